@@ -30,6 +30,7 @@ pub mod problems;
 pub mod providers;
 pub mod pulse;
 pub mod rate_limits;
+pub mod readings;
 pub mod request_id;
 pub mod rescue;
 pub mod routing;

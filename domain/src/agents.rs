@@ -9,6 +9,7 @@ pub mod carrying;
 pub mod consulting;
 pub mod creates;
 pub mod decomposers;
+mod dictionary;
 pub mod grammar;
 pub mod hiding;
 mod keeping;

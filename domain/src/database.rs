@@ -1,5 +1,6 @@
 //! The connection pool, what may pass of its errors, migrations, and secrets that replicas share.
 
+use std::future::ready;
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
@@ -126,6 +127,11 @@ pub fn pool_options(size: u32) -> PgPoolOptions {
                 }
                 Ok(true)
             })
+        })
+        // A connection keeps the buffer that its largest row has needed.
+        .after_release(|conn, _| {
+            conn.shrink_buffers();
+            Box::pin(ready(Ok(true)))
         })
 }
 

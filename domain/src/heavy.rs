@@ -5,11 +5,15 @@
 //! [`heavy`].
 
 use std::io;
+use std::thread;
 
 use serde::Serialize;
 use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
 use tokio::task::block_in_place;
+
+use crate::machine::yield_to_others;
 
 /// Bytes up to which work is done where it stands: it takes less time than handing a thread's other tasks on.
 const LIGHT: usize = 64 * 1024;
@@ -18,6 +22,23 @@ const LIGHT: usize = 64 * 1024;
 pub fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if bytes > LIGHT && has_others { block_in_place(work) } else { work() }
+}
+
+/// Does work on a thread of its own, which yields to everything else: for what takes longer than the tasks of one thread may wait. The
+/// work goes on when nobody waits for it any more, so that whatever bounds it is moved into it.
+///
+/// # Errors
+/// When the machine has no thread for it, or the work panics.
+pub async fn apart<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (done, result) = oneshot::channel();
+    // Not one of the runtime's threads, for which a process that stops would wait.
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // Where that is refused, everything works as before.
+        let _ = yield_to_others();
+        // Nobody waits any more, perhaps.
+        let _ = done.send(work());
+    })?;
+    result.await.map_err(io::Error::other)
 }
 
 /// How many bytes something has as JSON. They are counted as they would be written, and held nowhere. What cannot be written has

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod actors;
 pub mod addresses;
 pub mod agents;
+pub mod answer_budget;
 pub mod api_keys;
 pub mod archetypes;
 pub mod area;

@@ -88,6 +88,14 @@ pub struct Limits {
     pub page_max: u32,
     /// Bytes of customers' data after which a page of a list ends early.
     pub page_bytes: usize,
+    /// Bytes of large answers of one account that are under way at once.
+    pub answer_bytes_per_account: u64,
+    /// The same of all accounts, in a process.
+    pub answer_bytes: u64,
+    /// Values and members' names in a body of a caller who has no credential.
+    pub open_body_values: usize,
+    /// Values and members' names in any other body.
+    pub body_values: usize,
     /// Rows of an export of the audit log.
     pub audit_export_rows: u32,
     /// Days of a series of usage, when the request names no number.
@@ -302,6 +310,10 @@ impl Default for Limits {
             page_default: 50,
             page_max: 100,
             page_bytes: 1024 * 1024,
+            answer_bytes_per_account: 32 * 1024 * 1024,
+            answer_bytes: 128 * 1024 * 1024,
+            open_body_values: 1_000,
+            body_values: 50_000,
             audit_export_rows: 10_000,
             usage_days_default: 30,
             usage_days_max: 90,

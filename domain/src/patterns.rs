@@ -7,12 +7,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use regex::{Regex, RegexBuilder};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
-use crate::machine::yield_to_others;
+use crate::heavy::apart;
 use crate::validation::Invalid;
 
 /// Bytes of a compiled expression, and of the tables that it fills while it looks at an address.
@@ -74,16 +73,12 @@ impl Patterns {
 
     async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(io::Error::other)?;
-        let (done, result) = oneshot::channel();
-        // Not one of the runtime's threads, for which a process that stops would wait.
-        thread::Builder::new().name("pattern".to_owned()).spawn(move || {
-            // Where that is refused, everything works as before.
-            let _ = yield_to_others();
-            // Nobody waits any more, perhaps.
-            let _ = done.send(work());
+        apart("pattern", move || {
+            let result = work();
             drop(turn);
-        })?;
-        result.await.map_err(io::Error::other)
+            result
+        })
+        .await
     }
 }
 

@@ -14,6 +14,7 @@ use crate::accounts::{self, AccountStatus};
 use crate::agents::Sealer;
 use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
+use crate::heavy::heavy;
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
 use crate::limits::Limits;
 use crate::teams::{self, Role};
@@ -21,7 +22,7 @@ use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 use crate::vault::{CannotOpen, Vault};
 
-pub use self::source::SourceError;
+pub use self::source::{SourceError, StoredSteps};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("recipes", "so many an account, until somebody deletes them")],
@@ -99,14 +100,6 @@ pub enum CreateError {
         /// Allowed.
         limit: i64,
     },
-    /// The steps have too many bytes.
-    #[error("the steps of the agent session have {bytes} bytes; those of a recipe may have {limit}")]
-    TooLarge {
-        /// Of these steps.
-        bytes: usize,
-        /// Allowed.
-        limit: usize,
-    },
 }
 
 impl From<sqlx::Error> for CreateError {
@@ -140,11 +133,15 @@ pub async fn create(
     if current >= limit {
         return Err(CreateError::TooMany { current, limit });
     }
-    let steps = source::steps(&mut *conn, of, keys.agents, limits).await?;
-    let written = serde_json::to_vec(&steps).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let stored = source::steps(&mut *conn, of, keys.agents, limits).await?;
+    let (count, written) = heavy(stored.weight(), || {
+        let steps = stored.public();
+        serde_json::to_vec(&steps).map(|written| (steps.len(), written))
+    })
+    .map_err(|error| sqlx::Error::Encode(error.into()))?;
     let (bytes, limit) = (written.len(), limits.recipe_bytes);
     if bytes > limit {
-        return Err(CreateError::TooLarge { bytes, limit });
+        return Err(SourceError::TooLarge { bytes, limit }.into());
     }
     let id = RecipeId::generate();
     let recipe = sqlx::query_as!(
@@ -157,7 +154,7 @@ pub async fn create(
         of as _,
         words.label,
         words.description,
-        i32::try_from(steps.len()).unwrap_or(i32::MAX),
+        i32::try_from(count).unwrap_or(i32::MAX),
         keys.recipes.seal(PURPOSE, &id.to_string(), &written),
     )
     .fetch_one(&mut *conn)
@@ -179,7 +176,7 @@ pub async fn preview(
     agents: &Sealer,
     limits: &Limits,
     actor: &Actor,
-) -> Result<Vec<Step>, SourceError> {
+) -> Result<StoredSteps, SourceError> {
     require_accessible(&mut *conn, account, of, actor).await?;
     source::steps(conn, of, agents, limits).await
 }

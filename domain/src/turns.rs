@@ -41,9 +41,18 @@ impl Turns {
     /// # Errors
     /// When it does not come in time.
     pub async fn take(&self, account: AccountId, patience: Duration) -> Result<Turn, NotYet> {
+        self.take_many(account, 1, patience).await
+    }
+
+    /// The same for so many turns at once: for no more than all that an account may have.
+    ///
+    /// # Errors
+    /// When they do not come in time.
+    pub async fn take_many(&self, account: AccountId, count: usize, patience: Duration) -> Result<Turn, NotYet> {
+        let count = u32::try_from(count.min(self.of_account)).unwrap_or(u32::MAX);
         let taken = async {
-            let of_account = self.of(account).acquire_owned().await.map_err(|_| NotYet)?;
-            let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| NotYet)?;
+            let of_account = self.of(account).acquire_many_owned(count).await.map_err(|_| NotYet)?;
+            let of_all = Arc::clone(&self.all).acquire_many_owned(count).await.map_err(|_| NotYet)?;
             Ok(Turn { _of_account: of_account, _of_all: of_all })
         };
         timeout(patience, taken).await.map_err(|_| NotYet)?
@@ -72,6 +81,20 @@ mod tests {
         let waiting = turns.take(account, Duration::from_hours(1));
         let (second, ()) = tokio::join!(waiting, async { drop(first) });
         second.expect("the next turn");
+    }
+
+    #[test]
+    fn many_turns_are_taken_at_once_and_no_more_than_an_account_may_have() {
+        let turns = Turns::new(5, 3);
+        let (greedy, other) = (AccountId::generate(), AccountId::generate());
+        let take = |account, count| turns.take_many(account, count, Duration::from_secs(1)).now_or_never();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let _inside = runtime.enter();
+        let all_of_an_account = take(greedy, 100).expect("at once").expect("turns");
+        assert!(take(greedy, 1).is_none());
+        assert!(take(other, 3).is_none(), "two are left");
+        drop(all_of_an_account);
+        assert!(take(other, 3).is_some());
     }
 
     #[test]

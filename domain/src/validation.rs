@@ -28,11 +28,21 @@ impl Invalid {
 /// Where below `at` there is U+0000, which the database stores in no text.
 #[must_use]
 pub fn nul_in(value: &Value, at: &str) -> Option<String> {
+    path_to_nul(value).map(|path| format!("{at}{path}"))
+}
+
+/// The path is written from its end, when there is one: names can be long and values many.
+fn path_to_nul(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => text.contains('\0').then(|| at.to_owned()),
-        Value::Array(items) => items.iter().enumerate().find_map(|(i, item)| nul_in(item, &format!("{at}.{i}"))),
+        Value::String(text) => text.contains('\0').then(String::new),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(i, item)| path_to_nul(item).map(|path| format!(".{i}{path}")))
+        }
         Value::Object(members) => members.iter().find_map(|(name, item)| {
-            if name.contains('\0') { Some(at.to_owned()) } else { nul_in(item, &format!("{at}.{name}")) }
+            if name.contains('\0') {
+                return Some(String::new());
+            }
+            path_to_nul(item).map(|path| format!(".{name}{path}"))
         }),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
 use kitfleet_domain::challenges::Standing;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
@@ -9,11 +10,12 @@ use kitfleet_domain::operations::{Failure, FailureClass, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
 use kitfleet_domain::sessions::intents::{self, Claim, Ending};
 use kitfleet_domain::sessions::{SessionStatus, leftovers};
+use kitfleet_domain::turns::NotYet;
 use sqlx::{PgConnection, PgPool};
 
 use crate::notifications;
 use crate::operations::wake;
-use crate::replies::{Replies, Waiter};
+use crate::replies::{Heard, Replies, Waiter};
 use crate::wakeups::Wakeups;
 
 /// What it takes to have operations carried out.
@@ -25,13 +27,17 @@ pub struct Driving<'a> {
     pub wakeups: &'a Wakeups,
     /// Where outcomes come to.
     pub replies: &'a Replies,
+    /// What counts large answers, and the account whose they are; `None` where what operations come to is no answer.
+    pub answers: Option<(&'a AnswerBudget, AccountId)>,
 }
 
 /// What became of an operation.
 #[derive(Debug)]
 pub enum Driven {
-    /// It ended.
-    Ended(Ending),
+    /// It ended. What it came to is counted for as long as the reservation is there.
+    Ended(Ending, Reservation),
+    /// It ended, and what it came to is larger than what may be under way in addition.
+    Crowded(NotYet),
     /// The session was in no state to take it.
     NotReady(SessionStatus),
     /// The session is paused by a challenge.
@@ -109,9 +115,10 @@ impl Driving<'_> {
     }
 
     async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<Driven> {
-        Ok(match waiter.outcome(budget).await? {
-            Some(ending) => Driven::Ended(ending),
-            None => Driven::Unheard(give_up(self.db, intent).await?),
+        Ok(match waiter.outcome(budget, self.answers).await? {
+            Heard::Ended(ending, reservation) => Driven::Ended(ending, reservation),
+            Heard::Crowded(not_yet) => Driven::Crowded(not_yet),
+            Heard::Nothing => Driven::Unheard(give_up(self.db, intent).await?),
         })
     }
 }

@@ -9,12 +9,14 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::answer_budget::{AnswerBudget, Reservation, UNCOUNTED};
 use kitfleet_domain::database::may_pass;
-use kitfleet_domain::ids::{IntentId, ProxyCheckId, TurnId};
+use kitfleet_domain::ids::{AccountId, IntentId, ProxyCheckId, TurnId};
 use kitfleet_domain::operations::{Outcome, StoredResult};
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
+use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo, StoredEnding};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::turns::NotYet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgPool;
@@ -55,6 +57,17 @@ enum Found {
     Reply(Ending),
     /// It is in the row: it did not fit into the wake-up.
     InRow,
+}
+
+/// What was heard of an intent.
+#[derive(Debug)]
+pub enum Heard {
+    /// It ended. What it came to is counted for as long as the reservation is there.
+    Ended(Ending, Reservation),
+    /// It ended, and what it came to is larger than what may be under way in addition.
+    Crowded(NotYet),
+    /// Nothing.
+    Nothing,
 }
 
 impl Replies {
@@ -162,8 +175,9 @@ impl Replies {
         }
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
-            match intents::ending(&mut conn, *id).await {
-                Ok(Some(reply)) => self.hand_over(*id, Found::Reply(reply)),
+            match intents::ending(&mut conn, *id, UNCOUNTED).await {
+                Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, Found::Reply(reply)),
+                Ok(Some(StoredEnding::Larger(_))) => self.hand_over(*id, Found::InRow),
                 Ok(None) => {}
                 Err(error) if may_pass(&error) => return Err(error),
                 // Whoever waits for it finds out; the others are none the worse.
@@ -197,20 +211,24 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that, or until
-    /// nobody was to wait any longer.
+    /// How the intent ended, which should have `budget` for it. Nothing when nothing was heard long after that, or until
+    /// nobody was to wait any longer. Where `answers` counts large answers, what the intent came to is read once there is room for it.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn outcome(&mut self, budget: Duration) -> sqlx::Result<Option<Ending>> {
+    pub async fn outcome(
+        &mut self,
+        budget: Duration,
+        answers: Option<(&AnswerBudget, AccountId)>,
+    ) -> sqlx::Result<Heard> {
         let deadline = Instant::now() + budget + GRACE;
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
         if let Some(Ok(Ok(Found::Reply(reply)))) = heard {
-            return Ok(Some(reply));
+            return Ok(Heard::Ended(reply, Reservation::default()));
         }
         loop {
-            match self.read_row().await {
+            match self.read_row(answers).await {
                 Ok(found) => return Ok(found),
                 Err(error) if !may_pass(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
                     return Err(error);
@@ -223,9 +241,24 @@ impl Waiter {
         }
     }
 
-    async fn read_row(&self) -> sqlx::Result<Option<Ending>> {
-        let mut conn = self.replies.0.db.acquire().await?;
-        intents::ending(&mut conn, self.intent).await
+    async fn read_row(&self, answers: Option<(&AnswerBudget, AccountId)>) -> sqlx::Result<Heard> {
+        let read = async |most| intents::ending(&mut *self.replies.0.db.acquire().await?, self.intent, most).await;
+        let ending = read(if answers.is_some() { UNCOUNTED } else { u64::MAX }).await?;
+        let bytes = match ending {
+            Some(StoredEnding::Whole(ending)) => return Ok(Heard::Ended(ending, Reservation::default())),
+            Some(StoredEnding::Larger(bytes)) => bytes,
+            None => return Ok(Heard::Nothing),
+        };
+        let Some((answers, account)) = answers else { return Ok(Heard::Nothing) };
+        // A capture's content is a third longer in its answer.
+        let reservation = match answers.reserve(account, bytes.saturating_mul(4) / 3).await {
+            Ok(reservation) => reservation,
+            Err(not_yet) => return Ok(Heard::Crowded(not_yet)),
+        };
+        Ok(match read(u64::MAX).await? {
+            Some(StoredEnding::Whole(ending)) => Heard::Ended(ending, reservation),
+            Some(StoredEnding::Larger(_)) | None => Heard::Nothing,
+        })
     }
 }
 

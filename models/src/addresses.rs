@@ -3,21 +3,27 @@
 //! What a page says can talk a model into anything, and an address can carry away what the page holds. So a model goes by itself
 //! only where the customer's own words, or a link of the page, lead; everywhere else somebody is asked first.
 
+use std::collections::HashSet;
+
 use url::Url;
 
-/// Whether `wanted` is an address that one of the `messages` names, or one of the `links` leads to.
-pub fn is_expected<'a>(
-    wanted: &Url,
-    messages: impl Iterator<Item = &'a str>,
-    mut links: impl Iterator<Item = &'a str>,
-) -> bool {
-    // Neither end of a link is what it seems to be where somebody's name stands in it.
-    if !wanted.username().is_empty() || wanted.password().is_some() {
-        return false;
+/// The documents that somebody wants to go to, or may go to from where they are.
+#[derive(Debug)]
+pub struct Expected(HashSet<String>);
+
+impl Expected {
+    /// Those that one of the `messages` names, or one of the `links` leads to.
+    pub fn of<'a>(messages: impl Iterator<Item = &'a str>, links: impl Iterator<Item = &'a str>) -> Self {
+        let named = messages.flat_map(words).flat_map(named);
+        let linked = links.filter_map(|link| Url::parse(link).ok());
+        Self(named.chain(linked).map(place).collect())
     }
-    let mut words = messages.flat_map(words);
-    let is_link = |link: &str| Url::parse(link).is_ok_and(|link| same_place(&link, wanted));
-    words.any(|word| names(word, wanted)) || links.any(is_link)
+
+    /// Whether `wanted` is one of them.
+    pub fn has(&self, wanted: &Url) -> bool {
+        // Neither end of a link is what it seems to be where somebody's name stands in it.
+        wanted.username().is_empty() && wanted.password().is_none() && self.0.contains(&place(wanted.clone()))
+    }
 }
 
 /// What stands in a message between white space, without what surrounds a word.
@@ -26,30 +32,24 @@ fn words(message: &str) -> impl Iterator<Item = &str> {
     message.split_whitespace().map(move |word| word.trim_matches(surrounds))
 }
 
-/// Whether a word is this address, with its scheme or, as people write it, without.
-fn names(word: &str, wanted: &Url) -> bool {
+/// The addresses that a word is, with its scheme or, as people write it, without.
+fn named(word: &str) -> Vec<Url> {
     if word.contains("://") {
-        return Url::parse(word).is_ok_and(|named| same_place(&named, wanted));
+        return Url::parse(word).into_iter().collect();
     }
     // A word without a dot or a port is a word.
     let host = word.split(['/', '?', '#']).next().unwrap_or_default();
     if !host.contains(['.', ':']) {
-        return false;
+        return Vec::new();
     }
-    ["https", "http"].iter().any(|scheme| {
-        let named = Url::parse(&format!("{scheme}://{word}"));
-        named.is_ok_and(|named| named.scheme() == wanted.scheme() && same_place(&named, wanted))
-    })
+    let with = |scheme: &str| Url::parse(&format!("{scheme}://{word}")).ok().filter(|named| named.scheme() == scheme);
+    ["https", "http"].into_iter().filter_map(with).collect()
 }
 
-/// Whether two addresses are of one document. What stands behind `#` stays in the browser.
-fn same_place(one: &Url, other: &Url) -> bool {
-    let place = |url: &Url| {
-        let mut url = url.clone();
-        url.set_fragment(None);
-        url.to_string()
-    };
-    place(one) == place(other)
+/// The document of an address. What stands behind `#` stays in the browser.
+fn place(mut url: Url) -> String {
+    url.set_fragment(None);
+    url.into()
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
 
     fn expected(wanted: &str, message: &str, links: &[&str]) -> bool {
         let wanted = Url::parse(wanted).expect("a URL");
-        is_expected(&wanted, std::iter::once(message), links.iter().copied())
+        Expected::of(std::iter::once(message), links.iter().copied()).has(&wanted)
     }
 
     /// Contract: byok 14.

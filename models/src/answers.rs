@@ -5,15 +5,18 @@
 //! named by the page's own refs, and one that the page does not have cannot be named. Bounds of texts and times are those of the
 //! operations that become of the steps, and are judged there.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
+use std::ops::Deref;
 
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::validation::nul_in;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::addresses;
+use crate::addresses::Expected;
 use crate::prompts::{Ask, Speaker};
 
 /// The tool's name.
@@ -236,14 +239,16 @@ pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
         return Err(Unusable::Steps(steps.len()));
     }
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
-    let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, ask, &refs));
+    // All that was said is looked at once, however many addresses there are to judge.
+    let expected = LazyCell::new(|| heavy(usize::MAX, || expected(ask)));
+    let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, &expected, &refs));
     Ok(Reading::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
 }
 
 fn read_step(
     number: usize,
     mut step: Map<String, Value>,
-    ask: &Ask<'_>,
+    expected: &impl Deref<Target = Expected>,
     refs: &HashSet<&str>,
 ) -> Result<Step, Unusable> {
     let asked = match step.shift_remove(APPROVAL) {
@@ -264,18 +269,19 @@ fn read_step(
     let unexpected = match &action {
         Action::Navigate { url } => {
             let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-            !is_expected(&url.ok_or(Unusable::Address(number))?, ask)
+            !expected.has(&url.ok_or(Unusable::Address(number))?)
         }
         _ => false,
     };
     Ok(Step { action, needs_approval: asked || unexpected })
 }
 
-fn is_expected(url: &Url, ask: &Ask<'_>) -> bool {
+/// Where the customer's own words, or the page's links, lead.
+fn expected(ask: &Ask<'_>) -> Expected {
     let before = ask.history.iter().filter(|said| said.by == Speaker::Customer).map(|said| said.text);
     let here = ask.page.map(|page| page.url);
     let links = ask.page.map(|page| page.links).unwrap_or_default().iter().map(String::as_str);
-    addresses::is_expected(url, before.chain([ask.message]), links.chain(here))
+    Expected::of(before.chain([ask.message]), links.chain(here))
 }
 
 impl Action {

@@ -1,18 +1,21 @@
 //! Bodies that see to their end: a request's is read to it even when no handler wants it, and an answer's tells when it is
-//! written.
+//! written, and keeps its bytes counted until then.
 //!
 //! A client that is still sending when we answer and close gets a connection reset, and often never sees the answer. So
 //! what a handler leaves unread is read and thrown away behind the answer, for as long as a body may take anyway.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::response::{IntoResponse, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::EXPECT;
+use hyper::header::{CONTENT_TYPE, EXPECT};
+use kitfleet_domain::answer_budget::Reservation;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::http::connections::UnderWay;
@@ -46,6 +49,54 @@ impl<B: Body + Unpin> Body for WrittenBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// Bytes of a large answer that are handed to the connection at once.
+const PIECE: usize = 64 * 1024;
+
+/// The body of a large answer, which is counted until its last piece is handed to the connection. A connection takes a piece when it has
+/// written those before, but for some hundred kilobytes.
+pub struct CountedBody {
+    rest: Bytes,
+    _reservation: Reservation,
+}
+
+impl CountedBody {
+    pub fn of(body: impl Into<Bytes>, reservation: Reservation) -> Self {
+        Self { rest: body.into(), _reservation: reservation }
+    }
+}
+
+/// An answer of this JSON text, which is counted as a large one.
+pub fn counted_json(text: Vec<u8>, reservation: Reservation) -> Response {
+    ([(CONTENT_TYPE, "application/json")], CountedBody::of(text, reservation)).into_response()
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
+
+impl IntoResponse for CountedBody {
+    fn into_response(self) -> Response {
+        Response::new(axum::body::Body::new(self))
     }
 }
 

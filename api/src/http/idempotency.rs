@@ -6,11 +6,13 @@ use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::answer_budget::Reservation;
 use serde::Serialize;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, RefOr, Required, Schema, Type};
 
+use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::shared;
 use crate::http::problems::{self, Untouched};
@@ -123,7 +125,17 @@ impl Rule {
 
     /// What was answered before, once more.
     pub fn replay(self, given: Given) -> Response {
-        let mut response = given.into_response();
+        self.marked(given.into_response())
+    }
+
+    /// The same of a success whose body is counted as a large answer.
+    pub fn replay_counted(self, status: StatusCode, body: Vec<u8>, reservation: Reservation) -> Response {
+        let mut response = (status, counted_json(body, reservation)).into_response();
+        response.extensions_mut().insert(Untouched);
+        self.marked(response)
+    }
+
+    fn marked(self, mut response: Response) -> Response {
         if self.replayed_header {
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("1"));
         }

@@ -1,10 +1,14 @@
 //! Request bodies, read permissively as to what they hold and strictly as to what they are.
 //!
-//! A body is parsed twice: into a JSON value, which proves that it is JSON and tells which fields it has, and from that
+//! A body is parsed twice: into JSON values, which proves that it is JSON and tells which fields it has, and from those
 //! into the type the handler wants. The second step starts again behind each field it refuses, so that the caller hears
 //! of all of them at once.
+//!
+//! A value takes many times the memory of its text, `[]` for one: how many there are is counted before any is made, and of fields that
+//! the handler does not know none is.
 
 mod exact;
+mod members;
 mod typed;
 
 use std::convert::Infallible;
@@ -12,7 +16,7 @@ use std::convert::Infallible;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use axum::http::{Extensions, HeaderMap};
+use axum::http::HeaderMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::validation::{FieldError, Invalid, nul_in};
@@ -24,6 +28,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::state::{ApiConfig, App};
 use crate::http::{body, kinds, unknown_fields};
 
+use members::Members;
 use typed::Mistake;
 
 /// Objects and arrays in each other, at most.
@@ -39,9 +44,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
         let (parts, body) = request.into_parts();
         let bytes = read(body, &app.config).await?;
         heavy(bytes.len(), || {
-            let object = object(&parts.headers, &bytes)?;
-            note_unknown(&parts.extensions, &object, field_names::<T>());
-            Ok(Self(declared(object, &bytes)?))
+            let Members { known, unknown } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Known)?;
+            unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
+            Ok(Self(declared(known, &bytes)?))
         })
     }
 }
@@ -55,16 +60,22 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let bytes = read(body, &app.config).await?;
-        heavy(bytes.len(), || Ok(Self(declared(object(&parts.headers, &bytes)?, &bytes)?)))
+        heavy(bytes.len(), || {
+            let Members { known, .. } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Anybody)?;
+            Ok(Self(declared(known, &bytes)?))
+        })
     }
 }
 
-fn declared<T: DeserializeOwned>(object: Map<String, Value>, bytes: &[u8]) -> Result<T> {
-    let known = field_names::<T>();
-    refuse_nul(&object, known)?;
-    refuse_rounded(bytes, known)?;
-    Ok(typed(object, "")?)
+fn declared<T: DeserializeOwned>(known: Map<String, Value>, bytes: &[u8]) -> Result<T> {
+    refuse_nul(&known)?;
+    refuse_rounded(bytes, field_names::<T>())?;
+    Ok(typed(known, "")?)
 }
+
+/// The fields of a body that the route has no use for.
+#[derive(Deserialize)]
+struct Nothing {}
 
 /// A body that the route has no use for. Its fields are all unknown; whatever else may be wrong with it harms nobody.
 pub struct Unused;
@@ -75,9 +86,10 @@ impl FromRequest<App> for Unused {
     async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         if let Ok(bytes) = read(body, &app.config).await
-            && let Ok(object) = heavy(bytes.len(), || object(&parts.headers, &bytes))
+            && let Ok(object) =
+                heavy(bytes.len(), || object::<Nothing>(&parts.headers, &bytes, &app.config, Caller::Known))
         {
-            note_unknown(&parts.extensions, &object, &[]);
+            unknown_fields::note(&parts.extensions, object.unknown.iter().map(String::as_str));
         }
         Ok(Self)
     }
@@ -106,21 +118,47 @@ pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
     }
 }
 
-fn object(headers: &HeaderMap, bytes: &[u8]) -> Result<Map<String, Value>> {
+/// Who sends a body.
+#[derive(Debug, Clone, Copy)]
+enum Caller {
+    Anybody,
+    Known,
+}
+
+fn object<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    config: &ApiConfig,
+    caller: Caller,
+) -> Result<Members> {
     if bytes.is_empty() {
-        return Ok(Map::new());
+        return Ok(Members::default());
     }
     require_json(headers)?;
-    if depth(bytes) > MAX_DEPTH {
+    let most_values = match caller {
+        Caller::Anybody => config.limits.open_body_values,
+        Caller::Known => config.limits.body_values,
+    };
+    require_few_values(bytes, most_values)?;
+    let object = members::read(bytes, field_names::<T>(), config.limits.unknown_fields);
+    let object = object.map_err(|error| Problem::bad_request(format!("the request's body is not JSON: {error}")))?;
+    object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
+}
+
+/// Sees to it that a body can be parsed without taking much memory (contract: requests 3, 18).
+///
+/// # Errors
+/// When it is nested too deeply, or has too many values.
+pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
+    let Shape { depth, values } = shape(bytes);
+    if depth > MAX_DEPTH {
         return Err(Problem::bad_request(format!("the request's body is nested deeper than {MAX_DEPTH}")));
     }
-    let mut parser = serde_json::Deserializer::from_slice(bytes);
-    parser.disable_recursion_limit();
-    let parsed = Value::deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
-    match parsed.map_err(|error| Problem::bad_request(format!("the request's body is not JSON: {error}")))? {
-        Value::Object(object) => Ok(object),
-        _ => Err(Problem::invalid("body", "must be a JSON object")),
+    if values > most {
+        let message = format!("must not have more than {most} values and names of members");
+        return Err(Problem::invalid("body", message));
     }
+    Ok(())
 }
 
 /// # Errors
@@ -141,34 +179,51 @@ fn is_json(headers: &HeaderMap) -> bool {
     !encoded && (essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// How deeply brackets nest, outside of strings. Exact for JSON; for anything else the parser has the last word.
-fn depth(bytes: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+/// What a JSON text looks like before it is parsed.
+struct Shape {
+    /// Objects and arrays in each other.
+    depth: usize,
+    /// Values and names of members.
+    values: usize,
+}
+
+/// Exact for JSON; for anything else the parser has the last word.
+fn shape(bytes: &[u8]) -> Shape {
+    let (mut depth, mut deepest, mut values) = (0_usize, 0, 0);
+    let (mut in_string, mut escaped, mut in_scalar) = (false, false, false);
     for byte in bytes {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
+            b'"' => {
+                values += usize::from(!in_string);
+                in_string = !in_string;
+                in_scalar = false;
+            }
+            _ if in_string => {}
+            b'{' | b'[' => {
+                values += 1;
                 depth += 1;
                 deepest = deepest.max(depth);
+                in_scalar = false;
             }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                in_scalar = false;
+            }
+            b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => in_scalar = false,
+            _ => {
+                values += usize::from(!in_scalar);
+                in_scalar = true;
+            }
         }
     }
-    deepest
+    Shape { depth: deepest, values }
 }
 
-fn note_unknown(extensions: &Extensions, object: &Map<String, Value>, known: &[&str]) {
-    let unknown = object.keys().map(String::as_str).filter(|name| !known.contains(name));
-    unknown_fields::note(extensions, unknown);
-}
-
-/// The database stores no U+0000, and no selector, label or text needs one. Unknown fields are as if absent here too.
-fn refuse_nul(object: &Map<String, Value>, known: &[&str]) -> Result<(), Invalid> {
-    let declared = object.iter().filter(|(name, _)| known.contains(&name.as_str()));
-    match declared.into_iter().find_map(|(name, value)| nul_in(value, name)) {
+/// The database stores no U+0000, and no selector, label or text needs one.
+fn refuse_nul(known: &Map<String, Value>) -> Result<(), Invalid> {
+    match known.iter().find_map(|(name, value)| nul_in(value, name)) {
         Some(field) => Err(Invalid::field(field, "must not contain the character U+0000")),
         None => Ok(()),
     }
@@ -310,16 +365,52 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_counted_outside_of_strings() {
-        assert_eq!(depth(br#"{"a": [1, {"b": "[[[\"[["}]}"#), 3);
-        assert_eq!(depth(br#""\\" [ "#), 1);
-        assert_eq!(depth("[".repeat(10_000).as_bytes()), 10_000);
+    fn depth_and_values_are_counted_outside_of_strings() {
+        let counted = |text: &str| {
+            let Shape { depth, values } = shape(text.as_bytes());
+            (depth, values)
+        };
+        assert_eq!(counted(r#"{"a": [1, {"b": "[[[\"[["}]}"#), (3, 7));
+        assert_eq!(counted(r#""\\" [ "#), (1, 2));
+        assert_eq!(counted(&"[".repeat(10_000)), (10_000, 10_000));
+        assert_eq!(counted("[[],[],-1e5,true , null\n,{}]"), (2, 7));
+    }
+
+    /// Contract: requests 18.
+    #[test]
+    fn a_body_of_too_many_values_is_refused() {
+        for value in ["[]", "{}", "null", "1", "\"\"", "{\"a\":{}}", "[[[]]]"] {
+            let body = |count: usize| format!("{{\"a\":[{}]}}", vec![value; count].join(","));
+            let most = shape(body(1_000).as_bytes()).values;
+            assert!(require_few_values(body(1_000).as_bytes(), most).is_ok(), "{value}");
+            assert!(require_few_values(body(1_001).as_bytes(), most).is_err(), "{value}");
+        }
+    }
+
+    /// Contract: limits 5. Ten times the members that are rounded take about ten times as long to find.
+    #[test]
+    fn looking_for_rounded_integers_takes_time_that_is_linear_in_the_body() {
+        let time = |members: usize| {
+            let members: Vec<_> = (0..members).map(|at| format!("\"{at}\":99999999999999999999")).collect();
+            let (body, begun) = (format!("{{{}}}", members.join(",")), std::time::Instant::now());
+            assert_eq!(exact::rounded(body.as_bytes()).len(), members.len());
+            begun.elapsed()
+        };
+        let times = [time(10_000), time(100_000)];
+        assert!(times[1] < times[0] * 40, "{times:?}");
     }
 
     fn status(body: &[u8]) -> u16 {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, axum::http::HeaderValue::from_static("application/json; charset=utf-8"));
-        object(&headers, body).map_or_else(|problem| problem.parts().kind.status.as_u16(), |_| 200)
+        let read = || {
+            require_json(&headers)?;
+            require_few_values(body, 10_000)?;
+            let object = members::read(body, &["known"], 10).map_err(|error| Problem::bad_request(error.to_string()))?;
+            object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
+        };
+        let read = if body.is_empty() { Ok(Members::default()) } else { read() };
+        read.map_or_else(|problem| problem.parts().kind.status.as_u16(), |_| 200)
     }
 
     #[test]
@@ -347,11 +438,10 @@ mod tests {
 
     #[test]
     fn a_nul_is_found_wherever_it_hides() {
-        let value = serde_json::json!({"a": {"b": ["x", {"c": "\0"}]}, "u": "\0"});
+        let value = serde_json::json!({"u": "", "a": {"b": ["x", {"c": "\0"}]}});
         let Value::Object(object) = value else { panic!("an object") };
-        let Err(Invalid(errors)) = refuse_nul(&object, &["a"]) else { panic!("an error") };
+        let Err(Invalid(errors)) = refuse_nul(&object) else { panic!("an error") };
         assert_eq!(errors[0].field, "a.b.1.c");
-        assert!(refuse_nul(&object, &["other"]).is_ok());
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::{self, Sealer};
+use kitfleet_domain::answer_budget::AnswerBudget;
 use kitfleet_domain::billing::Prices;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
@@ -46,6 +47,7 @@ use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
+use crate::http::readings::Readings;
 use crate::http::streams::Streams;
 
 /// Batches of exports of the audit log that are read at once, in this process and of an account.
@@ -280,6 +282,10 @@ pub struct Shared {
     pub payments: Turns,
     /// Whose turn it is to read some of an export of the audit log.
     pub exports: Turns,
+    /// What counts the bytes of large answers.
+    pub answers: AnswerBudget,
+    /// Where what was said in agent sessions is searched for what was typed there.
+    pub readings: Readings,
     /// Who waits for a browser.
     pub line: Line,
     /// Who follows what happens.
@@ -316,6 +322,7 @@ impl App {
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
         let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
+        let answers = AnswerBudget::new(&config.limits);
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
         let crypto = CryptoProcessor::new(config.crypto.clone())?;
@@ -336,6 +343,8 @@ impl App {
             crypto,
             payments: Turns::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
+            answers,
+            readings: Readings::default(),
             line,
             streams: Streams::default(),
             last_used: LastUsed::default(),

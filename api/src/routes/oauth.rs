@@ -293,6 +293,9 @@ impl FromRequest<App> for Form {
         }
         let mut form = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(&bytes) {
+            if form.len() >= app.config.limits.open_body_values {
+                return Err(Refused::request("there are too many parameters"));
+            }
             if form.insert(name.into_owned(), value.into_owned()).is_some() {
                 return Err(Refused::request("a parameter stands twice"));
             }

@@ -22,6 +22,7 @@ use utoipa_axum::routes;
 use self::programs::Language;
 use self::wire::{Recipe, RecipeWithSteps};
 use crate::http::auth::Caller;
+use crate::http::body::{CountedBody, counted_json};
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
@@ -53,7 +54,7 @@ impl From<SourceError> for Problem {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::NoAgentSession => not_found::<AgentSessionId>(),
-            SourceError::TooMany(_) => Self::invalid("agent_session_id", error.to_string()),
+            SourceError::TooMany(_) | SourceError::TooLarge { .. } => Self::invalid("agent_session_id", error.to_string()),
             SourceError::Database(error) => error.into(),
         }
     }
@@ -66,7 +67,6 @@ impl From<CreateError> for Problem {
             CreateError::TooMany { current, limit } => {
                 Self::new(&kinds::CONFLICT, error.to_string()).with("current_recipes", current).with("limit", limit)
             }
-            CreateError::TooLarge { .. } => Self::invalid("agent_session_id", error.to_string()),
         }
     }
 }
@@ -120,6 +120,7 @@ async fn create(
     let limits = &app.config.limits;
     let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
+    let _turn = app.readings.turn(caller.account_id).await?;
     let mut tx = app.begin_change(caller.account_id).await?;
     let recipe = recipes::create(&mut tx, caller.account_id, of, &words, keys, limits, &caller.actor).await?;
     tx.commit().await?;
@@ -188,17 +189,19 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
         ),
     };
     let vault = app.own_vault(SEALED)?;
+    // What a customer can make long: all of it is in proportion to the steps. A character may take six in a program.
+    let bytes = app.config.limits.recipe_bytes;
+    let reservation = app.answers.reserve(caller.account_id, bytes as u64 * 6).await?;
     let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;
     let (recipe, steps) = found.ok_or_else(not_found::<RecipeId>)?;
-    // What a customer can make long: both are in proportion to it.
-    let bytes = app.config.limits.recipe_bytes;
     let Some(language) = language else {
-        return Ok(heavy(bytes, || Answer(RecipeWithSteps::new(recipe, steps)).into_response()));
+        let text = heavy(bytes, || serde_json::to_vec(&RecipeWithSteps::new(recipe, steps)));
+        return Ok(counted_json(text.map_err(|error| Problem::internal(&error))?, reservation));
     };
     let program = heavy(bytes, || language.write(&recipe.label, &steps, &app.config.base_url));
     let disposition = format!("attachment; filename=recipe.{}", language.extension());
     let content_type = format!("{}; charset=utf-8", language.content_type());
-    Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], program).into_response())
+    Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], CountedBody::of(program, reservation)).into_response())
 }
 
 /// Delete a recipe
@@ -248,12 +251,17 @@ async fn suggestion(
 ) -> Result<Answer<RecipeSuggestion>> {
     let (of, agents, limits) = (path.id()?, app.agents().await?, &app.config.limits);
     let mut tx = app.db.begin().await?;
-    let steps = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
+    let stored = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
     drop(tx);
-    let suggested = suggest(&steps, limits);
-    Ok(Answer(RecipeSuggestion {
-        suggested_label: suggested.label,
-        suggested_description: suggested.description,
-        intent_count: steps.len(),
-    }))
+    let (shared, bytes) = (app.clone(), stored.weight());
+    let suggestion = move || {
+        let steps = stored.public();
+        let suggested = suggest(&steps, &shared.config.limits);
+        RecipeSuggestion {
+            suggested_label: suggested.label,
+            suggested_description: suggested.description,
+            intent_count: steps.len(),
+        }
+    };
+    Ok(Answer(app.readings.run(caller.account_id, bytes, suggestion).await?))
 }

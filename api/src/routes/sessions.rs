@@ -26,7 +26,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
-use kitfleet_jobs::replies::Waiter;
+use kitfleet_jobs::replies::{Heard, Waiter};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
@@ -166,10 +166,11 @@ async fn open(
 pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Result<Option<Timestamp>> {
     tracing::Span::current().record("session", tracing::field::display(created.session.id));
     wake(&app.wakeups, created.worker);
-    match waiter.outcome(app.config.open_timeout).await? {
-        Some(Ending { outcome: Outcome::Done, done_at, .. }) => Ok(done_at),
-        Some(other) => Err(driving::refusal(other.outcome)),
-        None => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
+    match waiter.outcome(app.config.open_timeout, None).await? {
+        Heard::Ended(Ending { outcome: Outcome::Done, done_at, .. }, _) => Ok(done_at),
+        Heard::Ended(other, _) => Err(driving::refusal(other.outcome)),
+        Heard::Crowded(not_yet) => Err(not_yet.into()),
+        Heard::Nothing => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
     }
 }
 

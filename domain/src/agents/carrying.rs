@@ -13,6 +13,7 @@ use super::steps::{self, Step, StepColumns, StepStatus};
 use super::turns::{self, Decomposer, Request, Said, TurnKind};
 use super::{Sealer, consulting, receipts};
 use crate::audit::{self, Actor, Entry, Line};
+use crate::heavy::heavy;
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
 use crate::limits::Limits;
 use crate::trace_parent::TraceParent;
@@ -102,7 +103,7 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
     let Some(turn) = turn else { return Ok(Vec::new()) };
     let steps = steps::of_turns(conn, sealer, &[turn], false).await?;
     let waits = |step: &Step| matches!(step.status, StepStatus::NeedsApproval | StepStatus::Planned);
-    Ok(steps.into_iter().map(|(_, step)| step).filter(waits).collect())
+    Ok(steps.into_iter().map(|stored| stored.step).filter(waits).collect())
 }
 
 /// Begins what a message comes to: writes its plan, or takes over the one that it approves of. What else still waited for approval
@@ -232,8 +233,11 @@ pub async fn end(
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
     if let Some(answer) = turns::answer(&mut tx, sealer, turn.session, turn.id).await? {
-        let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
-        let body = receipts::seal(vault, turn.account, key, &body);
+        let sealed = heavy(answer.weight(), || {
+            let body = serde_json::to_vec(&answer.public()?).map_err(|error| sqlx::Error::Encode(error.into()))?;
+            Ok::<_, sqlx::Error>(receipts::seal(vault, turn.account, key, &body))
+        });
+        let body = sealed?;
         receipts::complete(&mut tx, turn.account, key, &body).await?;
     }
     tx.commit().await?;

@@ -14,8 +14,10 @@ use super::Sealer;
 use super::carrying::{Stop, Waiting};
 use super::steps::{self, Step};
 use super::turns::{Said, TurnKind};
+use super::typed::Typed;
 use crate::audit::Entry;
 use crate::byok::Provider;
+use crate::heavy::heavy;
 use crate::ids::{AgentSessionId, TurnId};
 
 /// What models have taken for one turn.
@@ -203,13 +205,17 @@ pub async fn talk(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let typed = steps::typed(conn, sealer, session).await?;
-    let shown = rows.into_iter().rev().map(|row| {
-        let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
-        said.hide(&typed, &[]);
-        Ok(said)
-    });
-    shown.collect()
+    let texts = steps::typed(conn, sealer, session).await?;
+    let bytes = texts.weight() + rows.iter().map(|row| row.sealed_said.len()).sum::<usize>();
+    heavy(bytes, || {
+        let typed = Typed::new(&texts);
+        let shown = rows.into_iter().rev().map(|row| {
+            let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
+            said.hide(&typed, &[]);
+            Ok(said)
+        });
+        shown.collect()
+    })
 }
 
 /// What the audit log has of a turn whose message a model was to read (contract: byok 22); `None` when none was.

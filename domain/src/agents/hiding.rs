@@ -1,5 +1,8 @@
 //! What transcripts show of a message (contract: agents 26): all but what was to be typed.
 
+use std::collections::BTreeSet;
+
+use super::dictionary::Dictionary;
 use super::grammar;
 use super::wishes::{Reading, Wish};
 
@@ -16,42 +19,28 @@ const TYPING: [&str; 14] = [
 #[must_use]
 pub fn shown(message: &str, reading: &Reading) -> String {
     let Reading::Plan(plan) = reading else { return unread(message) };
-    let mut shown = message.to_owned();
-    for value in typed(plan.iter()) {
-        let hidden = without(&shown, value);
-        if hidden == shown && !message.contains(value) {
-            // It was written otherwise than it is typed, with escapes for one.
-            return unread_or_plain(message);
-        }
-        shown = hidden;
-    }
-    shown
+    let Hidden { text, has_all } = without(message, typed(plan.iter()));
+    // What was written otherwise than it is typed, with escapes for one, cannot be told from the rest.
+    if has_all { text } else { unread_or_plain(message) }
 }
 
 /// What a model says about a message, of which it made `plan`: without what that types, and without what of the message may have been to
 /// be typed and is no plain word. Where there is no plan to tell that, it may stand anywhere in the message.
 #[must_use]
-pub fn said<'a>(reply: &str, message: &str, plan: impl Iterator<Item = &'a Wish>) -> String {
+pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Wish>) -> String {
     let mut plan = plan.peekable();
     let has_plan = plan.peek().is_some();
-    let mut said = reply.to_owned();
-    for value in typed(plan) {
-        said = without(&said, value);
-    }
-    let Some(from) = (if has_plan { typing_from(message) } else { Some(0) }) else { return said };
-    doubtful(&message[from..]).iter().fold(said, |said, word| without(&said, word))
+    let from = if has_plan { typing_from(message) } else { Some(0) };
+    let doubtful = from.iter().flat_map(|from| doubtful(&message[*from..]));
+    without(reply, typed(plan).chain(doubtful)).text
 }
 
-/// What a plan types, the longest first: one that is a part of another must not take it apart.
-fn typed<'a>(plan: impl Iterator<Item = &'a Wish>) -> Vec<&'a str> {
-    let mut typed: Vec<_> = plan
-        .filter_map(|wish| match wish {
-            Wish::Type { value, .. } if !value.is_empty() => Some(value.as_str()),
-            _ => None,
-        })
-        .collect();
-    typed.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
-    typed
+/// What a plan types.
+fn typed<'a>(plan: impl Iterator<Item = &'a Wish>) -> impl Iterator<Item = &'a str> {
+    plan.filter_map(|wish| match wish {
+        Wish::Type { value, .. } => Some(value.as_str()),
+        _ => None,
+    })
 }
 
 /// A word without the signs around it.
@@ -100,14 +89,12 @@ fn unread_or_plain(message: &str) -> String {
     if typing_from(message).is_some() {
         return unread(message);
     }
-    doubtful(message).iter().fold(message.to_owned(), |shown, word| without(&shown, word))
+    without(message, doubtful(message)).text
 }
 
-/// Words of a text that could be a password, a code or an address, the longest first.
-fn doubtful(text: &str) -> Vec<&str> {
-    let mut doubtful: Vec<_> = text.split_whitespace().map(bare).filter(|word| is_doubtful(word)).collect();
-    doubtful.sort_unstable_by_key(|word| std::cmp::Reverse(word.len()));
-    doubtful
+/// Words of a text that could be a password, a code or an address.
+fn doubtful(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace().map(bare).filter(|word| is_doubtful(word))
 }
 
 /// Where a message may begin to say what is to be typed.
@@ -117,18 +104,38 @@ fn typing_from(message: &str) -> Option<usize> {
     words.filter(|(from, to)| stands_alone(&lower, *from, *to)).min().map(|(_, end)| end)
 }
 
-/// `text` without `value`, where that is no part of a longer word.
-fn without(text: &str, value: &str) -> String {
-    let (mut hidden, mut from) = (String::with_capacity(text.len()), 0);
-    for (at, found) in text.match_indices(value) {
-        if stands_alone(text, at, at + found.len()) {
+struct Hidden {
+    text: String,
+    /// Whether each of the values stands somewhere in the text, if only as a part of a longer word.
+    has_all: bool,
+}
+
+/// `text` without these values, where they are no parts of longer words. Where two overlap, all that they cover is hidden.
+fn without<'v>(text: &str, values: impl Iterator<Item = &'v str>) -> Hidden {
+    let values = Dictionary::new(values.map(Box::from).collect());
+    let mut missing: BTreeSet<_> = (0..values.count()).collect();
+    let (mut hidden, mut from, mut hidden_to) = (String::with_capacity(text.len()), 0, 0);
+    for (at, _) in text.char_indices() {
+        let mut longest = None;
+        for value in values.at_the_beginning_of(&text.as_bytes()[at..]) {
+            let end = at + values.text(value).len();
+            if longest.is_none() && stands_alone(text, at, end) {
+                longest = Some(end);
+            }
+            // A shorter one that stands here was seen with the longer one.
+            if !missing.remove(&value) && longest.is_some() {
+                break;
+            }
+        }
+        let Some(end) = longest.filter(|end| *end > hidden_to) else { continue };
+        if at >= hidden_to {
             hidden.push_str(&text[from..at]);
             hidden.push_str(HIDDEN);
-            from = at + found.len();
         }
+        (from, hidden_to) = (end, end);
     }
     hidden.push_str(&text[from..]);
-    hidden
+    Hidden { text: hidden, has_all: missing.is_empty() }
 }
 
 fn stands_alone(text: &str, from: usize, to: usize) -> bool {
@@ -141,6 +148,8 @@ fn stands_alone(text: &str, from: usize, to: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::super::wishes::Sought;
     use super::*;
 
@@ -184,6 +193,25 @@ mod tests {
         ] {
             assert_eq!(said(reply, message, plan.iter()), expected, "{message}");
         }
+    }
+
+    /// Contract: limits 5. Ten times the words in a message and ten times the text take about ten times as long each, and not their product.
+    #[test]
+    fn hiding_takes_time_that_is_linear_in_message_and_reply() {
+        let clarify = Reading::Clarify { reply: String::new() };
+        let time = |words: usize| {
+            let words: Vec<_> = (0..words).map(|at| format!("x{at}")).collect();
+            let (message, values) = (words.join(" "), words.iter().map(String::as_str).collect::<Vec<_>>());
+            let begun = Instant::now();
+            assert!(!said(&message, &message, std::iter::empty()).contains('x'));
+            assert!(!shown(&message, &typing(&values)).contains('x'));
+            assert!(!shown(&format!("{message} typed"), &typing(&["otherwise"])).contains('x'));
+            assert!(!shown(&message, &clarify).contains('x'));
+            begun.elapsed()
+        };
+        let times = [time(5_000), time(50_000)];
+        assert!(times[1] < times[0] * 40, "{times:?}");
+        assert!(times[1] < Duration::from_secs(10), "{times:?}");
     }
 
     /// Contract: agents 26.

@@ -45,8 +45,8 @@ pub enum Receipt {
     Completed {
         /// The HTTP status.
         status: u16,
-        /// The body, sealed.
-        sealed_body: Vec<u8>,
+        /// Bytes of the body, sealed.
+        bytes: u64,
     },
     /// The same message is under way, or its outcome is not known.
     InProgress,
@@ -60,19 +60,35 @@ pub enum Receipt {
 /// When the database fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, wanted: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
     let row = sqlx::query!(
-        "select fingerprint, http_status, sealed_body from agent_message_receipts where account_id = $1 and key = $2",
+        "select fingerprint, http_status, octet_length(sealed_body) as bytes
+         from agent_message_receipts where account_id = $1 and key = $2",
         account as _,
         wanted.key,
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| match (row.http_status, row.sealed_body) {
+    Ok(row.map(|row| match (row.http_status, row.bytes) {
         _ if !wanted.fingerprint.0.contains(&row.fingerprint) => Receipt::Mismatch,
-        (Some(status), Some(sealed_body)) => {
-            Receipt::Completed { status: u16::try_from(status).unwrap_or_default(), sealed_body }
-        }
+        (Some(status), Some(bytes)) => Receipt::Completed {
+            status: u16::try_from(status).unwrap_or_default(),
+            bytes: u64::try_from(bytes).unwrap_or_default(),
+        },
         _ => Receipt::InProgress,
     }))
+}
+
+/// The sealed body of the account's completed receipt; `None` when it is gone, with its agent session or its account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Vec<u8>>> {
+    let body = sqlx::query_scalar!(
+        r#"select sealed_body as "sealed_body!" from agent_message_receipts
+           where account_id = $1 and key = $2 and sealed_body is not null"#,
+        account as _,
+        key,
+    );
+    body.fetch_optional(conn).await
 }
 
 /// Takes the account's key for a message. `false` when somebody else has it by now.

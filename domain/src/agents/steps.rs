@@ -2,6 +2,8 @@
 //!
 //! A step is carried out by one operation on the driver session. Everything about it that a page or a customer has said is sealed.
 
+use std::error::Error;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -13,9 +15,8 @@ use super::Sealer;
 use super::carrying::Waiting;
 use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
-use super::typed::Typed;
+use super::typed::{MOST_BYTES, Typed, TypedTexts};
 use super::wishes::{Sought, Wish, WishedCondition};
-use crate::heavy::heavy;
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
@@ -271,32 +272,59 @@ impl Intent {
         }
         Ok(())
     }
+
+    /// Puts the content of a capture into its result.
+    ///
+    /// # Errors
+    /// When its result is none of a capture.
+    pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
+        if let (Some(content), Some(json)) = (content, self.result.take()) {
+            let unreadable = |error: Box<dyn Error + Send + Sync>| sqlx::Error::Decode(error);
+            let whole = StoredResult { json, content: Some(content) }.into_body().map_err(|e| unreadable(e.into()))?;
+            let whole = String::from_utf8(whole).map_err(|error| unreadable(error.into()))?;
+            self.result = Some(RawValue::from_string(whole).map_err(|error| unreadable(error.into()))?);
+        }
+        Ok(())
+    }
 }
 
 /// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type.
 const MOST_TYPED: i64 = 1_000;
+/// Bytes of them, sealed, that are read. With more, everything is hidden.
+const MOST_TYPED_BYTES: i64 = MOST_BYTES as i64;
 
-/// What there was to type in an agent session.
+/// What there was to type in an agent session. Building a [`Typed`](super::typed::Typed) of it may take long.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn typed(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Typed> {
+pub(crate) async fn typed(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    session: AgentSessionId,
+) -> sqlx::Result<TypedTexts> {
     let rows = sqlx::query!(
-        "select id, sealed_wish from agent_steps where agent_session_id = $1 and kind = 'type'
-         order by turn_id desc, position desc limit $2",
+        r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
+           from (select id, sealed_wish, sum(octet_length(sealed_wish)) over (order by turn_id desc, position desc) as bytes
+                 from (select id, sealed_wish, turn_id, position from agent_steps
+                       where agent_session_id = $1 and kind = 'type'
+                       order by turn_id desc, position desc limit $2) newest) summed"#,
         session as _,
         MOST_TYPED,
+        MOST_TYPED_BYTES,
     )
     .fetch_all(conn)
     .await?;
-    let wishes = rows.iter().map(|row| sealer.open(&row.id.to_string(), &row.sealed_wish));
-    let mut texts = Vec::new();
-    for wish in wishes {
-        if let Wish::Type { value, .. } = wish? {
-            texts.push(value);
+    let mut typed = TypedTexts::default();
+    for row in rows {
+        let Some(sealed_wish) = row.sealed_wish else {
+            typed.too_many = true;
+            continue;
+        };
+        if let Wish::Type { value, .. } = sealer.open(&row.id.to_string(), &sealed_wish)? {
+            typed.texts.push(value);
         }
     }
-    Ok(heavy(texts.iter().map(String::len).sum(), || Typed::new(&texts)))
+    Ok(typed)
 }
 
 /// What is kept of a step besides what is wanted, sealed.
@@ -462,13 +490,21 @@ impl StepColumns {
     }
 }
 
+/// A step as it was read from its row, with the content of its capture if that was asked for and is kept still.
+#[derive(Debug)]
+pub(super) struct StoredStep {
+    pub(super) turn: TurnId,
+    pub(super) step: Step,
+    pub(super) content: Option<Vec<u8>>,
+}
+
 /// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.
 pub(super) async fn of_turns(
     conn: &mut PgConnection,
     sealer: &Sealer,
     turns: &[TurnId],
     with_content: bool,
-) -> sqlx::Result<Vec<(TurnId, Step)>> {
+) -> sqlx::Result<Vec<StoredStep>> {
     let turns: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
     let rows = sqlx::query!(
         r#"select s.id, s.turn_id, s.status as "status: StepStatus", s.needs_approval, s.operation_id, s.sealed_wish,
@@ -499,14 +535,7 @@ pub(super) async fn of_turns(
         if row.lost && step.status == StepStatus::Failed && step.end.error.is_none() {
             step.end.error = Some("the worker died, and nobody knows what became of it".to_owned());
         }
-        if row.content.is_some()
-            && let Some(json) = step.end.result.take()
-        {
-            let whole = StoredResult { json, content: row.content }.into_body();
-            let whole = whole.and_then(|body| serde_json::from_slice(&body));
-            step.end.result = Some(whole.map_err(|error| sqlx::Error::Decode(error.into()))?);
-        }
-        Ok((row.turn_id, step))
+        Ok(StoredStep { turn: row.turn_id, step, content: row.content })
     });
     steps.collect()
 }

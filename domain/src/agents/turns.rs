@@ -1,14 +1,16 @@
 //! Turns: what somebody said in an agent session, and what was answered (contract: agents 15 to 26). How a turn gets from the one to
 //! the other is told by `carrying`.
 
+use std::iter::from_fn;
+
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
-use super::steps::{self, Intent, Step, StepStatus};
-use super::typed::Typed;
+use super::steps::{self, Intent, StepStatus, StoredStep};
+use super::typed::{Typed, TypedTexts};
 use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
@@ -333,6 +335,41 @@ pub struct TurnAnswer {
     pub tokens_used: i32,
 }
 
+/// Bytes that are stored of what a turn of the agent session was answered; `None` as long as it has not ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn answer_bytes(
+    conn: &mut PgConnection,
+    session: AgentSessionId,
+    id: TurnId,
+) -> sqlx::Result<Option<u64>> {
+    let bytes = sqlx::query_scalar!(
+        r#"select octet_length(sealed_said) + coalesce((
+               select sum(octet_length(s.sealed_wish) + coalesce(octet_length(s.sealed_shown), 0)
+                          + coalesce(octet_length(s.sealed_result), 0)
+                          + coalesce(octet_length(i.content), 0)::bigint * 4 / 3)::bigint
+               from agent_steps s left join intents i on i.id = s.operation_id and s.kind = 'capture' where s.turn_id = t.id
+           ), 0) as "bytes!"
+           from agent_turns t where id = $1 and agent_session_id = $2 and status = 'done'"#,
+        id as _,
+        session as _,
+    );
+    Ok(bytes.fetch_optional(conn).await?.map(|bytes| u64::try_from(bytes).unwrap_or_default()))
+}
+
+/// What a turn came to, with what was typed in its agent session.
+#[derive(Debug)]
+pub struct StoredAnswer {
+    turn: TurnId,
+    kind: TurnKind,
+    said: Said,
+    steps: Vec<StoredStep>,
+    tokens_used: i32,
+    lost: bool,
+    typed: TypedTexts,
+}
+
 /// What a turn of the agent session was answered; `None` as long as it has not ended.
 ///
 /// # Errors
@@ -342,7 +379,7 @@ pub async fn answer(
     sealer: &Sealer,
     session: AgentSessionId,
     id: TurnId,
-) -> sqlx::Result<Option<TurnAnswer>> {
+) -> sqlx::Result<Option<StoredAnswer>> {
     let row = sqlx::query!(
         r#"select kind as "kind!: TurnKind", sealed_said, tokens_used, lost from agent_turns
            where id = $1 and agent_session_id = $2 and status = 'done'"#,
@@ -352,32 +389,57 @@ pub async fn answer(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let mut said: Said = sealer.open(&id.to_string(), &row.sealed_said)?;
+    let said = sealer.open(&id.to_string(), &row.sealed_said)?;
     let steps = steps::of_turns(&mut *conn, sealer, &[id], true).await?;
     let typed = steps::typed(conn, sealer, session).await?;
-    let intents = public(steps.into_iter().map(|(_, step)| step), &typed)?;
-    said.hide(&typed, &intents);
-    Ok(Some(TurnAnswer {
-        turn_id: id,
-        kind: row.kind,
-        reply: if row.lost { LOST.to_owned() } else { said.reply },
-        intents,
-        candidates: (!said.candidates.is_empty()).then_some(said.candidates),
-        tokens_used: row.tokens_used,
-    }))
+    let (kind, tokens_used, lost) = (row.kind, row.tokens_used, row.lost);
+    Ok(Some(StoredAnswer { turn: id, kind, said, steps, tokens_used, lost, typed }))
+}
+
+impl StoredAnswer {
+    /// About how many bytes are worked on.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        weight(&self.steps) + self.typed.weight()
+    }
+
+    /// What customers see of it. This may take long.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    pub fn public(self) -> sqlx::Result<TurnAnswer> {
+        let typed = Typed::new(&self.typed);
+        let intents = public(self.steps, &typed)?;
+        let mut said = self.said;
+        said.hide(&typed, &intents);
+        Ok(TurnAnswer {
+            turn_id: self.turn,
+            kind: self.kind,
+            reply: if self.lost { LOST.to_owned() } else { said.reply },
+            intents,
+            candidates: (!said.candidates.is_empty()).then_some(said.candidates),
+            tokens_used: self.tokens_used,
+        })
+    }
+}
+
+fn weight(steps: &[StoredStep]) -> usize {
+    let result = |stored: &StoredStep| stored.step.end.result.as_ref().map_or(0, |result| result.get().len());
+    let content = |stored: &StoredStep| stored.content.as_ref().map_or(0, Vec::len);
+    steps.iter().map(|stored| result(stored) + content(stored)).sum()
 }
 
 /// What customers see of steps.
-fn public(steps: impl Iterator<Item = Step>, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
-    steps
-        .map(|step| {
-            let mut intent = step.public();
-            if !typed.is_empty() {
-                intent.hide(typed)?;
-            }
-            Ok(intent)
-        })
-        .collect()
+fn public(steps: impl IntoIterator<Item = StoredStep>, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
+    let intents = steps.into_iter().map(|StoredStep { step, content, .. }| {
+        let mut intent = step.public();
+        if !typed.is_empty() {
+            intent.hide(typed)?;
+        }
+        intent.put_content(content)?;
+        Ok(intent)
+    });
+    intents.collect()
 }
 
 /// A turn, as a transcript tells of it.
@@ -399,11 +461,57 @@ pub struct Told {
     pub created_at: Timestamp,
     /// When it was answered.
     pub done_at: Timestamp,
-    /// How much there is of it.
-    pub bytes: usize,
 }
 
-/// The turns of an agent session that have ended, the oldest first, from `from` on or behind it, at most `limit`.
+/// The turns of an agent session that have ended, the oldest first, from `from` on or behind it, at most `limit`, with how many
+/// bytes are stored of each.
+///
+/// # Errors
+/// When the database fails.
+pub async fn ended(
+    conn: &mut PgConnection,
+    session: AgentSessionId,
+    (from, with_it): (Option<TurnId>, bool),
+    limit: i64,
+) -> sqlx::Result<Vec<(TurnId, u64)>> {
+    let rows = sqlx::query!(
+        r#"select id, octet_length(sealed_said) + coalesce((
+               select sum(octet_length(s.sealed_wish) + coalesce(octet_length(s.sealed_shown), 0)
+                          + coalesce(octet_length(s.sealed_result), 0))
+               from agent_steps s where s.turn_id = t.id
+           ), 0) as "bytes!"
+           from agent_turns t
+           where agent_session_id = $1 and status = 'done' and (id > $2 or $3 and id = $2) order by id limit $4"#,
+        session as _,
+        from.map_or(Uuid::nil(), |from| from.as_uuid()),
+        with_it,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, u64::try_from(row.bytes).unwrap_or_default())).collect())
+}
+
+/// Turns as they are stored, with what was typed in their agent session.
+#[derive(Debug)]
+pub struct StoredTurns {
+    turns: Vec<StoredTurn>,
+    steps: Vec<StoredStep>,
+    typed: TypedTexts,
+}
+
+#[derive(Debug)]
+struct StoredTurn {
+    id: TurnId,
+    kind: TurnKind,
+    said: Said,
+    decomposer: Option<Decomposer>,
+    tokens_used: i32,
+    created_at: Timestamp,
+    done_at: Timestamp,
+}
+
+/// These turns of an agent session, in their order.
 ///
 /// # Errors
 /// When the database fails.
@@ -411,37 +519,62 @@ pub async fn transcript(
     conn: &mut PgConnection,
     sealer: &Sealer,
     session: AgentSessionId,
-    (from, with_it): (Option<TurnId>, bool),
-    limit: i64,
-) -> sqlx::Result<Vec<Told>> {
+    turns: &[TurnId],
+) -> sqlx::Result<StoredTurns> {
+    let ids: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
     let rows = sqlx::query!(
         r#"select id, kind as "kind!: TurnKind", sealed_said, decomposer as "decomposer: Decomposer", tokens_used, lost,
                   created_at, done_at as "done_at!"
-           from agent_turns
-           where agent_session_id = $1 and status = 'done' and (id > $2 or $3 and id = $2) order by id limit $4"#,
+           from agent_turns where id = any($2) and agent_session_id = $1 and status = 'done' order by id"#,
         session as _,
-        from.map_or(Uuid::nil(), |from| from.as_uuid()),
-        with_it,
-        limit,
+        &ids,
     )
     .fetch_all(&mut *conn)
     .await?;
-    let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-    let mut steps = steps::of_turns(&mut *conn, sealer, &ids, false).await?;
+    let steps = steps::of_turns(&mut *conn, sealer, turns, false).await?;
     let typed = steps::typed(conn, sealer, session).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
-            if row.lost {
-                LOST.clone_into(&mut said.reply);
-            }
-            let intents = public(steps.extract_if(.., |(turn, _)| *turn == row.id).map(|(_, step)| step), &typed)?;
+    let turns = rows.into_iter().map(|row| {
+        let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
+        if row.lost {
+            LOST.clone_into(&mut said.reply);
+        }
+        let (id, kind, decomposer, tokens_used) = (row.id, row.kind, row.decomposer, row.tokens_used);
+        let (created_at, done_at) = (row.created_at, row.done_at);
+        Ok(StoredTurn { id, kind, said, decomposer, tokens_used, created_at, done_at })
+    });
+    let turns = turns.collect::<sqlx::Result<_>>()?;
+    Ok(StoredTurns { turns, steps, typed })
+}
+
+impl StoredTurns {
+    /// About how many bytes are worked on.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        weight(&self.steps) + self.typed.weight()
+    }
+
+    /// What customers see of them. This may take long.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    pub fn public(self) -> sqlx::Result<Vec<Told>> {
+        let typed = Typed::new(&self.typed);
+        let mut steps = self.steps.into_iter().peekable();
+        let told = self.turns.into_iter().map(|turn| {
+            let mut said = turn.said;
+            let intents = public(from_fn(|| steps.next_if(|stored| stored.turn == turn.id)), &typed)?;
             said.hide(&typed, &intents);
-            let results = intents.iter().filter_map(|intent| intent.result.as_ref()).map(|result| result.get().len());
-            let bytes = said.message.len() + said.reply.len() + results.sum::<usize>();
-            let (id, kind, decomposer, tokens_used) = (row.id, row.kind, row.decomposer, row.tokens_used);
-            let (created_at, done_at) = (row.created_at, row.done_at);
-            Ok(Told { id, said, kind, intents, decomposer, tokens_used, created_at, done_at, bytes })
-        })
-        .collect()
+            Ok(Told {
+                id: turn.id,
+                said,
+                kind: turn.kind,
+                intents,
+                decomposer: turn.decomposer,
+                tokens_used: turn.tokens_used,
+                created_at: turn.created_at,
+                done_at: turn.done_at,
+            })
+        });
+        told.collect()
+    }
 }

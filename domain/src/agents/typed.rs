@@ -3,16 +3,20 @@
 //!
 //! It is hidden when somebody reads, and not when it is written: so it is hidden, too, in what was kept before it was typed, and
 //! whoever runs a step has the selector as it is.
+//!
+//! A search takes time that is linear in the text, whatever was typed: at each place a binary search finds whether a text begins there, and
+//! another one how far it goes, which compares no more than is hidden then. What is searched for is bounded by [`MOST_BYTES`]; with
+//! more than that, all of what a page has a say in is hidden.
 
-use std::collections::HashMap;
-
-use aho_corasick::{AhoCorasick, MatchKind};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
+use super::dictionary::Dictionary;
 use super::hiding::HIDDEN;
 
+/// Bytes of the texts that are searched for. With more than these, everything is hidden.
+pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 /// Characters of the shortest text that is hidden: what is shorter stands everywhere.
 const SHORTEST: usize = 4;
 /// Characters by which a text is found. What follows them is compared, so that a text that was cut is found as well.
@@ -32,7 +36,26 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Members that a page can have a say in.
 const OF_PAGES: [&str; 5] = ["url", "final_url", "description", "option", "pattern"];
 
-/// Texts that were typed.
+/// The texts that were typed in an agent session, as they were read from its rows.
+#[derive(Debug, Default)]
+pub struct TypedTexts {
+    pub(crate) texts: Vec<String>,
+    /// Whether there are more bytes of them than are read.
+    pub(crate) too_many: bool,
+}
+
+impl TypedTexts {
+    fn bytes(&self) -> usize {
+        self.texts.iter().map(String::len).sum()
+    }
+
+    /// About how many bytes are worked on to search for them: all spellings of them.
+    pub(crate) fn weight(&self) -> usize {
+        self.bytes() * 16
+    }
+}
+
+/// Hides texts that were typed.
 #[derive(Debug)]
 pub struct Typed {
     all: Finder,
@@ -41,10 +64,13 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Of these texts.
+    /// Of these texts. This takes up to some tenths of a second.
     #[must_use]
-    pub fn new(texts: &[String]) -> Self {
-        let long_enough = || texts.iter().filter(|text| text.trim().chars().count() >= SHORTEST);
+    pub fn new(texts: &TypedTexts) -> Self {
+        if texts.too_many || texts.bytes() > MOST_BYTES {
+            return Self { all: Finder::Everything, telling: Finder::Everything };
+        }
+        let long_enough = || texts.texts.iter().filter(|text| text.trim().chars().count() >= SHORTEST);
         let telling = long_enough().filter(|text| !text.trim().chars().all(char::is_alphabetic));
         Self { all: Finder::new(long_enough()), telling: Finder::new(telling) }
     }
@@ -52,7 +78,7 @@ impl Typed {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.all.heads.is_none()
+        matches!(self.all, Finder::Nothing)
     }
 
     /// `text` without them.
@@ -64,8 +90,21 @@ impl Typed {
     /// The same, but for these parts of it, which are ours.
     #[must_use]
     pub fn hide_around(&self, text: &str, ours: &[String]) -> String {
-        let Some((first, rest)) = ours.split_first() else { return self.hide(text) };
-        text.split(first.as_str()).map(|part| self.hide_around(part, rest)).collect::<Vec<_>>().join(first)
+        let ours = Dictionary::new(ours.iter().map(|text| text.as_str().into()).collect());
+        let (mut hidden, mut from, mut at) = (String::with_capacity(text.len()), 0, 0);
+        while let Some(letter) = text[at..].chars().next() {
+            match ours.at_the_beginning_of(&text.as_bytes()[at..]).next() {
+                Some(found) => {
+                    hidden.push_str(&self.hide(&text[from..at]));
+                    hidden.push_str(ours.text(found));
+                    at += ours.text(found).len();
+                    from = at;
+                }
+                None => at += letter.len_utf8(),
+            }
+        }
+        hidden.push_str(&self.hide(&text[from..]));
+        hidden
     }
 
     /// A selector without those that are more than letters.
@@ -94,50 +133,66 @@ impl Typed {
 
 /// Finds texts in linear time, however they are written and whatever their case.
 #[derive(Debug)]
-struct Finder {
-    /// By their heads; `None` when there are none.
-    heads: Option<AhoCorasick>,
-    /// The texts that have each head.
-    whole: Vec<Vec<String>>,
+enum Finder {
+    /// There are none to find.
+    Nothing,
+    /// There are more than can be searched for: any text may hold one.
+    Everything,
+    These {
+        /// The beginnings of the spellings.
+        heads: Dictionary,
+        /// All spellings, in small letters.
+        spellings: Dictionary,
+    },
 }
 
 impl Finder {
     fn new<'t>(texts: impl Iterator<Item = &'t String>) -> Self {
-        let mut by_head: HashMap<String, Vec<String>> = HashMap::new();
-        for spelling in texts.flat_map(|text| spellings(text)) {
-            let head = spelling.chars().take(HEAD).collect::<String>().to_ascii_lowercase();
-            let whole = by_head.entry(head).or_default();
-            if !whole.contains(&spelling) {
-                whole.push(spelling);
-            }
+        let folded = |mut spelling: String| {
+            spelling.make_ascii_lowercase();
+            spelling.into_boxed_str()
+        };
+        let spellings: Vec<_> = texts.flat_map(|text| spellings(text)).map(folded).collect();
+        if spellings.is_empty() {
+            return Self::Nothing;
         }
-        let (heads, whole): (Vec<_>, Vec<_>) = by_head.into_iter().unzip();
-        let mut finder = AhoCorasick::builder();
-        let finder = finder.ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest);
-        let heads = if heads.is_empty() { None } else { finder.build(&heads).ok() };
-        Self { heads, whole }
+        let heads = Dictionary::new(spellings.iter().map(|spelling| head(spelling).into()).collect());
+        Self::These { heads, spellings: Dictionary::new(spellings) }
     }
 
     fn hide(&self, text: &str) -> String {
-        let Some(heads) = &self.heads else { return text.to_owned() };
-        let (mut hidden, mut from) = (String::with_capacity(text.len()), 0);
-        while let Some(found) = heads.find(&text[from..]) {
-            let start = from + found.start();
-            let whole = &self.whole[found.pattern().as_usize()];
-            let length = whole.iter().map(|whole| in_common(&text[start..], whole)).max().unwrap_or_default();
-            hidden.push_str(&text[from..start]);
+        let (heads, spellings) = match self {
+            Self::Nothing => return text.to_owned(),
+            Self::Everything if text.is_empty() => return String::new(),
+            Self::Everything => return HIDDEN.to_owned(),
+            Self::These { heads, spellings } => (heads, spellings),
+        };
+        let folded = text.to_ascii_lowercase();
+        let (mut hidden, mut from, mut at) = (String::with_capacity(text.len()), 0, 0);
+        while let Some(letter) = text[at..].chars().next() {
+            let rest = &folded.as_bytes()[at..];
+            let Some(head) = heads.at_the_beginning_of(rest).next().map(|head| heads.text(head)) else {
+                at += letter.len_utf8();
+                continue;
+            };
+            hidden.push_str(&text[from..at]);
             hidden.push_str(HIDDEN);
-            from = start + length.max(found.len());
+            // What has a shorter head is all of it.
+            let is_whole = head.chars().count() < HEAD;
+            at += if is_whole { head.len() } else { spellings.most_in_common(rest) };
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            from = at;
         }
         hidden.push_str(&text[from..]);
         hidden
     }
 }
 
-/// How many bytes two texts begin with alike.
-fn in_common(one: &str, other: &str) -> usize {
-    let alike = one.chars().zip(other.chars()).take_while(|(one, other)| one.eq_ignore_ascii_case(other));
-    alike.map(|(letter, _)| letter.len_utf8()).sum()
+/// The characters by which a spelling is found.
+fn head(spelling: &str) -> &str {
+    spelling.char_indices().nth(HEAD).map_or(spelling, |(end, _)| &spelling[..end])
 }
 
 /// How a page can give a text back: as it is, on one line, in quotation marks, as an identifier, and in an address.
@@ -179,12 +234,30 @@ fn identifier(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::json;
 
     use super::*;
 
     fn typed(texts: &[&str]) -> Typed {
-        Typed::new(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+        let texts = texts.iter().map(|&text| text.to_owned()).collect();
+        Typed::new(&TypedTexts { texts, too_many: false })
+    }
+
+    /// How long this takes, at best of a few times.
+    fn time(work: impl Fn()) -> Duration {
+        let once = || {
+            let begun = Instant::now();
+            work();
+            begun.elapsed()
+        };
+        (0..3).map(|_| once()).min().unwrap_or_default()
+    }
+
+    /// Texts of one beginning, of which each has this many bytes.
+    fn alike(count: usize, bytes: usize) -> Vec<String> {
+        (0..count).map(|at| format!("{}{at:08}", "a".repeat(bytes - 8))).collect()
     }
 
     /// Contract: agents 36.
@@ -211,6 +284,68 @@ mod tests {
         let ours = ["step_2026".to_owned()];
         assert_eq!(typed(&["2026"]).hide_around("2026, [step_2026]", &ours), "•••, [step_2026]");
         assert_eq!(typed(&[]).hide("anything"), "anything");
+    }
+
+    /// Contract: agents 36. What a spelling has in common with a text ends between two characters.
+    #[test]
+    fn texts_that_begin_alike_are_hidden_as_far_as_one_of_them_goes() {
+        let beginning = "correct horse battery staple";
+        let texts = [format!("{beginning} one"), format!("{beginning} onerous ä"), beginning.to_uppercase()];
+        let texts = typed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        for (text, expected) in [
+            (format!("<{beginning}>"), "<•••>"),
+            (format!("<{beginning} one>"), "<•••>"),
+            (format!("<{beginning} oner>"), "<•••>"),
+            (format!("<{beginning} onerous ö>"), "<•••ö>"),
+            (format!("<{beginning} two>"), "<•••two>"),
+            (format!("<{}>", &beginning[..24]), "<•••>"),
+            (format!("<{}>", &beginning[..23]), "<correct horse battery s>"),
+        ] {
+            assert_eq!(texts.hide(&text), expected, "{text}");
+        }
+    }
+
+    /// Contract: agents 45.
+    #[test]
+    fn more_texts_than_can_be_searched_for_hide_everything() {
+        let (most, one_more) = (alike(4, MOST_BYTES / 4), alike(5, MOST_BYTES / 4));
+        let [most, one_more] = [most, one_more].map(|texts| Typed::new(&TypedTexts { texts, too_many: false }));
+        assert_eq!(most.hide("a button"), "a button");
+        let unread = Typed::new(&TypedTexts { texts: Vec::new(), too_many: true });
+        for typed in [one_more, unread] {
+            assert!(!typed.is_empty());
+            assert_eq!((typed.hide("a button"), typed.hide(""), typed.hide_in_selector("#a")), ("•••".to_owned(), String::new(), "•••".to_owned()));
+            assert_eq!(typed.hide_around("approve step_1!", &["step_1".to_owned()]), "•••step_1•••");
+        }
+    }
+
+    /// Contract: limits 5. Ten times as much text of a page, at which everything that was typed is looked at, takes about ten times as long.
+    #[test]
+    fn hiding_takes_time_that_is_linear_in_the_text() {
+        let texts = alike(200, 5_000);
+        let typed = typed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let page = |bytes: usize| format!("{}b", "a".repeat(24)).repeat(bytes / 25);
+        let times = [page(1_000_000), page(10_000_000)].map(|page| time(|| drop(typed.hide(&page))));
+        assert!(times[1] < times[0] * 40, "{times:?}");
+        assert!(times[1] < Duration::from_secs(20), "{times:?}");
+        let ours: Vec<_> = (0..10_000).map(|at| format!("step_{at:08}")).collect();
+        let reply = ours.concat();
+        let times = [1_000, 10_000].map(|count| time(|| drop(typed.hide_around(&reply[..count * 13], &ours[..count]))));
+        assert!(times[1] < times[0] * 40, "{times:?}");
+    }
+
+    /// Contract: limits 5. What may be searched for at most, and ten times that.
+    #[test]
+    fn getting_ready_takes_time_that_is_linear_in_what_was_typed() {
+        for scale in [1, 10] {
+            let texts = TypedTexts { texts: alike(100 * scale, 10_000), too_many: false };
+            let time = time(|| drop(Typed::new(&texts)));
+            assert!(time < Duration::from_secs(5), "{time:?}");
+        }
+        let distinct = |count: usize| (0..count).map(|at| format!("{at:05} \"{}\\ä/?&#=", "Ünïcödé".repeat(10))).collect();
+        let texts = TypedTexts { texts: distinct(1_000), too_many: false };
+        let time = time(|| drop(Typed::new(&texts)));
+        assert!(time < Duration::from_secs(10), "{time:?}");
     }
 
     /// Contract: agents 36.

@@ -5,9 +5,9 @@ use sqlx::PgConnection;
 use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
 use crate::agents::steps::{self as agent_steps, Shown, describe};
-use crate::agents::typed::Typed;
+use crate::agents::typed::{Typed, TypedTexts};
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
-use crate::ids::AgentSessionId;
+use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
 use crate::operations::{self, ROLES, Target};
 
@@ -20,9 +20,27 @@ pub enum SourceError {
     /// There are too many for a recipe.
     #[error("the agent session has more steps than a recipe may have, which is {0}")]
     TooMany(u32),
+    /// They have too many bytes for a recipe.
+    #[error("the steps of the agent session have {bytes} bytes; those of a recipe may have {limit}")]
+    TooLarge {
+        /// Of these steps.
+        bytes: usize,
+        /// Allowed.
+        limit: usize,
+    },
     /// The database failed, or they cannot be opened.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+}
+
+/// How many times more bytes are stored of steps than a recipe has of them, at most: beside its selector and its description, each element has
+/// a fingerprint and the origin of its page.
+const STORED: usize = 16;
+
+/// The steps of plans that were done, as they are stored, with what was typed in their agent session.
+pub struct StoredSteps {
+    steps: Vec<(Wish, Vec<Shown>)>,
+    typed: TypedTexts,
 }
 
 /// The steps of plans that were done, in the order in which they were (contract: recipes 5).
@@ -34,29 +52,60 @@ pub(super) async fn steps(
     of: AgentSessionId,
     sealer: &Sealer,
     limits: &Limits,
-) -> Result<Vec<Step>, SourceError> {
+) -> Result<StoredSteps, SourceError> {
+    let stored = limits.recipe_bytes.saturating_mul(STORED);
     let rows = sqlx::query!(
-        "select s.id, s.sealed_wish, s.sealed_shown from agent_steps s join agent_turns t on t.id = s.turn_id
-         where s.agent_session_id = $1 and s.status = 'done' and t.kind = 'plan'
-         order by s.turn_id, s.position limit $2",
+        r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish,
+                  case when bytes <= $3 then sealed_shown end as sealed_shown, bytes as "bytes!"
+           from (select id, sealed_wish, sealed_shown,
+                        sum(octet_length(sealed_wish) + coalesce(octet_length(sealed_shown), 0)) over (order by turn_id, position) as bytes
+                 from (select s.id, s.sealed_wish, s.sealed_shown, s.turn_id, s.position
+                       from agent_steps s join agent_turns t on t.id = s.turn_id
+                       where s.agent_session_id = $1 and s.status = 'done' and t.kind = 'plan'
+                       order by s.turn_id, s.position limit $2) done) summed
+           order by bytes"#,
         of as _,
         i64::from(limits.recipe_steps) + 1,
+        i64::try_from(stored).unwrap_or(i64::MAX),
     )
     .fetch_all(&mut *conn)
     .await?;
     if rows.len() > limits.recipe_steps as usize {
         return Err(SourceError::TooMany(limits.recipe_steps));
     }
-    let typed = agent_steps::typed(conn, sealer, of).await?;
-    let opened = rows.iter().map(|row| {
+    let mut steps = Vec::with_capacity(rows.len());
+    let bytes = rows.last().map_or(0, |row| usize::try_from(row.bytes).unwrap_or(usize::MAX));
+    for row in rows {
         let owner = row.id.to_string();
-        let wish = sealer.open(&owner, &row.sealed_wish)?;
-        let shown: Option<Vec<Shown>> =
-            row.sealed_shown.as_ref().map(|sealed| sealer.open(&owner, sealed)).transpose()?;
-        let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
-        Ok(step(wish, shown))
-    });
-    opened.collect()
+        let Some(sealed_wish) = row.sealed_wish else {
+            return Err(SourceError::TooLarge { bytes, limit: limits.recipe_bytes });
+        };
+        let wish = sealer.open(&owner, &sealed_wish)?;
+        let shown = row.sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
+        steps.push((wish, shown.unwrap_or_default()));
+    }
+    let typed = agent_steps::typed(conn, sealer, of).await?;
+    Ok(StoredSteps { steps, typed })
+}
+
+impl StoredSteps {
+    /// About how many bytes are worked on.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let shown = self.steps.iter().flat_map(|(_, shown)| shown);
+        shown.map(|shown| shown.selector.len() + shown.description.len()).sum::<usize>() + self.typed.weight()
+    }
+
+    /// As a recipe has them. This may take long.
+    #[must_use]
+    pub fn public(self) -> Vec<Step> {
+        let typed = Typed::new(&self.typed);
+        let steps = self.steps.into_iter().map(|(wish, shown)| {
+            let shown = shown.into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
+            step(wish, shown)
+        });
+        steps.collect()
+    }
 }
 
 /// An element without what was typed (contract: recipes 17). What somebody has said themselves runs as they said it.

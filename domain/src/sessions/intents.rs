@@ -543,25 +543,42 @@ pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Op
     worker.fetch_optional(conn).await
 }
 
-/// How an intent ended; `None` as long as it has not.
+/// How an intent ended, as far as that was read from its row.
+#[derive(Debug)]
+pub enum StoredEnding {
+    /// All of it.
+    Whole(Ending),
+    /// What it came to has so many bytes, which are more than were asked for.
+    Larger(u64),
+}
+
+/// How an intent ended, if what it came to has at most so many bytes; `None` as long as it has not.
 ///
 /// # Errors
 /// When the database fails, or the row was written by another version of this program.
-pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Ending>> {
+pub async fn ending(conn: &mut PgConnection, id: IntentId, most_bytes: u64) -> sqlx::Result<Option<StoredEnding>> {
     let row = sqlx::query!(
-        r#"select outcome as "outcome!", result::text, content, browser_us, done_at as "done_at: Timestamp" from intents
+        r#"select outcome as "outcome!", case when bytes <= $2 then result::text end as result,
+                  case when bytes <= $2 then content end as content, browser_us, done_at as "done_at: Timestamp", bytes as "bytes!"
+           from intents,
+                lateral (select coalesce(octet_length(content), 0)::bigint + coalesce(octet_length(result::text), 0) as bytes) stored
            where id = $1 and status = 'done' and outcome is not null"#,
         id as _,
+        i64::try_from(most_bytes).unwrap_or(i64::MAX),
     )
     .fetch_optional(conn)
     .await?;
     row.map(|row| {
+        let bytes = u64::try_from(row.bytes).unwrap_or_default();
+        if bytes > most_bytes {
+            return Ok(StoredEnding::Larger(bytes));
+        }
         let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
         let json = row.result.map(|text| heavy(text.len(), || RawValue::from_string(text))).transpose();
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
         let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
-        Ok(Ending { outcome, result, browser_time, done_at: row.done_at })
+        Ok(StoredEnding::Whole(Ending { outcome, result, browser_time, done_at: row.done_at }))
     })
     .transpose()
 }

@@ -1,9 +1,17 @@
 //! Messages that may be repeated (contract: agents 27 to 30).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::agents::receipts;
+use kitfleet_domain::vault::Vault;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 
 use super::driver_of;
+use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, unknown_id};
 
 /// A key of the deployment: 32 bytes, in base64.
@@ -106,5 +114,54 @@ async fn a_receipt_needs_a_key_and_may_stay_unknown() {
     app.execute(crash, crate::support::records::uuid_of(&agent)).await;
     status_of(say(&client, &agent, "k", &message("tap 'Next'")).await, "in_progress");
     assert_eq!(app.count("select count(*) from agent_turns").await, 1);
+    app.stop().await;
+}
+
+/// Contract: limits 9. A large answer is counted until it was sent: of an account whose answers nobody takes another one is a 503 that says
+/// when to come again, before anything of it is read. Other accounts do not notice.
+#[tokio::test]
+async fn a_large_answer_that_is_not_taken_holds_up_its_account_alone() {
+    let app = App::simulated().set("mfa.encryption_key", KEY).set("limits.answer_bytes_per_account", "1048576");
+    let app = app.start().await;
+    let key: [u8; 32] = STANDARD.decode(KEY).expect("base64").try_into().expect("32 bytes");
+    let vault = Vault::new(key, &[]);
+    let large = json!({"reply": "x".repeat(12 * 1024 * 1024)});
+    let enlarge = async |account, agent: &str| {
+        let sealed = receipts::seal(&vault, account, "k", large.to_string().as_bytes());
+        let id = uuid_of(agent);
+        app.execute_all(&format!(
+            "update agent_message_receipts set sealed_body = decode('{}', 'hex') where session_id = '{id}'",
+            hex::encode(sealed)
+        ))
+        .await;
+    };
+    let ((account, client), (another, other)) = (app.customer(Tier::Enterprise).await, app.customer(Tier::Free).await);
+    let (agent, theirs) = (client.agent().await, other.agent().await);
+    for (account, client, agent) in [(account, &client, &agent), (another, &other, &theirs)] {
+        say(client, agent, "k", &message("make me a sandwich")).await.expect(200);
+        enlarge(account, agent).await;
+    }
+    let body = message("make me a sandwich").to_string();
+    let request = format!(
+        "POST /v1/agent-sessions/{agent}/message HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nIdempotency-Key: k\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        client.key.clone().expect("a key"),
+        body.len(),
+    );
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4_096).expect("a small buffer");
+    let address = app.base_url.strip_prefix("http://").expect("plain HTTP").parse().expect("an address");
+    let mut slow = socket.connect(address).await.expect("the service listens");
+    slow.write_all(request.as_bytes()).await.expect("a request");
+    // Its answer has begun.
+    slow.read_exact(&mut [0; 12]).await.expect("a status");
+
+    let refused = say(&client, &agent, "k", &message("make me a sandwich")).await;
+    assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
+    refused.problem(503, "service-unavailable");
+    assert_eq!(say(&other, &theirs, "k", &message("make me a sandwich")).await.expect(200).body, large);
+    client.get("/v1/agent-sessions").await.expect(200);
+    drop(slow);
+    assert_eq!(say(&client, &agent, "k", &message("make me a sandwich")).await.expect(200).body, large);
     app.stop().await;
 }

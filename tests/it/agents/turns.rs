@@ -1,7 +1,7 @@
 //! Messages and what comes of them (contract: agents 15 to 26).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -431,5 +431,80 @@ async fn a_message_that_was_not_understood_gives_nothing_away() {
     assert_eq!(told["data"].as_array().map(Vec::len), Some(20));
     assert!(!told.to_string().contains("SEC-"), "{told}");
     assert_eq!(told["data"][14]["message"], "tap Login; •••");
+    app.stop().await;
+}
+
+/// Contract: agents 36, 45; limits 5. A transcript that is full of what was typed takes seconds at most, and no other request waits for it.
+#[tokio::test]
+async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
+    const LETTERS: usize = 9_000;
+    const MESSAGES: usize = 30;
+    let app = App::simulated().start().await;
+    let (client, other) = (app.client().await, app.client().await);
+    let agent = client.agent().await;
+    let session = other.session().await;
+    for at in 0..MESSAGES {
+        let typed = format!("{}{at:04}", "a".repeat(LETTERS));
+        say(&client, &agent, &format!("type '{typed}' into 'Name'")).await;
+        // Each place of it begins as all of the texts do, and none of these is long enough to be one.
+        say(&client, &agent, &format!("open https://example.com/?q={}", format!("{}b", "a".repeat(24)).repeat(LETTERS / 25))).await;
+    }
+    let path = format!("/v1/agent-sessions/{agent}/transcript?limit=100");
+    let begun = Instant::now();
+    let reading = at_once((0..4).map(|_| client.get(&path)));
+    let (read, ()) = tokio::join!(reading, async {
+        for _ in 0..10 {
+            let begun = Instant::now();
+            other.post(&format!("/v1/sessions/{session}/interact"), json!({"action": {"kind": "scroll", "delta_x": 0, "delta_y": 1}})).await.expect(200);
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    for page in read {
+        let text = page.expect(200).body.to_string();
+        assert!(text.contains("https://example.com/?q=•••b"), "{}", &text[..2_000]);
+        assert!(!text.contains("aaaa"));
+    }
+    app.stop().await;
+}
+
+/// Contract: agents 45. Where more was typed than is searched for, nothing is shown of what a page has a say in.
+#[tokio::test]
+async fn where_too_much_was_typed_everything_of_pages_is_hidden() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let typed = |at: usize| format!("type '{at:03}{}' into 'Name'", "ä".repeat(9_000));
+    let tap = say(&client, &agent, "tap the 'Next' button").await;
+    assert_eq!(tap["intents"][0]["target"]["description"], "button \"Next\"");
+    for at in 0..60 {
+        say(&client, &agent, &typed(at)).await;
+    }
+    let tap = say(&client, &agent, "tap the 'Next' button").await;
+    assert_eq!((&tap["intents"][0]["target"]["description"], &tap["intents"][0]["status"]), (&json!("•••"), &json!("done")));
+    let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
+    assert_eq!((&told["data"][0]["message"], &told["data"][1]["reply"]), (&json!("•••"), &json!("•••")));
+    assert!(!told.to_string().contains("Next"), "{told}");
+    app.stop().await;
+}
+
+/// Contract: agents 26. A page of a transcript ends with the turn that makes it large.
+#[tokio::test]
+async fn a_page_of_a_transcript_ends_with_the_turn_that_makes_it_large() {
+    let app = App::simulated().set("limits.page_bytes", "1").start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    for message in ["tap the 'Next' button", "make me a sandwich", "take a screenshot"] {
+        say(&client, &agent, message).await;
+    }
+    let (mut path, mut turns) = (format!("/v1/agent-sessions/{agent}/transcript?limit=100"), Vec::new());
+    loop {
+        let page = client.get(&path).await.expect(200).body;
+        assert_eq!(page["data"].as_array().map(Vec::len), Some(2), "{page}");
+        turns.push(page["data"][0]["message"].clone());
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/v1/agent-sessions/{agent}/transcript?limit=100&cursor={cursor}");
+    }
+    assert_eq!(turns, ["tap the 'Next' button", "make me a sandwich", "take a screenshot"]);
     app.stop().await;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::routes::session_routes;
-use crate::support::{App, members, raw, unknown_id};
+use crate::support::{App, Client, at_once, members, raw, unknown_id};
 use crate::webhooks;
 
 /// Contract: requests 5. A body that is too large is a 413, told before it was read when its length is announced, and without
@@ -348,5 +348,42 @@ async fn unknown_fields_are_named_on_every_write() {
     wait.await.expect("a task").expect(410);
     let gone = client.operate(&session, "navigate", odd).await.problem(410, "session-destroyed");
     assert_eq!(gone.headers[UNKNOWN], "odd");
+    app.stop().await;
+}
+
+/// Contract: requests 18. A body of many values is refused before they are made, whoever sends it: they take far more memory than their
+/// text. Fields that a route does not know count, too.
+#[tokio::test]
+async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
+    let app = App::simulated().in_processes().start().await;
+    let (client, nobody) = (app.client().await, Client::new(&app.base_url, None));
+    let body = |field: &str, value: &str| {
+        let values = vec![value; 1_000_000 / (value.len() + 1)].join(",");
+        format!("{{\"{field}\":[{values}]}}")
+    };
+    let before = app.peak_memory_kib(0);
+    for value in ["[]", "{}", "{\"a\":{}}", "null", "0"] {
+        let bodies = ["email", "unknown"].map(|field| body(field, value));
+        for body in &bodies {
+            nobody.post_raw("/v1/auth/login", body.clone()).await.invalid("body");
+            nobody.post_raw("/v1/auth/refresh", body.clone()).await.invalid("body");
+            nobody.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
+            client.post_raw("/v1/sessions", body.clone()).await.invalid("body");
+        }
+        let flood = at_once((0..20).map(|_| nobody.post_raw("/v1/auth/login", bodies[0].clone()))).await;
+        flood.into_iter().for_each(|answer| drop(answer.invalid("body")));
+    }
+    let form = format!("grant_type=client_credentials{}", "&a=".repeat(300_000));
+    let form = nobody.request(Method::POST, "/v1/oauth/token").body(form);
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(form.send().await.expect("an answer").status(), 400);
+    let grown = app.peak_memory_kib(0) - before;
+    assert!(grown < 100 * 1024, "bodies of a megabyte took {grown} KiB");
+
+    // As many as a route could want are fine.
+    let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));
+    nobody.post_raw("/v1/auth/login", few).await.problem(401, "unauthorized");
+    let many = format!("{{\"unknown\":[{}]}}", vec!["0"; 49_000].join(","));
+    client.post_raw("/v1/sessions", many).await.expect(201);
     app.stop().await;
 }

@@ -336,7 +336,8 @@ impl Turn<'_> {
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
     async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
-        let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
+        let driving =
+            Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
         loop {
             let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
@@ -352,7 +353,8 @@ impl Turn<'_> {
                 Err(DriveError::Seal(error)) => return Ok(Err(error.to_string())),
             };
             return Ok(Err(match driven {
-                Driven::Ended(ending) => return Ok(Ok(ending)),
+                Driven::Ended(ending, _) => return Ok(Ok(ending)),
+                Driven::Crowded(not_yet) => not_yet.to_string(),
                 Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) if since.elapsed() < CLAIMS_WITHIN => {
                     sleep(CLAIM_AGAIN).await;
                     continue;

@@ -18,7 +18,8 @@ pub fn rounded(object: &[u8]) -> Vec<String> {
             }
             b'-' | b'0'..=b'9' => {
                 let number = &object[at..][..number_len(&object[at..])];
-                if !holds(number) && !found.contains(&member) {
+                // A member is named more than once where another stands between its integers.
+                if !holds(number) && found.last() != Some(&member) {
                     found.push(member.clone());
                 }
                 number

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::may_pass;
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::turns::NotYet;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
 use kitfleet_jobs::replies::Work;
@@ -25,8 +26,9 @@ use utoipa_axum::routes;
 
 use super::{READ_AGENTS, WRITE_AGENTS};
 use crate::http::auth::Caller;
+use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{Given, IdempotencyKey, MESSAGES};
+use crate::http::idempotency::{IdempotencyKey, MESSAGES};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::lists::{Listed, Page, Paging, Query};
@@ -34,6 +36,7 @@ use crate::http::openapi::{
     AgentElsewhere, AgentGone, AgentRoom, Body, Database, InvalidQuery, NoAgentSession, Restricted,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::readings::ReadingError;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -111,21 +114,20 @@ async fn say(
     });
     let turn = TurnId::generate();
     let waiter = app.replies.expect_end(Work::Turn(turn));
-    let sealer = app.agents().await?;
     match accept(&app, &caller, session, turn, &request, receipt.as_ref()).await? {
         Accepted::Turn(worker) => wake(&app.wakeups, worker),
-        Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known),
+        Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known).await,
         refused => return Err(refusal(&refused)),
     }
     // From here on the message was taken, and whoever is told otherwise would send it again.
     let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
-    let look = || async { turns::answer(&mut *app.db.acquire().await?, sealer, session, turn).await };
     loop {
         let patient = waiter.told().await && Instant::now() < deadline;
-        match look().await {
-            Ok(Some(answer)) => return Ok(Answer(answer).into_response()),
+        match answered(&app, &caller, session, turn).await {
+            Ok(Some(answer)) => return Ok(answer),
             Ok(None) => {}
-            Err(error) if !may_pass(&error) => return Err(error.into()),
+            Err(Unanswered::Database(error)) if !may_pass(&error) => return Err(error.into()),
+            Err(Unanswered::Reading(error @ ReadingError::Thread(_))) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, %turn, "the end of a turn could not be read; trying again"),
         }
         if !patient {
@@ -134,6 +136,39 @@ async fn say(
             return Err(Problem::new(&kinds::SESSION_TIMEOUT, detail));
         }
     }
+}
+
+/// Why a turn that may have ended is not answered yet.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    #[error(transparent)]
+    Crowded(#[from] NotYet),
+    #[error(transparent)]
+    Reading(#[from] ReadingError),
+}
+
+/// What a turn came to, as an answer; `None` as long as it has not ended.
+async fn answered(
+    app: &App,
+    caller: &Caller,
+    session: AgentSessionId,
+    turn: TurnId,
+) -> Result<Option<Response>, Unanswered> {
+    let (account, sealer) = (caller.account_id, app.agents().await?);
+    let bytes = turns::answer_bytes(&mut *app.db.acquire().await?, session, turn).await?;
+    let Some(bytes) = bytes else { return Ok(None) };
+    let reservation = app.answers.reserve(account, bytes).await?;
+    let answer = turns::answer(&mut *app.db.acquire().await?, sealer, session, turn).await?;
+    let Some(answer) = answer else { return Ok(None) };
+    let weight = answer.weight();
+    let public = move || {
+        let answer = answer.public()?;
+        serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))
+    };
+    let text = app.readings.run(account, weight, public).await??;
+    Ok(Some(counted_json(text, reservation)))
 }
 
 async fn accept(
@@ -198,17 +233,20 @@ fn refusal(refused: &Accepted) -> Problem {
 }
 
 /// What the first message of a key was answered (contract: agents 28, 29).
-fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Receipt) -> Result<Response> {
+async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Receipt) -> Result<Response> {
     let refuse =
         |detail: &str, status: &str| Err(Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", status));
     match (known, app.config.auth.vault.as_ref(), receipt) {
-        (Receipt::Completed { status, sealed_body }, Some(vault), Some(receipt)) => {
-            let internal = |error: &dyn std::fmt::Display| Problem::internal(error);
-            let body =
-                receipts::open(vault, caller.account_id, &receipt.key, &sealed_body).map_err(|e| internal(&e))?;
-            let status = StatusCode::from_u16(status).map_err(|error| internal(&error))?;
-            let body = String::from_utf8(body).map_err(|error| internal(&error))?;
-            Ok(MESSAGES.replay(Given { status, body }))
+        (Receipt::Completed { status, bytes }, Some(vault), Some(receipt)) => {
+            let (account, key) = (caller.account_id, receipt.key.as_str());
+            let reservation = app.answers.reserve(account, bytes).await?;
+            let sealed = receipts::sealed_body(&mut *app.db.acquire().await?, account, key).await?;
+            // It went with its agent session meanwhile.
+            let sealed = sealed.ok_or_else(not_found::<AgentSessionId>)?;
+            let opened = heavy(sealed.len(), || receipts::open(vault, account, key, &sealed));
+            let body = opened.map_err(|error| Problem::internal(&error))?;
+            let status = StatusCode::from_u16(status).map_err(|error| Problem::internal(&error))?;
+            Ok(MESSAGES.replay_counted(status, body, reservation))
         }
         (Receipt::Mismatch, ..) => refuse("another message was sent with this Idempotency-Key", "mismatch"),
         (Receipt::InProgress | Receipt::Completed { .. }, ..) => refuse(
@@ -312,7 +350,7 @@ async fn transcript(
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
     query: Query,
-) -> Result<Answer<Transcript>> {
+) -> Result<Response> {
     let session = path.id()?;
     let limit = query.limit(&app.config.limits)? as usize;
     let named = session.to_string();
@@ -328,23 +366,21 @@ async fn transcript(
             Err(_) => (Some(TurnId::from(cursors.read(half, cursor)?)), true),
         },
     };
+    let most = i64::try_from(limit / 2 + 2).unwrap_or(i64::MAX);
     let mut conn = app.db.acquire().await?;
     if !rows::exists(&mut conn, caller.account_id, session).await? {
         return Err(not_found::<AgentSessionId>());
     }
-    // Turns may be large, so that they are not read all at once.
-    let most = i64::try_from(limit / 2 + 2).unwrap_or(i64::MAX);
-    let told = turns::transcript(&mut conn, app.agents().await?, session, (from, with_it), most).await?;
+    let ended = turns::ended(&mut conn, session, (from, with_it), most).await?;
     drop(conn);
-    let (mut bytes, mut data, mut more) = (0_usize, Vec::new(), false);
-    for turn in told {
-        if data.len() >= limit || bytes >= app.config.limits.page_bytes {
-            more = true;
-            break;
-        }
-        bytes = bytes.saturating_add(turn.bytes);
-        data.extend(entries(turn));
-    }
+    let (turns, bytes) = on_a_page(&ended, limit, app.config.limits.page_bytes as u64);
+    let mut more = turns.len() < ended.len();
+    let reservation = app.answers.reserve(caller.account_id, bytes).await?;
+    let sealer = app.agents().await?;
+    let stored = turns::transcript(&mut *app.db.acquire().await?, sealer, session, &turns).await?;
+    let weight = stored.weight();
+    let told = app.readings.run(caller.account_id, weight, move || stored.public()).await??;
+    let mut data: Vec<_> = told.into_iter().flat_map(entries).collect();
     if with_it && !data.is_empty() {
         data.remove(0);
     }
@@ -354,5 +390,21 @@ async fn transcript(
         let scope = if last.role == "user" { half } else { whole };
         cursors.sign(scope, last.turn_id.as_uuid())
     });
-    Ok(Answer(Page::new(data, next_cursor)))
+    let page = Page::new(data, next_cursor);
+    let text = heavy(bytes as usize, || serde_json::to_vec(&page)).map_err(|error| Problem::internal(&error))?;
+    Ok(counted_json(text, reservation))
+}
+
+/// Which turns a page has, and how many bytes are stored of them. A turn may be large: a page ends with the one that makes it large, so that
+/// nothing is read which is on another page.
+fn on_a_page(ended: &[(TurnId, u64)], most_entries: usize, page_bytes: u64) -> (Vec<TurnId>, u64) {
+    let (mut turns, mut bytes) = (Vec::new(), 0_u64);
+    for (turn, its_bytes) in ended {
+        if turns.len() * 2 >= most_entries || bytes >= page_bytes {
+            break;
+        }
+        bytes = bytes.saturating_add(*its_bytes);
+        turns.push(*turn);
+    }
+    (turns, bytes)
 }

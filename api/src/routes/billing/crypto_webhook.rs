@@ -94,6 +94,9 @@ fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Notice, (Crypto
         let told = "this deployment has no secret of the crypto processor's";
         return Err(invalid(Problem::new(&kinds::FEATURE_UNAVAILABLE, told)));
     };
+    // Whoever signs it, its keys are sorted before that is known.
+    json::require_few_values(body, app.config.limits.open_body_values)
+        .map_err(|problem| (CryptoWebhook::Malformed, problem))?;
     if !ipn_signature::is_valid(signature.to_str().unwrap_or_default(), body, secret) {
         return Err(invalid(Problem::invalid(SIGNATURE, "does not sign this body with our secret")));
     }

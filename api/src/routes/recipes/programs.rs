@@ -11,7 +11,7 @@ mod python;
 mod tests;
 mod typescript;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::recipes::steps::{Condition, Element, Item, Sought, Step};
@@ -200,7 +200,7 @@ impl<'a> Program<'a> {
     fn of(label: &str, steps: &'a [Step], base_url: &'a str) -> Self {
         let base_url = base_url.trim_end_matches('/');
         let mut program = Self { base_url, label: shown(label), variables: Vec::new(), calls: Vec::new() };
-        let mut names = BTreeSet::new();
+        let mut names = BTreeMap::new();
         for (nth, step) in steps.iter().enumerate() {
             let number = nth + 1;
             let variable = |element: &Element| {
@@ -262,16 +262,22 @@ fn variable_name(element: &Element) -> String {
     format!("RECIPE_{name}")
 }
 
-/// A name that is not among `names` yet, to which it comes.
-fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
-    let numbered = (2..).map(|nth| format!("{name}_{nth}"));
-    let free = [name.to_owned()]
-        .into_iter()
-        .chain(numbered)
-        .find(|name| !names.contains(name))
-        .expect("there are numbers enough");
-    names.insert(free.clone());
-    free
+/// A name that is not among `names` yet, to which it comes. Each name there has the number that was tried last for it, so that a thousand
+/// fields of one name take a thousand tries.
+fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
+    let Some(mut tried) = names.get(name).copied() else {
+        names.insert(name.to_owned(), 1);
+        return name.to_owned();
+    };
+    loop {
+        tried += 1;
+        let free = format!("{name}_{tried}");
+        if !names.contains_key(&free) {
+            names.insert(name.to_owned(), tried);
+            names.insert(free.clone(), 1);
+            return free;
+        }
+    }
 }
 
 /// A step as a request: the operation, and its body. `variable` names the one for what is typed into an element.

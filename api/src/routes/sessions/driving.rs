@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{AppendHeaders, IntoResponse, Response};
+use kitfleet_domain::answer_budget::Reservation;
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::operations::{Operation, Outcome};
 use kitfleet_domain::sessions::intents::Ending;
@@ -14,6 +15,7 @@ use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 
 use super::challenges::paused;
 use crate::http::auth::Caller;
+use crate::http::body::CountedBody;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::path::not_found;
@@ -24,6 +26,7 @@ pub struct Done {
     /// JSON.
     body: Vec<u8>,
     browser_time: Option<Duration>,
+    reservation: Reservation,
 }
 
 impl IntoResponse for Done {
@@ -32,20 +35,22 @@ impl IntoResponse for Done {
             [(HeaderName::from_static("server-timing"), format!("browser;dur={:.3}", time.as_secs_f64() * 1e3))]
         });
         let timing = AppendHeaders(timing.into_iter().flatten());
-        ([(CONTENT_TYPE, "application/json")], timing, self.body).into_response()
+        ([(CONTENT_TYPE, "application/json")], timing, CountedBody::of(self.body, self.reservation)).into_response()
     }
 }
 
 /// Has `operation` done on the caller's session.
 pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Operation) -> Result<Done> {
-    let driving = Driving { db: &app.db, wakeups: &app.wakeups, replies: &app.replies };
+    let answers = Some((&app.answers, caller.account_id));
+    let driving = Driving { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
     let whose = (caller.account_id, session);
     match driving.run(whose, IntentId::generate(), operation, &caller.request_id).await? {
-        Driven::Ended(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }) => {
+        Driven::Ended(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }, reservation) => {
             let body = result.into_body().map_err(|error| Problem::internal(&error))?;
-            Ok(Done { body, browser_time })
+            Ok(Done { body, browser_time, reservation })
         }
-        Driven::Ended(other) => Err(refusal(other.outcome)),
+        Driven::Ended(other, _) => Err(refusal(other.outcome)),
+        Driven::Crowded(not_yet) => Err(not_yet.into()),
         Driven::NotReady(status) => Err(not_ready(status)),
         Driven::Paused(challenge) => Err(paused(challenge)),
         Driven::WorkerGone(failure) | Driven::Unheard(failure) => Err(failure.into()),
