@@ -33,6 +33,7 @@ pub mod rate_limits;
 pub mod readings;
 pub mod request_id;
 pub mod rescue;
+pub mod resource_ref;
 pub mod routing;
 pub mod server;
 pub mod state;

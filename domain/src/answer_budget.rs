@@ -44,12 +44,7 @@ impl AnswerBudget {
         self.reserve_within(PATIENCE, account, bytes).await
     }
 
-    async fn reserve_within(
-        &self,
-        patience: Duration,
-        account: AccountId,
-        bytes: u64,
-    ) -> Result<Reservation, NotYet> {
+    async fn reserve_within(&self, patience: Duration, account: AccountId, bytes: u64) -> Result<Reservation, NotYet> {
         if bytes <= UNCOUNTED {
             return Ok(Reservation::default());
         }

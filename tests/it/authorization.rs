@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use kitfleet_api::permissions::ROUTES;
+use kitfleet_api::permissions::{self, ROUTES};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::{self, KeyKind, NewKey, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
@@ -18,7 +19,7 @@ use uuid::Uuid;
 use crate::oauth;
 use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::routes::{Route, sample};
-use crate::support::{Answer, App, Client, at_once, members};
+use crate::support::{Answer, App, Client, at_once, members, unknown_id};
 
 /// The matrix as it was reviewed.
 const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorization.txt");
@@ -155,6 +156,78 @@ fn asks(method: &Method, path: &str) -> Asks {
     })
 }
 
+/// A resource that a body can name, for the request to use it.
+#[derive(Debug, Clone, Copy)]
+struct Usable {
+    field: &'static str,
+    /// How its ids begin.
+    prefix: &'static str,
+    /// What the caller's credential has to satisfy besides what the route asks.
+    scope: &'static str,
+    /// What the caller has to be where the account header counts.
+    role: Standing,
+}
+
+/// Contract: authorization 15. `None` for a field that does not let the caller use a resource.
+///
+/// # Panics
+/// When it says nothing of this field that was read yet.
+fn named_by(field: &str) -> Option<Usable> {
+    let role = Standing::Admin;
+    match field {
+        "profile_id" => Some(Usable { field: "profile_id", prefix: "prof", scope: "write:profiles", role }),
+        "proxy_id" => Some(Usable { field: "proxy_id", prefix: "prx", scope: "write:agents", role }),
+        // The name of a human's client, and that of an OAuth client which proves itself.
+        "client_id" => None,
+        // Where a profile's document comes from, which is not looked up.
+        "source_profile_id" | "source_account_id" => None,
+        // A recipe copies what was done there, for whoever is admin on that account (recipes 1).
+        "agent_session_id" => None,
+        // Staff's.
+        "delivery_ids" | "endpoint_id" | "account_id" => None,
+        // What payment providers call theirs.
+        "order_id" | "payment_id" => None,
+        _ => panic!("what does the contract say of a body's {field}?"),
+    }
+}
+
+/// A row of the matrix: a route, and a field of its body that names a resource.
+struct Row {
+    route: &'static permissions::Route,
+    naming: Option<Usable>,
+}
+
+impl Row {
+    /// Every row. The fields are those of the contract's bodies.
+    async fn all(app: &App) -> Vec<Self> {
+        let contract = app.stranger().get("/openapi.json").await.expect(200).body;
+        let fields_of = |route: &permissions::Route| {
+            let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
+            let mut contents = operation["requestBody"]["content"].as_object().into_iter().flatten();
+            let schema = contents.next().map_or(&Value::Null, |(_, content)| &content["schema"]);
+            let schema = schema["$ref"].as_str().map_or(schema, |named| {
+                contract.pointer(named.trim_start_matches('#')).unwrap_or_else(|| panic!("there is no {named}"))
+            });
+            let names = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
+            names.filter(|name| name.ends_with("_id") || name.ends_with("_ids")).collect::<Vec<_>>()
+        };
+        let mut rows = Vec::new();
+        for route in ROUTES.iter() {
+            rows.push(Self { route, naming: None });
+            let usable = fields_of(route).into_iter().filter_map(|field| named_by(&field));
+            rows.extend(usable.map(|named| Self { route, naming: Some(named) }));
+        }
+        rows
+    }
+
+    /// A harmless request of this row.
+    fn request(&self) -> Route {
+        let sample = sample(&self.route.method, &self.route.path);
+        let Some(Usable { field, prefix, .. }) = self.naming else { return sample };
+        Route { body: Some(json!({ field: unknown_id(prefix) })), ..sample }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nobody,
@@ -175,6 +248,10 @@ struct Credential {
 }
 
 impl Credential {
+    fn may_use(&self, named: Usable, standing: Standing) -> bool {
+        self.satisfies(named.scope) && (standing == Standing::Own || standing >= named.role)
+    }
+
     /// Contract: authorization 6. A broad scope satisfies its granular counterparts, `account_owner` all, and `admin` is its
     /// alias.
     fn satisfies(&self, needed: &str) -> bool {
@@ -346,7 +423,7 @@ impl App {
 }
 
 /// The scopes of the keys: none, each alone (contract: authorization 6), and pairs.
-const KEYS: [&[&str]; 16] = [
+const KEYS: [&[&str]; 18] = [
     &[],
     &["read"],
     &["write"],
@@ -363,6 +440,8 @@ const KEYS: [&[&str]; 16] = [
     &["write:agents"],
     &["read", "write"],
     &["read:audit", "write:sessions"],
+    &["write:sessions", "write:profiles"],
+    &["write:agents", "write:profiles"],
 ];
 
 /// A harmless request of every route that wants an account's credential.
@@ -391,10 +470,16 @@ fn sampled(asked: impl Fn(&Asks) -> bool) -> Vec<Route> {
 }
 
 /// What a credential is told on every route, as a column of letters. Every verdict is held against the expected one.
-async fn column(caller: Credential, others: BTreeMap<Standing, AccountId>, free_tier: bool) -> String {
+async fn column(
+    rows: Arc<Vec<Row>>,
+    caller: Credential,
+    others: BTreeMap<Standing, AccountId>,
+    free_tier: bool,
+) -> String {
     let mut letters = String::new();
-    for route in ROUTES.iter() {
-        let (asks, request) = (asks(&route.method, &route.path), sample(&route.method, &route.path));
+    for row in rows.iter() {
+        let Row { route, naming } = row;
+        let (asks, request) = (asks(&route.method, &route.path), row.request());
         let mut verdicts = Vec::new();
         for standing in STANDINGS {
             let mut builder = caller.client.request_of(&request);
@@ -402,11 +487,15 @@ async fn column(caller: Credential, others: BTreeMap<Standing, AccountId>, free_
                 builder = builder.header("x-service-account", owner.to_string());
             }
             let answer = caller.client.send(builder).await;
-            let (expected, observed) = (expected(&asks, &caller, free_tier, standing), observed(&asks, &answer));
+            let observed = observed(&asks, &answer);
+            let expected = match expected(&asks, &caller, free_tier, standing) {
+                Verdict::LetIn if naming.is_some_and(|named| !caller.may_use(named, standing)) => Verdict::Refused,
+                verdict => verdict,
+            };
             let Credential { kind, scopes, .. } = &caller;
             assert_eq!(
                 observed, expected,
-                "{} {}: {kind:?} {scopes:?}, {standing:?}, free tier {free_tier}: {} {}",
+                "{} {} {naming:?}: {kind:?} {scopes:?}, {standing:?}, free tier {free_tier}: {} {}",
                 route.method, route.path, answer.status, answer.body
             );
             verdicts.push(observed);
@@ -416,22 +505,25 @@ async fn column(caller: Credential, others: BTreeMap<Standing, AccountId>, free_
     letters
 }
 
-fn table(names: &[String], columns: &[String]) -> String {
+fn table(rows: &[Row], names: &[String], columns: &[String]) -> String {
     let mut table = "Who may do what. A test asks every route and asserts every cell; ./ops/test --bless writes this file anew.\n\n".to_owned();
     for (letter, _, meaning) in LEGEND {
         let _ = writeln!(table, "  {letter}  {meaning}");
     }
     let _ = writeln!(table, "  !  404: for customers there is no such route\n  ?  401\n");
-    let marks: String = ('A'..).take(names.len()).collect();
+    let marks: String = ('A'..='Z').chain('a'..='z').take(names.len()).collect();
     for (mark, name) in marks.chars().zip(names) {
         let _ = writeln!(table, "  {mark}  {name}");
     }
     let _ = writeln!(table, "\n{:60}{:len$}  free tier", "", "paid tier", len = marks.len());
     let _ = writeln!(table, "{:60}{marks}  {marks}", "");
-    for (row, route) in ROUTES.iter().enumerate() {
-        let cells: Vec<_> = columns.iter().filter_map(|column| column.chars().nth(row)).collect();
+    for (nth, Row { route, naming }) in rows.iter().enumerate() {
+        let cells: Vec<_> = columns.iter().filter_map(|column| column.chars().nth(nth)).collect();
         let (paid, free) = cells.split_at(names.len());
-        let name = format!("{:7}{}", route.method.as_str(), route.path);
+        let name = match naming {
+            Some(Usable { field, .. }) => format!("{:7}{} with a {field}", route.method.as_str(), route.path),
+            None => format!("{:7}{}", route.method.as_str(), route.path),
+        };
         let _ = writeln!(table, "{name:60}{}  {}", paid.iter().collect::<String>(), free.iter().collect::<String>());
     }
     table
@@ -446,18 +538,21 @@ async fn every_cell_of_the_matrix_is_as_the_contract_says() {
         .set("rate_limits.credential_per_minute", "1000000")
         .start()
         .await;
+    let rows = Arc::new(Row::all(&app).await);
     let (mut names, mut columns) = (Vec::new(), Vec::new());
     for tier in [Tier::Enterprise, Tier::Free] {
         let Caller { account, others } = app.caller(tier).await;
         let credentials = app.credentials(account).await;
         names = credentials.iter().map(|(name, _)| name.clone()).collect();
         columns.extend(
-            credentials.into_iter().map(|(_, credential)| column(credential, others.clone(), tier == Tier::Free)),
+            credentials
+                .into_iter()
+                .map(|(_, credential)| column(rows.clone(), credential, others.clone(), tier == Tier::Free)),
         );
     }
     let columns = columns.into_iter().enumerate().map(|(nth, column)| async move { (nth, column.await) });
     let columns: BTreeMap<_, _> = at_once(columns).await.into_iter().collect();
-    let table = table(&names, &columns.into_values().collect::<Vec<_>>());
+    let table = table(&rows, &names, &columns.into_values().collect::<Vec<_>>());
     eprintln!("{table}");
     if std::env::var_os("KITFLEET_TEST_BLESS").is_some() {
         std::fs::write(REVIEWED, &table).expect("the file is written");
@@ -617,5 +712,54 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
             ask(list, client, malformed).await.invalid("cursor");
         }
     }
+    app.stop().await;
+}
+
+/// Contract: authorization 15. A key without `write:profiles` does not open a profile, on whichever route it names one, and is not told
+/// which profiles there are.
+#[tokio::test]
+async fn create_with_a_profile_and_without_its_scope_is_403() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let key = async |scopes: &[&str]| app.key_of(account, KeyKind::Customer, scopes).await;
+    let profile = key(&["write:profiles"]).await.profile().await;
+    let foreign = app.client().await.profile().await;
+    for (path, scope) in [("/v1/sessions", "write:sessions"), ("/v1/agent-sessions", "write:agents")] {
+        let narrow = key(&[scope]).await;
+        for id in [profile.as_str(), &foreign, &unknown_id("prof"), "none", ""] {
+            // What else is wrong with the body does not matter.
+            for body in [json!({"profile_id": id}), json!({"profile_id": id, "label": "x".repeat(121)})] {
+                let refused = narrow.post(path, body).await.problem(403, "forbidden");
+                assert_eq!(refused.body["detail"], "the credential lacks the scope write:profiles", "{path} {id}");
+            }
+        }
+        assert_eq!(app.count("select count(*) from sessions where live").await, 0, "{path}");
+        narrow.post(path, json!({"profile_id": null})).await.expect(201);
+        for scopes in [&[scope, "write:profiles"][..], &["write"]] {
+            let wide = key(scopes).await;
+            let made = wide.post(path, json!({"profile_id": profile})).await.expect(201).body;
+            wide.delete(&format!("{path}/{}", made["id"].as_str().expect("an id"))).await.expect(204);
+        }
+    }
+    app.stop().await;
+}
+
+/// Contract: authorization 15; agents 3. A repeated create is judged as the first was, by what it names and by what was made.
+#[tokio::test]
+async fn replay_of_a_create_with_a_profile_requires_its_scope() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let key = async |scopes: &[&str]| app.key_of(account, KeyKind::Customer, scopes).await;
+    let (wide, narrow) = (key(&["write:agents", "write:profiles"]).await, key(&["write:agents"]).await);
+    let profile = wide.profile().await;
+    let create = async |client: &Client, body: &Value| {
+        let request = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "once");
+        client.send(request.json(body)).await
+    };
+    let made = create(&wide, &json!({"profile_id": profile})).await.expect(201).body;
+    for body in [json!({"profile_id": profile}), json!({"profile_id": null}), json!({}), json!({"mode": "none"})] {
+        create(&narrow, &body).await.problem(403, "forbidden");
+    }
+    assert_eq!(create(&wide, &json!({})).await.expect(201).body, made);
     app.stop().await;
 }

@@ -23,12 +23,12 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
-use crate::http::permissions::{Access, Rule};
+use crate::http::permissions::{Access, Rule, TeamRule};
 use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
 
-/// How long an admission is good for. An answer that takes longer is judged again before it is sent (contract: authorization 15).
+/// How long an admission is good for. An answer that takes longer is judged again before it is sent (contract: authorization 16).
 const ADMITTED_FOR: Duration = Duration::from_secs(3);
 
 const ACCOUNT_HEADER: &str = "x-service-account";
@@ -42,6 +42,8 @@ pub struct Caller {
     pub credential: Credential,
     /// What it may do.
     pub scopes: Scopes,
+    /// Their role on the team of the account, unless the account is their own.
+    role: Option<Role>,
     /// For the audit log.
     pub actor: Actor,
     /// For the logs of other processes.
@@ -68,6 +70,15 @@ impl Caller {
     /// Forbidden, when the credential lacks it.
     pub fn require_scope(&self, scope: Scope) -> Result<()> {
         require(&self.scopes, scope)
+    }
+
+    /// Insists on the right to use a resource that the request names (contract: authorization 15).
+    ///
+    /// # Errors
+    /// Forbidden, when the credential lacks the scope or the caller the role.
+    pub fn require_right(&self, right: TeamRule) -> Result<()> {
+        require(&self.scopes, right.scope)?;
+        self.role.map_or(Ok(()), |role| check_role(role, right.role)).map_err(|refused| refused.problem)
     }
 
     /// Insists on a second-factor proof that is fresh (contract: mfa 12).
@@ -138,7 +149,7 @@ fn access_of(rows: &Rows, parts: &Parts) -> Option<Access> {
 async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
     let authorized = authorize(app, &parts.headers, rule).await;
     metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
-    let Authorized { bearer, account_id } = authorized.map_err(|refused| refused.problem)?;
+    let Authorized { bearer, account_id, role } = authorized.map_err(|refused| refused.problem)?;
     tracing::Span::current().record("account", tracing::field::display(account_id));
     app.last_used.note(bearer.credential);
     let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
@@ -149,6 +160,7 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
         account_id,
         credential: bearer.credential,
         scopes: bearer.scopes,
+        role,
         actor: Actor::Customer { account: acting, key, ip_address, user_agent },
         request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
     })
@@ -158,6 +170,7 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
 struct Authorized {
     bearer: Bearer,
     account_id: AccountId,
+    role: Option<Role>,
 }
 
 /// Why a caller may not.
@@ -221,20 +234,19 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
     let own = bearer.account_id;
-    let account_id = if let Some(maker) = bearer.maker {
+    let (account_id, role) = if let Some(maker) = bearer.maker {
         check_maker(&bearer, maker, rule, headers)?;
-        own
+        (own, Some(maker.role))
     } else if let Some(team) = rule.team
         && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
     {
         check_scope(&bearer, team.scope)?;
-        check_standing(app, owner, own, team.role).await?;
-        owner
+        (owner, Some(check_standing(app, owner, own, team.role).await?))
     } else {
         check_scope(&bearer, rule.scope)?;
-        own
+        (own, None)
     };
-    Ok(Authorized { bearer, account_id })
+    Ok(Authorized { bearer, account_id, role })
 }
 
 /// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
@@ -333,8 +345,8 @@ fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     named.map(Some).ok_or_else(|| malformed("must be an account id, acc_<uuid>"))
 }
 
-/// Whether `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
-async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<(), Refused> {
+/// The role in which `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
+async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<Role, Refused> {
     let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
     let Some(standing) = standing else {
         let detail = "the caller is not on the team of the account that X-Service-Account names";
@@ -344,7 +356,7 @@ async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: 
     if standing.owner_status != AccountStatus::Active {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::account_suspended()));
     }
-    Ok(())
+    Ok(standing.role)
 }
 
 fn check_role(role: Role, needed: Role) -> Result<(), Refused> {

@@ -109,7 +109,7 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,

@@ -15,8 +15,8 @@ use std::convert::Infallible;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::validation::{FieldError, Invalid, nul_in};
@@ -406,7 +406,8 @@ mod tests {
         let read = || {
             require_json(&headers)?;
             require_few_values(body, 10_000)?;
-            let object = members::read(body, &["known"], 10).map_err(|error| Problem::bad_request(error.to_string()))?;
+            let object =
+                members::read(body, &["known"], 10).map_err(|error| Problem::bad_request(error.to_string()))?;
             object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
         };
         let read = if body.is_empty() { Ok(Members::default()) } else { read() };

@@ -78,6 +78,13 @@ pub fn not_found<T: Resource>() -> Problem {
 /// resource that does not exist.
 pub struct IdPath<T>(Option<T>);
 
+impl<T: Resource> IdPath<T> {
+    /// What `text` names.
+    pub fn parse(text: &str) -> Self {
+        Self(text.parse().ok())
+    }
+}
+
 impl<T: Resource + Copy> IdPath<T> {
     /// # Errors
     /// Not found, when the id is malformed.

@@ -54,7 +54,9 @@ impl From<SourceError> for Problem {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::NoAgentSession => not_found::<AgentSessionId>(),
-            SourceError::TooMany(_) | SourceError::TooLarge { .. } => Self::invalid("agent_session_id", error.to_string()),
+            SourceError::TooMany(_) | SourceError::TooLarge { .. } => {
+                Self::invalid("agent_session_id", error.to_string())
+            }
             SourceError::Database(error) => error.into(),
         }
     }
@@ -201,7 +203,8 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
     let program = heavy(bytes, || language.write(&recipe.label, &steps, &app.config.base_url));
     let disposition = format!("attachment; filename=recipe.{}", language.extension());
     let content_type = format!("{}; charset=utf-8", language.content_type());
-    Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], CountedBody::of(program, reservation)).into_response())
+    Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], CountedBody::of(program, reservation))
+        .into_response())
 }
 
 /// Delete a recipe

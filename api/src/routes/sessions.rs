@@ -92,8 +92,9 @@ async fn create(
 ) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
     let Json(body) = body?;
+    let profile = body.profile_id.as_ref().map(|profile| profile.authorize(&caller)).transpose()?;
     body.wishes().check(&app.config.limits)?;
-    let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
+    let profile = profile.map(|profile| profile.id()).transpose()?;
     open(&app, &caller, &hung_up, body, profile).await
 }
 

@@ -339,11 +339,7 @@ pub struct TurnAnswer {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn answer_bytes(
-    conn: &mut PgConnection,
-    session: AgentSessionId,
-    id: TurnId,
-) -> sqlx::Result<Option<u64>> {
+pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
                select sum(octet_length(s.sealed_wish) + coalesce(octet_length(s.sealed_shown), 0)

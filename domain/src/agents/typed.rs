@@ -314,7 +314,10 @@ mod tests {
         let unread = Typed::new(&TypedTexts { texts: Vec::new(), too_many: true });
         for typed in [one_more, unread] {
             assert!(!typed.is_empty());
-            assert_eq!((typed.hide("a button"), typed.hide(""), typed.hide_in_selector("#a")), ("•••".to_owned(), String::new(), "•••".to_owned()));
+            assert_eq!(
+                (typed.hide("a button"), typed.hide(""), typed.hide_in_selector("#a")),
+                ("•••".to_owned(), String::new(), "•••".to_owned())
+            );
             assert_eq!(typed.hide_around("approve step_1!", &["step_1".to_owned()]), "•••step_1•••");
         }
     }
@@ -342,7 +345,8 @@ mod tests {
             let time = time(|| drop(Typed::new(&texts)));
             assert!(time < Duration::from_secs(5), "{time:?}");
         }
-        let distinct = |count: usize| (0..count).map(|at| format!("{at:05} \"{}\\ä/?&#=", "Ünïcödé".repeat(10))).collect();
+        let distinct =
+            |count: usize| (0..count).map(|at| format!("{at:05} \"{}\\ä/?&#=", "Ünïcödé".repeat(10))).collect();
         let texts = TypedTexts { texts: distinct(1_000), too_many: false };
         let time = time(|| drop(Typed::new(&texts)));
         assert!(time < Duration::from_secs(10), "{time:?}");

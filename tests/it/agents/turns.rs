@@ -262,7 +262,7 @@ async fn a_turn_stops_for_a_human_and_for_the_end() {
     app.stop().await;
 }
 
-/// Contract: agents 41; authorization 15. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
+/// Contract: agents 41; authorization 16. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
 /// caller is not told what was read afterwards. The owner finds the reason in the transcript.
 #[tokio::test]
 async fn a_turn_stops_when_its_credential_is_revoked() {
@@ -447,7 +447,12 @@ async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
         let typed = format!("{}{at:04}", "a".repeat(LETTERS));
         say(&client, &agent, &format!("type '{typed}' into 'Name'")).await;
         // Each place of it begins as all of the texts do, and none of these is long enough to be one.
-        say(&client, &agent, &format!("open https://example.com/?q={}", format!("{}b", "a".repeat(24)).repeat(LETTERS / 25))).await;
+        say(
+            &client,
+            &agent,
+            &format!("open https://example.com/?q={}", format!("{}b", "a".repeat(24)).repeat(LETTERS / 25)),
+        )
+        .await;
     }
     let path = format!("/v1/agent-sessions/{agent}/transcript?limit=100");
     let begun = Instant::now();
@@ -455,7 +460,13 @@ async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
     let (read, ()) = tokio::join!(reading, async {
         for _ in 0..10 {
             let begun = Instant::now();
-            other.post(&format!("/v1/sessions/{session}/interact"), json!({"action": {"kind": "scroll", "delta_x": 0, "delta_y": 1}})).await.expect(200);
+            other
+                .post(
+                    &format!("/v1/sessions/{session}/interact"),
+                    json!({"action": {"kind": "scroll", "delta_x": 0, "delta_y": 1}}),
+                )
+                .await
+                .expect(200);
             assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         }
     });
@@ -481,7 +492,10 @@ async fn where_too_much_was_typed_everything_of_pages_is_hidden() {
         say(&client, &agent, &typed(at)).await;
     }
     let tap = say(&client, &agent, "tap the 'Next' button").await;
-    assert_eq!((&tap["intents"][0]["target"]["description"], &tap["intents"][0]["status"]), (&json!("•••"), &json!("done")));
+    assert_eq!(
+        (&tap["intents"][0]["target"]["description"], &tap["intents"][0]["status"]),
+        (&json!("•••"), &json!("done"))
+    );
     let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
     assert_eq!((&told["data"][0]["message"], &told["data"][1]["reply"]), (&json!("•••"), &json!("•••")));
     assert!(!told.to_string().contains("Next"), "{told}");

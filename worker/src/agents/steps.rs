@@ -336,8 +336,7 @@ impl Turn<'_> {
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
     async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
-        let driving =
-            Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
+        let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
         loop {
             let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {

@@ -13,7 +13,7 @@ use kitfleet_domain::sessions::{self as rows, BehavioralProfile, CreateError, Ne
 use tokio::time::{Instant, sleep};
 use utoipa_axum::routes;
 
-use super::wire::{AgentSession, CreateBody};
+use super::wire::{AgentSession, CreateBody, UsedResources};
 use super::{WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
@@ -21,7 +21,7 @@ use crate::http::idempotency::{AGENT_SESSIONS, Given, IdempotencyKey};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::openapi::{AgentElsewhere, AgentRoom, Body, Creating, Restricted};
-use crate::http::path::not_found;
+use crate::http::resource_ref::ResourceRef;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions;
@@ -59,8 +59,13 @@ async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Result<Json<CreateBody>>,
 ) -> Result<Response> {
+    // Before a replay, too: a key that may not use a profile does not receive the session of one that may.
+    let request = match body {
+        Ok(Json(body)) => Ok((body.used_resources(&caller)?, body)),
+        Err(problem) => Err(problem),
+    };
     let Some(key) = key else {
-        let made = make(&app, &caller, body, None).await?;
+        let made = make(&app, &caller, request, None).await?;
         let New { id, opened } = made.ok_or_else(|| Problem::internal(&"somebody else has no key"))?;
         opened?;
         return Ok(answer(id, Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?));
@@ -69,7 +74,7 @@ async fn create(
     if let Some(found) = repeated(&app, &caller, &key).await? {
         return Ok(found);
     }
-    let (given, made) = match make(&app, &caller, body, Some(&key)).await {
+    let (given, made) = match make(&app, &caller, request, Some(&key)).await {
         Ok(None) => return repeated(&app, &caller, &key).await?.ok_or_else(in_progress),
         Ok(Some(New { id, opened: Ok(()) })) => {
             (Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
@@ -92,15 +97,20 @@ struct New {
 }
 
 /// Makes an agent session, and waits until its browser is open. `None` when the key is somebody else's by now.
-async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: Option<&str>) -> Result<Option<New>> {
-    let Json(body) = body?;
+async fn make(
+    app: &App,
+    caller: &Caller,
+    request: Result<(UsedResources, CreateBody)>,
+    key: Option<&str>,
+) -> Result<Option<New>> {
+    let (used, body) = request?;
     let token_budget = body.check(&app.config.agents, &app.config.limits)?;
-    if body.proxy_id.is_none() && app.config.require_customer_egress {
+    if used.proxy.is_none() && app.config.require_customer_egress {
         let message = "this deployment requires customer egress; name a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
     }
-    let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
-    let proxy = body.proxy_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProxyId>())).transpose()?;
+    let profile = used.profile.map(|profile| profile.id()).transpose()?;
+    let proxy = used.proxy.map(|proxy| proxy.id()).transpose()?;
     let wishes = body.wishes();
     let driver = NewSession {
         account_id: caller.account_id,
@@ -155,7 +165,7 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
         let mut conn = app.db.acquire().await?;
         let (id, driver) = match creates::find(&mut conn, caller.account_id, key).await? {
             None => return Ok(None),
-            Some(Create::Answered(answered)) => return replay(&answered).map(Some),
+            Some(Create::Answered(answered)) => return replay(caller, &answered).map(Some),
             Some(Create::Opening { id, driver }) => (id, driver),
         };
         // Whoever made it may have died before it was answered.
@@ -190,21 +200,26 @@ fn in_progress() -> Problem {
     Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", "in_progress")
 }
 
-fn replay(answered: &Answered) -> Result<Response> {
+fn replay(caller: &Caller, answered: &Answered) -> Result<Response> {
     let status = StatusCode::from_u16(answered.status).map_err(|error| Problem::internal(&error))?;
     let given = Given { status, body: answered.body.clone() };
     let made = serde_json::from_str::<Made>(&answered.body).ok().filter(|_| status == StatusCode::CREATED);
     let replayed = AGENT_SESSIONS.replay(given);
     Ok(match made {
-        Some(made) => answer(made.id, replayed),
+        Some(Made { id, profile_id, proxy_id }) => {
+            UsedResources::authorize(caller, profile_id.as_ref(), proxy_id.as_ref())?;
+            answer(id, replayed)
+        }
         None => replayed,
     })
 }
 
-/// What of an answer says where the agent session is.
+/// What an answer says of the agent session: where it is, and what it uses.
 #[derive(serde::Deserialize)]
 struct Made {
     id: AgentSessionId,
+    profile_id: Option<ResourceRef<ProfileId>>,
+    proxy_id: Option<ResourceRef<ProxyId>>,
 }
 
 fn answer(id: AgentSessionId, given: impl IntoResponse) -> Response {

@@ -10,8 +10,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::http::auth::Caller;
+use crate::http::error::Result;
 use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{named, one_of, or_null};
+use crate::http::path::IdPath;
+use crate::http::resource_ref::ResourceRef;
 
 /// Body of `POST /v1/agent-sessions`; every field is optional.
 #[derive(Deserialize, ToSchema)]
@@ -24,13 +28,13 @@ pub struct CreateBody {
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub token_budget: Option<u64>,
     /// A saved proxy of the account, through which its browser leaves, and by no other way
-    #[schema(example = "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
-    pub proxy_id: Option<String>,
+    #[schema(value_type = Option<String>, example = "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
+    pub proxy_id: Option<ResourceRef<ProxyId>>,
     /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`
     pub archetype: Option<String>,
-    /// What its browser begins with. One live session at a time has a profile
-    #[schema(example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
-    pub profile_id: Option<String>,
+    /// What its browser begins with. One live session at a time has a profile. Requires `write:profiles` besides `write:agents`
+    #[schema(value_type = Option<String>, example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
+    pub profile_id: Option<ResourceRef<ProfileId>>,
     /// Free words
     #[schema(max_length = 120)]
     pub label: Option<String>,
@@ -38,7 +42,34 @@ pub struct CreateBody {
     pub detect_challenges: Option<bool>,
 }
 
+/// The resources that a create uses, which its caller has the right to use.
+pub struct UsedResources {
+    pub profile: Option<IdPath<ProfileId>>,
+    pub proxy: Option<IdPath<ProxyId>>,
+}
+
+impl UsedResources {
+    /// # Errors
+    /// Forbidden, when the caller may not use one of them.
+    pub fn authorize(
+        caller: &Caller,
+        profile: Option<&ResourceRef<ProfileId>>,
+        proxy: Option<&ResourceRef<ProxyId>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            profile: profile.map(|profile| profile.authorize(caller)).transpose()?,
+            proxy: proxy.map(|proxy| proxy.authorize(caller)).transpose()?,
+        })
+    }
+}
+
 impl CreateBody {
+    /// # Errors
+    /// Forbidden, when the caller may not use what the body names.
+    pub fn used_resources(&self, caller: &Caller) -> Result<UsedResources> {
+        UsedResources::authorize(caller, self.profile_id.as_ref(), self.proxy_id.as_ref())
+    }
+
     /// What it says of the driver session that is a matter of rules.
     pub fn wishes(&self) -> Wishes<'_> {
         let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());

@@ -1,6 +1,6 @@
 //! What sessions look like on the wire.
 
-use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
+use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
 use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus, Wishes};
 use kitfleet_domain::timestamp::Timestamp;
 use serde::de::{Deserializer, Error as _};
@@ -13,6 +13,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::challenges::SessionChallenge;
 use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{named, one_of, or_null};
+use crate::http::resource_ref::ResourceRef;
 use crate::routes::webhooks::events::EgressCapabilities;
 
 /// Body of `POST /v1/sessions`; every field is optional.
@@ -31,8 +32,9 @@ pub struct CreateBody {
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
     /// What it begins with: cookies and storage that sessions left before. One live session at a time has a profile.
-    #[schema(example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
-    pub profile_id: Option<String>,
+    /// Requires `write:profiles` besides `write:sessions`.
+    #[schema(value_type = Option<String>, example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
+    pub profile_id: Option<ResourceRef<ProfileId>>,
     /// How deliberate the session's user seems; fixed for its life.
     #[schema(schema_with = behavioral_profile)]
     pub behavioral_profile: Option<BehavioralProfile>,

@@ -1,0 +1,55 @@
+//! Resources that a body names (contract: authorization 15).
+//!
+//! The right to use a resource belongs to the resource, not to the route that uses it. A body holds a [`ResourceRef`], whose id
+//! can only be read through [`ResourceRef::authorize`], so that a handler cannot use the id without checking the right.
+
+use std::marker::PhantomData;
+
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::{ProfileId, ProxyId};
+use kitfleet_domain::teams::Role;
+use serde::{Deserialize, Deserializer};
+
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::path::{IdPath, Resource};
+use crate::http::permissions::TeamRule;
+
+/// A resource that a request can use by naming its id in the body.
+pub trait Usable: Resource {
+    /// What using it requires besides the route's own rule.
+    const RIGHT: TeamRule;
+}
+
+/// A browser that begins with a profile is signed in wherever the profile is.
+impl Usable for ProfileId {
+    const RIGHT: TeamRule = TeamRule { scope: Scope::WriteProfiles, role: Role::Admin };
+}
+
+/// A browser behind a saved proxy connects with the customer's credentials for that proxy.
+impl Usable for ProxyId {
+    const RIGHT: TeamRule = TeamRule { scope: Scope::WriteAgents, role: Role::Admin };
+}
+
+/// The id of a resource, as a body gives it.
+pub struct ResourceRef<T> {
+    id: String,
+    resource: PhantomData<T>,
+}
+
+impl<T: Usable> ResourceRef<T> {
+    /// The id, if the caller has the right to use such a resource. A malformed id is an unknown resource.
+    ///
+    /// # Errors
+    /// Forbidden, whether the resource exists or not.
+    pub fn authorize(&self, caller: &Caller) -> Result<IdPath<T>> {
+        caller.require_right(T::RIGHT)?;
+        Ok(IdPath::parse(&self.id))
+    }
+}
+
+impl<'de, T> Deserialize<'de> for ResourceRef<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|id| Self { id, resource: PhantomData })
+    }
+}
