@@ -1,10 +1,12 @@
--- The bytes that agent sessions keep count against a quota per account. Until now the statements that ended a turn added to
--- agent_sessions.kept_bytes, and forgot the plans, lost turns and what a model's turn writes before its end. The triggers below
--- see every statement that writes turns, steps, receipts and the answers of creates.
+-- The bytes that agent sessions keep count against a quota per account. The triggers below see every statement that writes turns, steps,
+-- receipts and the answers of creates, so that no statement can forget some. agent_sessions.kept_bytes goes on to count what it
+-- did: without plans, and without the rows of lost turns.
 --
--- Rows from before keep the count that they have. While the version before serves beside this one, a turn that it ends counts twice.
+-- Rows from before count as nothing, and go with their agent sessions within 30 days: to count them would read all of them.
 --
 -- Each turn, step and receipt counts 256 bytes for its row, so that very many small ones are not free.
+
+alter table agent_sessions add column stored_bytes bigint not null default 0;
 
 -- What a step counts. Its result counts from the moment at which the step has ended, so that a step that begins writes
 -- nothing to its agent session.
@@ -14,7 +16,7 @@ $$;
 
 create function count_new_agent_turns() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (select agent_session_id, sum(256 + octet_length(sealed_said)) as bytes from new_rows group by agent_session_id) n
     where a.id = n.agent_session_id;
     return null;
@@ -23,7 +25,7 @@ $$;
 
 create function count_changed_agent_turns() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (
         select agent_session_id, sum(bytes) as bytes
         from (select agent_session_id, octet_length(sealed_said) as bytes from new_rows
@@ -37,7 +39,7 @@ $$;
 
 create function count_new_agent_steps() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (select agent_session_id, sum(agent_step_bytes(status, octet_length(sealed_wish), octet_length(sealed_shown), octet_length(sealed_result))) as bytes
           from new_rows group by agent_session_id) n
     where a.id = n.agent_session_id;
@@ -47,7 +49,7 @@ $$;
 
 create function count_changed_agent_steps() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (
         select agent_session_id, sum(bytes) as bytes
         from (select agent_session_id, agent_step_bytes(status, octet_length(sealed_wish), octet_length(sealed_shown), octet_length(sealed_result)) as bytes
@@ -63,7 +65,7 @@ $$;
 
 create function count_new_agent_receipts() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (select session_id, sum(256 + coalesce(octet_length(sealed_body), 0)) as bytes from new_rows group by session_id) n
     where a.id = n.session_id;
     return null;
@@ -72,7 +74,7 @@ $$;
 
 create function count_changed_agent_receipts() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (
         select session_id, sum(bytes) as bytes
         from (select session_id, coalesce(octet_length(sealed_body), 0) as bytes from new_rows
@@ -87,7 +89,7 @@ $$;
 -- The answer of a create comes after its row, which is there before the agent session is.
 create function count_changed_agent_creates() returns trigger language plpgsql as $$
 begin
-    update agent_sessions a set kept_bytes = a.kept_bytes + n.bytes
+    update agent_sessions a set stored_bytes = a.stored_bytes + n.bytes
     from (
         select agent_session_id, sum(bytes) as bytes
         from (select agent_session_id, coalesce(octet_length(body), 0) as bytes from new_rows

@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// The allocator of glibc keeps what large answers have taken: hundreds of mebibytes after some of them. This one gives it back.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     kitfleet::main()
 }

@@ -186,6 +186,9 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
 
 fn describe_access(operation: &mut Value, rule: Rule) {
     let mut asked = Map::from_iter([("scope".to_owned(), json!(rule.scope.name()))]);
+    if let Some(scope) = rule.or_scope {
+        asked.insert("or_scope".to_owned(), json!(scope.name()));
+    }
     if let Some(team) = rule.team {
         let header = json!({"$ref": "#/components/parameters/ServiceAccount"});
         match &mut operation["parameters"] {

@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod observe;
 pub mod openapi;
 pub mod own_task;
+pub mod page_headers;
 pub mod path;
 pub mod permissions;
 pub mod problems;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::router;
 
-pub use crate::http::permissions::{Access, Deprecation, Route, Rule, TeamRule};
+pub use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule, TeamRule};
 
 /// Every route, with what it asks of its caller.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| router::routes().into_rows());

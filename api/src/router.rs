@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::{Extension, Router};
 use kitfleet_jobs::wakeups::Wakeups;
 use serde_json::Value;
@@ -14,7 +14,9 @@ use crate::document;
 use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
-use crate::http::{auth, board, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
+use crate::http::{
+    auth, board, deprecation, observe, own_task, page_headers, problems, pulse, rate_limits, unknown_fields,
+};
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, agents, api_keys, archetypes, audit_log, billing, byok, devices, docs, emails, health, identities,
@@ -126,6 +128,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
         .layer(from_fn_with_state(Arc::clone(&app.board), board::count))
+        .layer(map_response(page_headers::protect))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)
@@ -136,6 +139,8 @@ mod tests {
     use axum::body::Body;
     use axum::extract::{Request, State};
     use axum::http::Method;
+    use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+    use axum::response::{Html, IntoResponse};
     use axum::routing::get;
     use chrono::NaiveDate;
     use http_body_util::BodyExt;
@@ -226,6 +231,44 @@ mod tests {
             ask(cross(Router::new().route("/p", get(panics)), app, no_rows()), Method::GET, "/p").await;
         assert_eq!((status, &body["title"]), (500, &"Internal".into()));
         assert!(!body.to_string().contains("42"), "{body}");
+    }
+
+    /// Contract: pages 7. Whatever a handler says, its page has the headers of pages.
+    #[tokio::test]
+    async fn page_of_any_handler_is_protected() {
+        async fn bare() -> Html<&'static str> {
+            Html("<p>")
+        }
+        async fn own() -> impl IntoResponse {
+            ([(CONTENT_SECURITY_POLICY, "default-src 'self'"), (REFERRER_POLICY, "same-origin")], Html("<p>"))
+        }
+        async fn framed() -> impl IntoResponse {
+            ([(CONTENT_SECURITY_POLICY, "default-src 'self'; frame-ancestors https://desk.example.com")], Html("<p>"))
+        }
+        async fn text() -> &'static str {
+            "text"
+        }
+        let pages = Router::new().route("/bare", get(bare)).route("/own", get(own));
+        let router = cross(pages.route("/framed", get(framed)).route("/text", get(text)), app(), no_rows());
+        let ask = async |path: &str| {
+            let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+            let headers = router.clone().oneshot(request).await.expect("an answer").headers().clone();
+            assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+            let header = |name| Some(headers.get(name)?.to_str().expect("text").to_owned());
+            (header("content-security-policy"), header("referrer-policy"), header("x-frame-options"))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let (policy, referrer, framing) = ask("/bare").await;
+        let policy = policy.expect("a policy");
+        assert!(policy.starts_with("default-src 'none'; ") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert_eq!((referrer, framing), (some("no-referrer"), some("DENY")));
+        let policy = some("default-src 'self'; frame-ancestors 'none'");
+        assert_eq!(ask("/own").await, (policy, some("same-origin"), some("DENY")));
+        let policy = some("default-src 'self'; frame-ancestors https://desk.example.com");
+        assert_eq!(ask("/framed").await, (policy, some("no-referrer"), None));
+        for other in ["/text", "/nope"] {
+            assert_eq!(ask(other).await, (None, None, None), "{other}");
+        }
     }
 
     /// Contract: versioning 4.

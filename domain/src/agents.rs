@@ -621,8 +621,8 @@ pub async fn require_room(
     limits: &Limits,
 ) -> sqlx::Result<Result<(), TooManyBytes>> {
     let current = sqlx::query_scalar!(
-        r#"select coalesce(sum(kept_bytes), 0)::bigint as "bytes!" from agent_sessions
-           where account_id = $1 and kept_bytes > 0"#,
+        r#"select coalesce(sum(stored_bytes), 0)::bigint as "bytes!" from agent_sessions
+           where account_id = $1 and stored_bytes > 0"#,
         account as _,
     )
     .fetch_one(conn)

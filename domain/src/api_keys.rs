@@ -287,6 +287,19 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
     if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
 }
 
+/// What a key may be called.
+///
+/// # Errors
+/// On field `name`, when it does not have 1 to 120 characters, or has control characters.
+pub fn check_name(name: &str) -> Result<&str, Invalid> {
+    let name = name.trim();
+    let mut rules = Rules::default();
+    rules.length(name, 1, NAME_CHARS, "name");
+    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+    rules.check()?;
+    Ok(name)
+}
+
 /// Mints a key for `account` and writes `api_key.minted`. The account's row is locked meanwhile, so that its deletion
 /// finds the key, and so is the membership of whoever is on its team and makes it.
 ///
@@ -299,11 +312,7 @@ pub async fn mint(
     actor: &Actor,
     new: NewKey<'_>,
 ) -> Result<(ApiKey, Secret), MintError> {
-    let name = new.name.trim();
-    let mut rules = Rules::default();
-    rules.length(name, 1, NAME_CHARS, "name");
-    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
-    rules.check()?;
+    let name = check_name(new.name)?;
     let held = accounts::hold(&mut *conn, account).await?.ok_or(MintError::NoAccount)?;
     let maker = hold_maker(&mut *conn, account, actor).await?.ok_or(MintError::NotAdmin)?;
     let past =

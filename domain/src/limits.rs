@@ -311,7 +311,7 @@ impl Default for Limits {
             page_max: 100,
             page_bytes: 1024 * 1024,
             answer_bytes_per_account: 32 * 1024 * 1024,
-            answer_bytes: 128 * 1024 * 1024,
+            answer_bytes: 256 * 1024 * 1024,
             open_body_values: 1_000,
             body_values: 50_000,
             audit_export_rows: 10_000,

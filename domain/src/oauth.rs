@@ -41,6 +41,19 @@ pub struct Client {
     pub created_at: Timestamp,
 }
 
+/// What a client may be called.
+///
+/// # Errors
+/// On field `name`, when it does not have 1 to 120 characters, or has control characters.
+pub fn check_name(name: &str) -> Result<&str, Invalid> {
+    let name = name.trim();
+    let mut rules = Rules::default();
+    rules.length(name, 1, 120, "name");
+    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+    rules.check()?;
+    Ok(name)
+}
+
 /// Makes a client of `account`, whose row is locked meanwhile, so that those that are made at once count each other. Of its
 /// secret only the hash is stored. A member of the account's team makes none: it would
 /// outlive the membership, which a key does not. So no route that makes one honors the account header.
@@ -54,11 +67,7 @@ pub async fn create_client(
     scopes: Scopes,
     most: u32,
 ) -> Result<(Client, Token), CreateClientError> {
-    let name = name.trim();
-    let mut rules = Rules::default();
-    rules.length(name, 1, 120, "name");
-    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
-    rules.check()?;
+    let name = check_name(name)?;
     accounts::lock(&mut *conn, account).await?.ok_or(CreateClientError::NoAccount)?;
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from oauth_clients where account_id = $1 and revoked_at is null"#,

@@ -189,7 +189,11 @@ pub enum OnTimeout {
     Return,
 }
 
-fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) -> Result<Duration, Invalid> {
+/// The time that an operation's caller gives it.
+///
+/// # Errors
+/// On `timeout_ms`.
+pub fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) -> Result<Duration, Invalid> {
     let Some(ms) = timeout_ms else { return Ok(default) };
     let timeout = Duration::from_millis(ms);
     if (limits.min_timeout..=limits.max_timeout).contains(&timeout) {

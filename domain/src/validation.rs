@@ -23,28 +23,74 @@ impl Invalid {
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }
-}
 
-/// Where below `at` there is U+0000, which the database stores in no text.
-#[must_use]
-pub fn nul_in(value: &Value, at: &str) -> Option<String> {
-    path_to_nul(value).map(|path| format!("{at}{path}"))
-}
-
-/// The path is written from its end, when there is one: names can be long and values many.
-fn path_to_nul(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => text.contains('\0').then(String::new),
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(i, item)| path_to_nul(item).map(|path| format!(".{i}{path}")))
-        }
-        Value::Object(members) => members.iter().find_map(|(name, item)| {
-            if name.contains('\0') {
-                return Some(String::new());
+    /// With what another check found in other fields.
+    #[must_use]
+    pub fn and<T>(mut self, other: Result<T, Self>) -> Self {
+        let known = self.0.len();
+        let more = other.err().into_iter().flat_map(|Self(errors)| errors);
+        for error in more {
+            if self.0[..known].iter().all(|one| one.field != error.field) {
+                self.0.push(error);
             }
-            path_to_nul(item).map(|path| format!(".{name}{path}"))
-        }),
-        _ => None,
+        }
+        self
+    }
+}
+
+/// What two checks answer, or all that they found.
+///
+/// # Errors
+/// When either found something.
+pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(invalid), b) => Err(invalid.and(b)),
+        (Ok(_), Err(invalid)) => Err(invalid),
+    }
+}
+
+/// Whether there is U+0000 in a value, which the database stores in no text.
+#[must_use]
+pub fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, item)| name.contains('\0') || has_nul(item)),
+        _ => false,
+    }
+}
+
+/// Characters of a member's name in a path, at most: a customer's own names can be as long as a body.
+const MOST_NAME_CHARS: usize = 256;
+
+/// The path of a member or an item of what is at `parent`.
+#[must_use]
+pub fn join_path(parent: &str, child: &str) -> String {
+    let child = child.char_indices().nth(MOST_NAME_CHARS).map_or(child, |(end, _)| &child[..end]);
+    match (parent, child) {
+        ("", only) | (only, "") => only.to_owned(),
+        _ => format!("{parent}.{child}"),
+    }
+}
+
+/// Adds to `found`, which has `most` paths at most, where there is U+0000 in a value that stands at `at`.
+pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) {
+    if found.len() >= most || !has_nul(value) {
+        return;
+    }
+    match value {
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate().filter(|(_, item)| has_nul(item)) {
+                find_nuls(item, &join_path(at, &i.to_string()), most, found);
+            }
+        }
+        Value::Object(members) if !members.keys().any(|name| name.contains('\0')) => {
+            for (name, item) in members.iter().filter(|(_, item)| has_nul(item)) {
+                find_nuls(item, &join_path(at, name), most, found);
+            }
+        }
+        _ => found.push(at.to_owned()),
     }
 }
 

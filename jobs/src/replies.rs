@@ -175,7 +175,7 @@ impl Replies {
         }
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
-            match intents::ending(&mut conn, *id, UNCOUNTED).await {
+            match intents::ending_within(&mut conn, *id, UNCOUNTED).await {
                 Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, Found::Reply(reply)),
                 Ok(Some(StoredEnding::Larger(_))) => self.hand_over(*id, Found::InRow),
                 Ok(None) => {}
@@ -242,9 +242,9 @@ impl Waiter {
     }
 
     async fn read_row(&self, answers: Option<(&AnswerBudget, AccountId)>) -> sqlx::Result<Heard> {
-        let read = async |most| intents::ending(&mut *self.replies.0.db.acquire().await?, self.intent, most).await;
-        let ending = read(if answers.is_some() { UNCOUNTED } else { u64::MAX }).await?;
-        let bytes = match ending {
+        let most = if answers.is_some() { UNCOUNTED } else { u64::MAX };
+        let db = &self.replies.0.db;
+        let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, most).await? {
             Some(StoredEnding::Whole(ending)) => return Ok(Heard::Ended(ending, Reservation::default())),
             Some(StoredEnding::Larger(bytes)) => bytes,
             None => return Ok(Heard::Nothing),
@@ -255,10 +255,8 @@ impl Waiter {
             Ok(reservation) => reservation,
             Err(not_yet) => return Ok(Heard::Crowded(not_yet)),
         };
-        Ok(match read(u64::MAX).await? {
-            Some(StoredEnding::Whole(ending)) => Heard::Ended(ending, reservation),
-            Some(StoredEnding::Larger(_)) | None => Heard::Nothing,
-        })
+        let ending = intents::ending(&mut *db.acquire().await?, self.intent).await?;
+        Ok(ending.map_or(Heard::Nothing, |ending| Heard::Ended(ending, reservation)))
     }
 }
 

@@ -54,6 +54,8 @@ fn place(mut url: Url) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn expected(wanted: &str, message: &str, links: &[&str]) -> bool {
@@ -76,6 +78,20 @@ mod tests {
             assert!(expected(wanted, message, &[]), "{wanted} of {message}");
         }
         assert!(expected("https://shop.example/cart", "buy it", &["https://shop.example/cart#items"]));
+    }
+
+    /// Contract: limits 5. What was said is looked at once, and not for each address; ten times as much takes about ten times as long.
+    #[test]
+    fn judging_addresses_takes_time_that_is_linear_in_what_was_said() {
+        let wanted: Vec<_> = (0..200).map(|at| Url::parse(&format!("https://{at}.example/")).expect("a URL")).collect();
+        let time = |words: usize| {
+            let (message, begun) = ("a.b ".repeat(words), Instant::now());
+            let expected = Expected::of(std::iter::once(message.as_str()), std::iter::empty());
+            assert!(!wanted.iter().any(|wanted| expected.has(wanted)));
+            begun.elapsed()
+        };
+        let times = [5_000, 50_000].map(|words| (0..3).map(|_| time(words)).min().unwrap_or_default());
+        assert!(times[1] < times[0] * 40 && times[1] < Duration::from_secs(60), "{times:?}");
     }
 
     /// Contract: byok 14.

@@ -11,7 +11,7 @@ use std::ops::Deref;
 
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::operations::CaptureKind;
-use kitfleet_domain::validation::nul_in;
+use kitfleet_domain::validation::has_nul;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -223,7 +223,7 @@ enum Kind {
 
 /// Reads what the tool was called with.
 pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
-    if nul_in(&call, "").is_some() {
+    if has_nul(&call) {
         return Err(Unusable::Form);
     }
     let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| Unusable::Form)?;

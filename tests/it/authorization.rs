@@ -191,10 +191,20 @@ fn named_by(field: &str) -> Option<Usable> {
     }
 }
 
-/// A row of the matrix: a route, and a field of its body that names a resource.
+/// A row of the matrix: a route, and what its request says where its caller's right depends on that.
 struct Row {
     route: &'static permissions::Route,
-    naming: Option<Usable>,
+    says: Says,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Says {
+    /// What the route's sample says.
+    Sample,
+    /// A resource, which the request uses.
+    Naming(Usable),
+    /// That the ticket is for a controller (contract: live 24).
+    Controller,
 }
 
 impl Row {
@@ -213,9 +223,12 @@ impl Row {
         };
         let mut rows = Vec::new();
         for route in ROUTES.iter() {
-            rows.push(Self { route, naming: None });
+            rows.push(Self { route, says: Says::Sample });
+            if route.path.ends_with("/live-tickets") {
+                rows.push(Self { route, says: Says::Controller });
+            }
             let usable = fields_of(route).into_iter().filter_map(|field| named_by(&field));
-            rows.extend(usable.map(|named| Self { route, naming: Some(named) }));
+            rows.extend(usable.map(|named| Self { route, says: Says::Naming(named) }));
         }
         rows
     }
@@ -223,8 +236,29 @@ impl Row {
     /// A harmless request of this row.
     fn request(&self) -> Route {
         let sample = sample(&self.route.method, &self.route.path);
-        let Some(Usable { field, prefix, .. }) = self.naming else { return sample };
-        Route { body: Some(json!({ field: unknown_id(prefix) })), ..sample }
+        match self.says {
+            Says::Sample => sample,
+            Says::Naming(Usable { field, prefix, .. }) => {
+                Route { body: Some(json!({ field: unknown_id(prefix) })), ..sample }
+            }
+            Says::Controller => Route { body: Some(json!({"role": "controller"})), ..sample },
+        }
+    }
+
+    fn asks(&self) -> Asks {
+        match self.says {
+            Says::Sample | Says::Naming(_) => asks(&self.route.method, &self.route.path),
+            Says::Controller => Asks::ACredential(needs("write:sessions").for_team(Standing::Admin).or_free_device()),
+        }
+    }
+
+    fn name(&self) -> String {
+        let says = match self.says {
+            Says::Sample => String::new(),
+            Says::Naming(Usable { field, .. }) => format!(" with a {field}"),
+            Says::Controller => " as a controller".to_owned(),
+        };
+        format!("{:7}{}{says}", self.route.method.as_str(), self.route.path)
     }
 }
 
@@ -248,7 +282,8 @@ struct Credential {
 }
 
 impl Credential {
-    fn may_use(&self, named: Usable, standing: Standing) -> bool {
+    fn may_say(&self, says: Says, standing: Standing) -> bool {
+        let Says::Naming(named) = says else { return true };
         self.satisfies(named.scope) && (standing == Standing::Own || standing >= named.role)
     }
 
@@ -478,8 +513,7 @@ async fn column(
 ) -> String {
     let mut letters = String::new();
     for row in rows.iter() {
-        let Row { route, naming } = row;
-        let (asks, request) = (asks(&route.method, &route.path), row.request());
+        let (asks, request) = (row.asks(), row.request());
         let mut verdicts = Vec::new();
         for standing in STANDINGS {
             let mut builder = caller.client.request_of(&request);
@@ -489,14 +523,17 @@ async fn column(
             let answer = caller.client.send(builder).await;
             let observed = observed(&asks, &answer);
             let expected = match expected(&asks, &caller, free_tier, standing) {
-                Verdict::LetIn if naming.is_some_and(|named| !caller.may_use(named, standing)) => Verdict::Refused,
+                Verdict::LetIn if !caller.may_say(row.says, standing) => Verdict::Refused,
                 verdict => verdict,
             };
             let Credential { kind, scopes, .. } = &caller;
             assert_eq!(
-                observed, expected,
-                "{} {} {naming:?}: {kind:?} {scopes:?}, {standing:?}, free tier {free_tier}: {} {}",
-                route.method, route.path, answer.status, answer.body
+                observed,
+                expected,
+                "{}: {kind:?} {scopes:?}, {standing:?}, free tier {free_tier}: {} {}",
+                row.name(),
+                answer.status,
+                answer.body
             );
             verdicts.push(observed);
         }
@@ -517,13 +554,10 @@ fn table(rows: &[Row], names: &[String], columns: &[String]) -> String {
     }
     let _ = writeln!(table, "\n{:60}{:len$}  free tier", "", "paid tier", len = marks.len());
     let _ = writeln!(table, "{:60}{marks}  {marks}", "");
-    for (nth, Row { route, naming }) in rows.iter().enumerate() {
+    for (nth, row) in rows.iter().enumerate() {
         let cells: Vec<_> = columns.iter().filter_map(|column| column.chars().nth(nth)).collect();
         let (paid, free) = cells.split_at(names.len());
-        let name = match naming {
-            Some(Usable { field, .. }) => format!("{:7}{} with a {field}", route.method.as_str(), route.path),
-            None => format!("{:7}{}", route.method.as_str(), route.path),
-        };
+        let name = row.name();
         let _ = writeln!(table, "{name:60}{}  {}", paid.iter().collect::<String>(), free.iter().collect::<String>());
     }
     table
@@ -734,7 +768,8 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
             }
         }
         assert_eq!(app.count("select count(*) from sessions where live").await, 0, "{path}");
-        narrow.post(path, json!({"profile_id": null})).await.expect(201);
+        let made = narrow.post(path, json!({"profile_id": null})).await.expect(201).body;
+        narrow.delete(&format!("{path}/{}", made["id"].as_str().expect("an id"))).await.expect(204);
         for scopes in [&[scope, "write:profiles"][..], &["write"]] {
             let wide = key(scopes).await;
             let made = wide.post(path, json!({"profile_id": profile})).await.expect(201).body;

@@ -62,7 +62,6 @@ async fn what_changes_nothing_does_not_count() {
         client.patch(&format!("/v1/webhooks/{}", unknown_id("whk")), json!({"active": true})).await.expect(404);
         client.tell(&agent, "mode", json!({"mode": "pair"})).await.expect(200);
         client.tell(&unknown_id("agt"), "mode", json!({"mode": "ai"})).await.expect(404);
-        put(&client, "/v1/account/email-preferences", json!({"event_type": "tier_changed", "opted_in": false})).await;
     }
     let takeover = json!({"client_id": "a tab"});
     client.tell(&agent, "takeover", takeover.clone()).await.expect(200);
@@ -123,7 +122,7 @@ async fn every_change_is_limited_and_nothing_else() {
     let team = client.get("/v1/teams").await.expect(200).body["data"][0]["id"].as_str().expect("an id").to_owned();
     app.exhaust(account).await;
 
-    let email = |opted_in| json!({"event_type": "tier_changed", "opted_in": opted_in});
+    let email = |opted_in| json!({"event_type": "tier-changed", "opted_in": opted_in});
     let (mails, consent) = ("/v1/account/email-preferences", "/v1/account/me/bundled-llm-consent");
     let refused = [
         client.post("/v1/webhooks", json!({"url": "https://example.com/h", "events": ["session.failed"]})).await,
@@ -160,6 +159,7 @@ async fn every_change_is_limited_and_nothing_else() {
     client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
     client.consent(json!({"consented": false})).await.expect(200);
     put(client, mails, email(false)).await.expect(200);
+    put(client, mails, email(false)).await.problem(429, "rate-limited");
     client.clear_key("anthropic").await.expect(204);
     client.delete(&format!("/v1/recipes/{}", recipe["id"].as_str().expect("an id"))).await.expect(204);
     client.delete(&saved).await.expect(204);

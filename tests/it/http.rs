@@ -2,6 +2,7 @@
 //! (contract: requests; errors; versioning; operators).
 
 mod bodies;
+mod mistakes;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -62,6 +62,13 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
     let reader = app.client_of(account, &["read:sessions"]).await;
     issue(&reader, &session, json!({"role": "viewer"})).await.expect(201);
     issue(&reader, &session, json!({"role": "controller"})).await.problem(403, "forbidden");
+    // Whoever acts in it drives it, which takes one right alone.
+    let driver = app.client_of(account, &["write:sessions"]).await;
+    issue(&driver, &session, json!({"role": "controller"})).await.expect(201);
+    for viewer in [json!({"role": "viewer"}), json!({"role": null}), json!({})] {
+        let refused = issue(&driver, &session, viewer).await.problem(403, "forbidden");
+        assert_eq!(refused.body["detail"], "the credential lacks the scope read:sessions");
+    }
     app.client_of(account, &["read:usage"])
         .await
         .post(&format!("/v1/sessions/{session}/live-tickets"), json!({"role": "viewer"}))
@@ -477,6 +484,8 @@ async fn the_page_of_a_live_view_stands_in_no_foreign_frame() {
             (&page.headers()["referrer-policy"], &page.headers()["cache-control"]),
             (&HeaderValue::from_static("no-referrer"), &HeaderValue::from_static("no-store"))
         );
+        // It would forbid what `live.origins` allows.
+        assert_eq!(page.headers().contains_key("x-frame-options"), origins.is_empty());
         app.stop().await;
     }
 }

@@ -168,6 +168,7 @@ async fn why_there_is_no_token_is_told_and_counted() {
     assert!(refused.body["detail"].as_str().expect("text").contains("write:agents"));
     assert_eq!(app.minted("controller", "forbidden").await, 1);
     app.client_of(account, &["write:agents"]).await.livekit_token(&agent, "controller").await.problem(403, "forbidden");
+    assert_eq!(app.minted("controller", "forbidden").await, 2);
     for unknown in [unknown_id("agt"), "x".to_owned()] {
         client.livekit_token(&unknown, "viewer").await.problem(404, "not-found");
     }
@@ -175,6 +176,35 @@ async fn why_there_is_no_token_is_told_and_counted() {
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
     client.livekit_token(&agent, "viewer").await.problem(409, "conflict");
     assert_eq!(app.minted("viewer", "not_found").await, 4);
+    app.stop().await;
+}
+
+/// Contract: livekit 7. Callers are counted who are refused before anybody looks for the agent session, whatever they are refused for.
+#[tokio::test]
+async fn token_for_a_caller_without_scope_or_role_is_counted_as_forbidden() {
+    let app = sealing().start().await;
+    let (owner, client) = app.customer(Tier::Enterprise).await;
+    let agent = client.agent().await;
+    let (member, by_team) = app.customer(Tier::Enterprise).await;
+    app.join_team(owner, member, "member").await;
+    let (downgraded, free) = app.customer(Tier::Enterprise).await;
+    app.run(&["account", "set-tier", &downgraded.to_string(), "free"]).await.code(0);
+    let narrow = app.client_of(owner, &["read:sessions"]).await;
+    let path = |role: &str| format!("/v1/agent-sessions/{agent}/livekit-token?role={role}");
+    for role in ["viewer", "controller"] {
+        assert_eq!(app.minted(role, "forbidden").await, 0);
+        narrow.get(&path(role)).await.problem(403, "forbidden");
+        assert_eq!(app.minted(role, "forbidden").await, 1, "scope");
+        let request = by_team.request(Method::GET, &path(role)).header("x-service-account", owner.to_string());
+        by_team.send(request).await.problem(403, "forbidden");
+        assert_eq!(app.minted(role, "forbidden").await, 2, "role");
+        free.get(&path(role)).await.problem(403, "forbidden");
+        assert_eq!(app.minted(role, "forbidden").await, 3, "tier");
+        // Who nobody knows is not counted, nor who does not say as what.
+        app.stranger().get(&path(role)).await.problem(401, "unauthorized");
+        narrow.get(&path("admin")).await.problem(403, "forbidden");
+        assert_eq!(app.minted(role, "forbidden").await, 3, "{role}");
+    }
     app.stop().await;
 }
 

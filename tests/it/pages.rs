@@ -2,8 +2,11 @@
 
 mod webkit;
 
+use kitfleet_api::permissions::ROUTES;
+use reqwest::Method;
 use reqwest::header::HeaderMap;
 
+use crate::support::routes::sample;
 use crate::support::{App, Client};
 
 /// Contract: pages 3. Tokens are in addresses, so that nothing of a page is kept or told to others; and no page runs what does
@@ -50,6 +53,52 @@ async fn scripts_and_styles_are_kept_as_long_as_they_are_good() {
     }
     stranger.get("/assets/another/nothing.js").await.problem(404, "not-found");
     app.stop().await;
+}
+
+/// Contract: pages 3, 7. Every route whose answer is a page has the headers of pages, whichever route it is, and what is no page says
+/// what it is.
+#[tokio::test]
+async fn every_page_is_protected() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    let mut pages = Vec::new();
+    for route in ROUTES.iter().filter(|route| route.method == Method::GET) {
+        let sampled = sample(&route.method, &route.path);
+        let answer = stranger.request_of(&sampled).send().await.expect("an answer");
+        let headers = answer.headers();
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{}", route.path);
+        if is_page(headers) {
+            assert_protected(headers, &route.path);
+            pages.push(route.path.clone());
+        }
+        let is_for_programs = route.path.starts_with("/v1/") || FOR_PROGRAMS.contains(&route.path.as_str());
+        assert_eq!(is_page(headers), !is_for_programs, "{}: {}", route.path, answer.status());
+    }
+    assert!(pages.contains(&"/docs".to_owned()) && pages.contains(&"/status".to_owned()), "{pages:?}");
+    // What the pages of the contract are made of has pages, too.
+    for asset in ["/docs/index.html", "/docs/oauth2-redirect.html"] {
+        let (headers, _) = get(&stranger, asset).await;
+        assert!(is_page(&headers), "{asset}");
+        assert_protected(&headers, asset);
+    }
+    app.stop().await;
+}
+
+/// Routes outside of `/v1` that are no pages.
+const FOR_PROGRAMS: [&str; 4] = ["/openapi.json", "/healthz", "/readyz", "/metrics"];
+
+fn is_page(headers: &HeaderMap) -> bool {
+    headers.get("content-type").is_some_and(|kind| kind.to_str().expect("text").starts_with("text/html"))
+}
+
+fn assert_protected(headers: &HeaderMap, page: &str) {
+    assert_eq!(headers["x-content-type-options"], "nosniff", "{page}");
+    assert_eq!(headers["referrer-policy"], "no-referrer", "{page}");
+    assert_eq!(headers["x-frame-options"], "DENY", "{page}");
+    let policy = headers["content-security-policy"].to_str().expect("text");
+    for rule in ["frame-ancestors 'none'", "base-uri 'none'"] {
+        assert!(policy.split("; ").any(|one| one == rule), "{page}: {rule} is not in {policy}");
+    }
 }
 
 async fn get(client: &Client, path: &str) -> (HeaderMap, String) {

@@ -21,9 +21,8 @@ use kitfleet_domain::teams::{self, Role};
 
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
-use crate::http::permissions::{Access, Rule, TeamRule};
+use crate::http::permissions::{Access, Route, Rule, TeamRule};
 use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
@@ -72,6 +71,15 @@ impl Caller {
         require(&self.scopes, scope)
     }
 
+    /// Insists on the scope that `rule` asks for, on a route that another scope opens, too.
+    ///
+    /// # Errors
+    /// Forbidden, when the credential lacks it.
+    pub fn require_scope_of(&self, rule: Rule) -> Result<()> {
+        let scope = rule.team.filter(|_| self.role.is_some()).map_or(rule.scope, |team| team.scope);
+        require(&self.scopes, scope)
+    }
+
     /// Insists on the right to use a resource that the request names (contract: authorization 15).
     ///
     /// # Errors
@@ -107,31 +115,23 @@ impl FromRequestParts<App> for Caller {
 /// Lets those through who may.
 pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, next: Next) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
-    match access_of(&rows, &parts) {
-        Some(Access::Account(rule)) => {
-            let (admitted_at, headers) = (Instant::now(), credential_headers(&parts.headers));
-            let caller = caller(&app, &parts, rule).await?;
-            parts.extensions.insert(caller);
-            let answer = next.run(Request::from_parts(parts, body)).await;
-            // An answer without content shows nothing, and may be of the request that ended the credential.
-            if admitted_at.elapsed() >= ADMITTED_FOR && answer.status() != StatusCode::NO_CONTENT {
-                judge_again(&app, &headers, rule).await?;
-            }
-            return Ok(answer);
+    // Where there is no such route, whoever comes next says so.
+    let Some(route) = route_of(&rows, &parts) else { return Ok(next.run(Request::from_parts(parts, body)).await) };
+    admit_to(&app, route, &mut parts).await.inspect_err(|problem| {
+        if let Some(count) = route.on_refusal {
+            count(&parts.uri, problem.status());
         }
-        Some(Access::Staff) => {
-            let caller = staff::caller(&app, &parts.headers).await.inspect_err(|problem| {
-                let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-                if problem.status() == kinds::NOT_FOUND.status {
-                    metrics::count_stranger(route);
-                }
-            })?;
-            parts.extensions.insert(caller);
-        }
-        // Where there is no such route, whoever comes next says so.
-        Some(Access::Public | Access::MetricsToken) | None => {}
+    })?;
+    let (admitted_at, headers) = (Instant::now(), credential_headers(&parts.headers));
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    // An answer without content shows nothing, and may be of the request that ended the credential.
+    if let Access::Account(rule) = route.access
+        && admitted_at.elapsed() >= ADMITTED_FOR
+        && answer.status() != StatusCode::NO_CONTENT
+    {
+        judge_again(&app, &headers, rule).await?;
     }
-    Ok(next.run(Request::from_parts(parts, body)).await)
+    Ok(answer)
 }
 
 /// The headers that say who calls and on whose account.
@@ -140,10 +140,24 @@ fn credential_headers(headers: &HeaderMap) -> HeaderMap {
     headers.iter().filter(|(name, _)| named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// What the route asks of its caller.
-fn access_of(rows: &Rows, parts: &Parts) -> Option<Access> {
+async fn admit_to(app: &App, route: &Route, parts: &mut Parts) -> Result<()> {
+    match route.access {
+        Access::Account(rule) => {
+            let caller = caller(app, parts, rule).await?;
+            parts.extensions.insert(caller);
+        }
+        Access::Staff => {
+            let caller = staff::caller(app, &parts.headers).await?;
+            parts.extensions.insert(caller);
+        }
+        Access::Public | Access::MetricsToken => {}
+    }
+    Ok(())
+}
+
+fn route_of<'a>(rows: &'a Rows, parts: &Parts) -> Option<&'a Route> {
     let path = parts.extensions.get::<MatchedPath>()?;
-    Some(rows.find(&parts.method, path.as_str())?.access)
+    rows.find(&parts.method, path.as_str())
 }
 
 async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
@@ -234,7 +248,7 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
     let own = bearer.account_id;
-    let (account_id, role) = if let Some(maker) = bearer.maker {
+    let (account_id, team_role) = if let Some(maker) = bearer.maker {
         check_maker(&bearer, maker, rule, headers)?;
         (own, Some(maker.role))
     } else if let Some(team) = rule.team
@@ -243,10 +257,12 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
         check_scope(&bearer, team.scope)?;
         (owner, Some(check_standing(app, owner, own, team.role).await?))
     } else {
-        check_scope(&bearer, rule.scope)?;
+        if !rule.or_scope.is_some_and(|scope| bearer.scopes.satisfy(scope)) {
+            check_scope(&bearer, rule.scope)?;
+        }
         (own, None)
     };
-    Ok(Authorized { bearer, account_id, role })
+    Ok(Authorized { bearer, account_id, role: team_role })
 }
 
 /// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
@@ -371,4 +387,29 @@ pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
     let (scheme, token) = header.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract: authorization 15. Whoever may only read on another account's team uses nothing of that account, whatever their scopes.
+    #[test]
+    fn right_to_use_a_resource_requires_scope_and_role() {
+        let caller = |scopes: &[&str], role| Caller {
+            account_id: AccountId::generate(),
+            credential: Credential::Key { id: ApiKeyId::generate(), kind: KeyKind::Customer },
+            scopes: Scopes::parse(scopes).expect("known scopes"),
+            role,
+            actor: Actor::System,
+            request_id: String::new(),
+        };
+        let right = TeamRule { scope: Scope::WriteProfiles, role: Role::Admin };
+        let may = |scopes: &[&str], role| caller(scopes, role).require_right(right).is_ok();
+        for role in [None, Some(Role::Admin)] {
+            assert!(may(&["write:profiles"], role) && may(&["write"], role) && may(&["account_owner"], role));
+            assert!(!may(&["write:sessions", "write:agents", "read"], role));
+        }
+        assert!(!may(&["account_owner"], Some(Role::Member)));
+    }
 }

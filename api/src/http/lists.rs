@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
+use axum::http::Uri;
 use axum::http::request::Parts;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::validation::{Invalid, both};
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -27,12 +28,16 @@ impl<S: Sync> FromRequestParts<S> for Query {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+        Ok(Self::of(&parts.uri))
     }
 }
 
 impl Query {
+    pub fn of(uri: &Uri) -> Self {
+        let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
     /// The parameter of this name.
     ///
     /// # Errors
@@ -48,6 +53,22 @@ impl Query {
             return Err(Invalid::field(name, "must not contain the character U+0000"));
         }
         Ok(Some(value))
+    }
+
+    /// What `parse` makes of the parameter of this name.
+    ///
+    /// # Errors
+    /// As [`Query::text`], or on what `parse` refuses.
+    pub fn parsed<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<Option<T>, Invalid> {
+        self.text(name)?.map(parse).transpose()
+    }
+
+    /// The filters of a list, or what is wrong with them and with the page that is asked for (contract: errors 4).
+    ///
+    /// # Errors
+    /// When something is wrong with the filters.
+    pub fn filters<T>(&self, filters: Result<T, Invalid>, limits: &Limits) -> Result<T, Invalid> {
+        filters.map_err(|invalid| invalid.and(self.limit(limits)).and(self.text("cursor")))
     }
 
     /// How many entries a page may have.
@@ -201,11 +222,12 @@ pub async fn weighed_page<T>(
     bytes_of: impl Fn(&T) -> usize,
     fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
 ) -> Result<Page<T>> {
-    let limit = query.limit(&app.config.limits)?;
-    let after = match query.text("cursor")? {
-        Some(cursor) => Some(app.cursors().await?.read(scope, cursor)?),
-        None => None,
+    let after = match query.text("cursor") {
+        Ok(Some(cursor)) => app.cursors().await?.read(scope, cursor).map(Some),
+        Ok(None) => Ok(None),
+        Err(invalid) => Err(invalid),
     };
+    let (limit, after) = both(query.limit(&app.config.limits), after)?;
     let mut conn = app.db.acquire().await?;
     // One more than asked for tells whether there is another page.
     let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;

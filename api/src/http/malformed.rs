@@ -94,8 +94,11 @@ fn explain(status: StatusCode, head: &str, errors_url: &str, path: &str) -> Vec<
     let id = Uuid::now_v7().to_string();
     let problem = Problem::new(&kinds::BAD_REQUEST, detail);
     let body = document(problem.into(), status, errors_url, path, Some(&id));
-    let headers =
-        format!("content-type: {MEDIA_TYPE}\r\n{}: {id}\r\ncontent-length: {}\r\n", request_id::HEADER, body.len());
+    let headers = format!(
+        "content-type: {MEDIA_TYPE}\r\nx-content-type-options: nosniff\r\n{}: {id}\r\ncontent-length: {}\r\n",
+        request_id::HEADER,
+        body.len()
+    );
     // However often it says that there is no body: there is one.
     let head = head.replace(NO_BODY, "");
     let head = head.strip_suffix("\r\n").unwrap_or(&head);

@@ -379,13 +379,6 @@ pub fn count_crypto_webhook(outcome: CryptoWebhook) {
     counter!(CRYPTO_WEBHOOKS, "outcome" => outcome.label()).increment(1);
 }
 
-/// Somebody who is no staff asked for a route of staff's, and was told that there is none.
-pub fn count_stranger(route: &str) {
-    if route == "/v1/mac-nodes/register" {
-        count_registration(RegisterOutcome::NotFound);
-    }
-}
-
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }

@@ -1,6 +1,6 @@
 //! What a route may ask of its caller (contract: authorization 4 to 14). What each asks stands where its handler is registered.
 
-use axum::http::{HeaderName, Method};
+use axum::http::{HeaderName, Method, StatusCode, Uri};
 use chrono::{NaiveDate, NaiveTime};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::teams::Role;
@@ -16,7 +16,12 @@ pub struct Route {
     pub access: Access,
     /// Since when, and until when, it is there for old clients only.
     pub deprecation: Option<Deprecation>,
+    /// Counts a caller who is refused before the handler runs, for routes whose metric has them.
+    pub on_refusal: Option<OnRefusal>,
 }
+
+/// Counts a caller who is refused before the handler runs, by the request's target and the status of the refusal.
+pub type OnRefusal = fn(&Uri, StatusCode);
 
 /// The announcement of a route's end.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +63,8 @@ pub enum Access {
 pub struct Rule {
     /// What the caller's credential has to satisfy on the caller's own account.
     pub scope: Scope,
+    /// What it may satisfy instead there, where the route's handler tells by the request which of the two it needs.
+    pub or_scope: Option<Scope>,
     /// What it has to satisfy instead, and what the caller has to be on the owner's team, where `X-Service-Account` names
     /// another account. `None` where that header is ignored.
     pub team: Option<TeamRule>,
@@ -86,6 +93,7 @@ impl Rule {
     pub const fn scope(scope: Scope) -> Self {
         Self {
             scope,
+            or_scope: None,
             team: None,
             web_session_only: false,
             step_up: false,
@@ -110,6 +118,12 @@ impl Rule {
     #[must_use]
     pub const fn for_team_with(self, scope: Scope, role: Role) -> Self {
         Self { team: Some(TeamRule { scope, role }), ..self }
+    }
+
+    /// Also for whoever has a credential of another scope. The handler has to require the one that the request needs.
+    #[must_use]
+    pub const fn or_scope(self, scope: Scope) -> Self {
+        Self { or_scope: Some(scope), ..self }
     }
 
     /// After a fresh second-factor proof.

@@ -14,7 +14,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::PathItem;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::http::permissions::{Access, Deprecation, Route, Rule};
+use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule};
 use crate::http::state::App;
 
 /// Routes of an area, or of all of them.
@@ -63,6 +63,12 @@ impl Routes {
         self
     }
 
+    /// Counts callers of what was registered last who are refused before its handler runs.
+    pub fn on_refusal(mut self, count: OnRefusal) -> Self {
+        self.rows[self.older..].iter_mut().for_each(|route| route.on_refusal = Some(count));
+        self
+    }
+
     /// The routes so far, whose answers hold what must not stay in anybody's cache.
     pub fn never_stored(self) -> Self {
         Self { router: self.router.layer(map_response(forbid_storing)), ..self }
@@ -90,7 +96,13 @@ impl Routes {
         let (_, paths, _) = &handlers;
         let routes =
             paths.paths.iter().flat_map(|(path, item)| methods(item).map(move |method| (method, path.clone())));
-        self.rows.extend(routes.map(|(method, path)| Route { method, path, access, deprecation: None }));
+        self.rows.extend(routes.map(|(method, path)| Route {
+            method,
+            path,
+            access,
+            deprecation: None,
+            on_refusal: None,
+        }));
         Self { router: self.router.routes(handlers), ..self }
     }
 }

@@ -14,6 +14,7 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::AgentSessionId;
 use kitfleet_domain::teams::Role;
+use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_jobs::{agents as jobs, browser};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -68,8 +69,8 @@ impl IntoParams for ByStatus {
     responses((status = 200, description = "A page", body = AgentSessionList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AgentSessionList>> {
-    let status = query.text("status")?.map(parse_status).transpose()?;
-    let label = query.text("label")?;
+    let filters = both(query.parsed("status", parse_status), query.text("label"));
+    let (status, label) = query.filters(filters, &app.config.limits)?;
     let account = caller.account_id;
     let filters = [status.map(AgentStatus::name), label];
     let scope = CursorScope { account, list: "agent-sessions", filters: &filters };
@@ -82,9 +83,9 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(AgentSession::from)))
 }
 
-fn parse_status(text: &str) -> Result<AgentStatus> {
+fn parse_status(text: &str) -> Result<AgentStatus, Invalid> {
     let known = [AgentStatus::Active, AgentStatus::Closed].into_iter().find(|status| status.name() == text);
-    known.ok_or_else(|| Problem::invalid("status", "must be active or closed"))
+    known.ok_or_else(|| Invalid::field("status", "must be active or closed"))
 }
 
 /// Get an agent session

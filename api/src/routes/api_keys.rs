@@ -10,13 +10,14 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::both;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
@@ -139,9 +140,12 @@ struct CreateKey {
         Restricted, Body, Full, Database,
     ),
 )]
-async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
-    let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
-    let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
+async fn create(caller: Caller, State(app): State<App>, body: Unchecked<CreateKey>) -> Result<Minted> {
+    let (name, scopes, expires_at) = body.check(|CreateKey { name, scopes, expires_at }| {
+        let (_, scopes) = both(api_keys::check_name(&name), Scopes::grantable(&scopes, &caller.scopes))?;
+        Ok((name, scopes, expires_at))
+    })?;
+    let new = NewKey { expires_at, ..NewKey::customer(&name, &scopes) };
     let mut tx = app.begin_change(caller.account_id).await?;
     api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;

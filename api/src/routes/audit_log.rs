@@ -23,6 +23,7 @@ use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -136,7 +137,7 @@ fn log_of(caller: &Caller) -> Log {
     responses((status = 200, description = "A page", body = AuditPage), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AuditPage>> {
-    let action = query.text("action")?.map(known_action).transpose()?;
+    let action = query.filters(query.parsed("action", known_action), &app.config.limits)?;
     let log = log_of(&caller);
     let scope = CursorScope { account: log.account, list: "audit_log", filters: &[action] };
     let page = lists::page(
@@ -150,8 +151,8 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(AuditPage { data: page.data.into_iter().map(AuditEntry::from).collect(), next_cursor: page.next_cursor }))
 }
 
-fn known_action(name: &str) -> Result<&'static str> {
-    areas::find_action(name).ok_or_else(|| Problem::invalid("action", "must be the name of one action"))
+fn known_action(name: &str) -> Result<&'static str, Invalid> {
+    areas::find_action(name).ok_or_else(|| Invalid::field("action", "must be the name of one action"))
 }
 
 /// An export of the audit log

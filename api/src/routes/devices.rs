@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, OpenJson};
+use crate::http::json::{OpenJson, OpenUnchecked, Unchecked};
 use crate::http::kinds;
 use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes, or_null};
 use crate::http::permissions::Rule;
@@ -70,9 +70,11 @@ struct Initiated {
 async fn initiate(
     State(app): State<App>,
     client: ClientInfo,
-    OpenJson(body): OpenJson<Initiate>,
+    OpenUnchecked(body): OpenUnchecked<Initiate>,
 ) -> Result<Answer<Initiated>> {
-    let new = NewDevice::parse(&body.state, body.client_label.as_deref(), &app.config.limits)?;
+    let new = body.check(|Initiate { state, client_label }| {
+        NewDevice::parse(&state, client_label.as_deref(), &app.config.limits)
+    })?;
     app.rate_limits.check(Bucket::DeviceInitiate, &client).await?;
     let mut conn = app.db.acquire().await?;
     let initiated = devices::initiate(&mut conn, &new, &client.origin(), app.config.auth.device_code_ttl).await?;
@@ -177,12 +179,15 @@ async fn bind(
     caller: Caller,
     State(app): State<App>,
     client: ClientInfo,
-    Json(body): Json<Bind>,
+    body: Unchecked<Bind>,
 ) -> Result<Answer<Bound>> {
-    let scopes = match &body.scopes {
-        Some(names) => Scopes::grantable(names, &caller.scopes)?,
-        None => Scopes::account_owner(),
-    };
+    let (body, scopes) = body.check(|body| {
+        let scopes = match &body.scopes {
+            Some(names) => Scopes::grantable(names, &caller.scopes)?,
+            None => Scopes::account_owner(),
+        };
+        Ok((body, scopes))
+    })?;
     app.rate_limits.check(Bucket::DeviceBind, &client).await?;
     app.rate_limits.check(Bucket::DeviceBind, crockford::normalized(&body.user_code).as_str()).await?;
     let by = (caller.account_id, &caller.actor);

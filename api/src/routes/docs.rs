@@ -17,7 +17,8 @@ use crate::http::kinds;
 use crate::http::routing::Routes;
 
 /// The page runs only what this service serves, and talks to nobody else.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; \
+                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     // The validator badge would send the contract to somebody else's server.

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::lists::{List, Listed};
 use crate::http::openapi::{Body, Database, Restricted, named, one_of};
 use crate::http::permissions::Rule;
@@ -81,16 +81,21 @@ struct EmailPreferenceChange {
     request_body = EmailPreferenceChange,
     responses((status = 200, description = "The preference, as it is now", body = Wire), Restricted, Body, Database),
 )]
-async fn set(
-    caller: Caller,
-    State(app): State<App>,
-    Json(change): Json<EmailPreferenceChange>,
-) -> Result<Answer<Wire>> {
-    let preference = Preference { event_type: change.event_type.parse()?, opted_in: change.opted_in };
-    // Mails can be turned off however many changes there were.
+async fn set(caller: Caller, State(app): State<App>, body: Unchecked<EmailPreferenceChange>) -> Result<Answer<Wire>> {
+    let preference = body.check(|EmailPreferenceChange { event_type, opted_in }| {
+        Ok(Preference { event_type: event_type.parse()?, opted_in })
+    })?;
     let account = caller.account_id;
-    let mut tx = if preference.opted_in { app.begin_change(account).await? } else { app.db.begin().await? };
-    emails::set_preference(&mut tx, caller.account_id, &caller.actor, preference).await?;
+    // Mails can be turned off however many changes there were.
+    if !preference.opted_in {
+        let mut tx = app.db.begin().await?;
+        if emails::turn_off(&mut tx, account, &caller.actor, preference.event_type).await? {
+            tx.commit().await?;
+            return Ok(Answer(preference.into()));
+        }
+    }
+    let mut tx = app.begin_change(account).await?;
+    emails::set_preference(&mut tx, account, &caller.actor, preference).await?;
     tx.commit().await?;
     Ok(Answer(preference.into()))
 }

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, OpenJson, Unused};
+use crate::http::json::{Json, OpenUnchecked, Unused};
 use crate::http::kinds;
 use crate::http::openapi::{
     Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp, named, one_of,
@@ -285,6 +285,16 @@ struct ChallengeProof {
     recovery_code: Option<String>,
 }
 
+impl ChallengeProof {
+    fn given(&self) -> Result<Given<'_>, Invalid> {
+        match (&self.code, &self.recovery_code) {
+            (Some(code), None) => check_digits(code).map(|()| Given::Totp(code)),
+            (None, Some(code)) => Ok(Given::Recovery { code, field: "recovery_code" }),
+            _ => Err(Invalid::field("code", "send either code or recovery_code")),
+        }
+    }
+}
+
 /// What a challenge's exchange answers
 #[derive(Serialize, ToSchema)]
 struct ChallengeMet {
@@ -311,16 +321,10 @@ fn second_factor() -> RefOr<Schema> {
 async fn challenge(
     State(app): State<App>,
     client: ClientInfo,
-    OpenJson(body): OpenJson<ChallengeProof>,
+    OpenUnchecked(body): OpenUnchecked<ChallengeProof>,
 ) -> Result<Answer<ChallengeMet>> {
-    let given = match (&body.code, &body.recovery_code) {
-        (Some(code), None) => {
-            check_digits(code)?;
-            Given::Totp(code)
-        }
-        (None, Some(code)) => Given::Recovery { code, field: "recovery_code" },
-        _ => return Err(Problem::invalid("code", "send either code or recovery_code")),
-    };
+    let body = body.check(|body| body.given().map(drop).map(|()| body))?;
+    let given = body.given()?;
     app.rate_limits.check(Bucket::Challenge, &client).await?;
     let origin = client.origin();
     let guesses = app.config.limits.challenge_guesses;

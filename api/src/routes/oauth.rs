@@ -17,6 +17,7 @@ use kitfleet_domain::api_keys::Scopes;
 use kitfleet_domain::ids::OauthClientId;
 use kitfleet_domain::oauth::{self, Client, CreateClientError, IssueError};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::both;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -25,7 +26,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{self, Json, Unused};
+use crate::http::json::{self, Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{Listed, Page};
 use crate::http::metrics::{self, OauthOutcome};
@@ -107,12 +108,15 @@ impl Listed for OauthClient {
 async fn create(
     caller: Caller,
     State(app): State<App>,
-    Json(body): Json<NewClient>,
+    body: Unchecked<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
-    let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
+    let (name, scopes) = body.check(|NewClient { name, scopes }| {
+        let (_, scopes) = both(oauth::check_name(&name), Scopes::grantable(&scopes, &caller.scopes))?;
+        Ok((name, scopes))
+    })?;
     let mut tx = app.begin_change(caller.account_id).await?;
     let most = app.config.limits.oauth_clients;
-    let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &body.name, scopes, most).await?;
+    let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &name, scopes, most).await?;
     tx.commit().await?;
     let client_secret = Some(secret.reveal().to_owned());
     Ok((StatusCode::CREATED, Answer(OauthClient { client_secret, ..client.into() })))

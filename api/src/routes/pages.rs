@@ -16,7 +16,7 @@ mod live;
 mod status;
 
 use axum::http::HeaderName;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::CACHE_CONTROL;
 use axum::response::{Html, IntoResponse, Response};
 use html_escape::encode_text;
 
@@ -35,11 +35,6 @@ pub fn routes() -> Routes {
         .merge(status::routes())
         .merge(assets::routes())
 }
-
-/// A page runs what this service serves and asks nobody else. No form of it is ever sent by the browser itself, which
-/// would put a password into an address when a script has failed to load.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
-                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A page on which a person does something. Its address may hold a token, which is nobody else's business.
 fn card(title: &str, script: &str, main: &str) -> Response {
@@ -85,11 +80,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
                     %3Crect width='16' height='16' rx='4' fill='%231f5bd8'/%3E\
                     %3Cpath d='M5.5 3.5v9M10.5 3.5 5.5 8l5 4.5' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E";
 
-fn headers(caching: &'static str) -> [(HeaderName, &'static str); 4] {
-    [
-        (CACHE_CONTROL, caching),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ]
+/// What a page says of itself. The rest is the same for all of them ([`page_headers`](crate::http::page_headers)).
+fn headers(caching: &'static str) -> [(HeaderName, &'static str); 1] {
+    [(CACHE_CONTROL, caching)]
 }

@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::hung_up::HungUp;
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Json, Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
@@ -147,9 +147,12 @@ struct ProfileCreate {
         Restricted, Body, AnotherProfile, Database,
     ),
 )]
-async fn create(caller: Caller, State(app): State<App>, Json(body): Json<ProfileCreate>) -> Result<Created> {
-    let archetype = body.archetype.as_deref().unwrap_or(&archetypes::launch().id);
-    let name = check(Rules::default(), &body.name, archetype)?;
+async fn create(caller: Caller, State(app): State<App>, body: Unchecked<ProfileCreate>) -> Result<Created> {
+    let (name, archetype) = body.check(|ProfileCreate { name, archetype }| {
+        let archetype = archetype.unwrap_or_else(|| archetypes::launch().id.clone());
+        Ok((check(Rules::default(), &name, &archetype)?, archetype))
+    })?;
+    let archetype = archetype.as_str();
     let id = ProfileId::generate();
     let sealed_key = app.stores().await?.new_key(id);
     let new = NewProfile { id, name: &name, archetype, sealed_key: &sealed_key, content: None, origin: Origin::New };
@@ -208,11 +211,9 @@ impl Listed for Profile {
     responses((status = 200, description = "A page", body = ProfileList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ProfileList>> {
-    let deleted = match query.text("deleted")? {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Problem::invalid("deleted", "must be true or false")),
-    };
+    let deleted = query
+        .parsed("deleted", |text| text.parse::<bool>().map_err(|_| Invalid::field("deleted", "must be true or false")));
+    let deleted = query.filters(deleted, &app.config.limits)?.unwrap_or_default();
     let account = caller.account_id;
     let scope = CursorScope { account, list: "profiles", filters: &[deleted.then_some("deleted")] };
     let id_of = |profile: &profiles::Profile| profile.id.as_uuid();
@@ -419,7 +420,7 @@ async fn launch(
     State(app): State<App>,
     hung_up: HungUp,
     path: IdPath<ProfileId>,
-    body: Result<Json<LaunchBody>>,
+    body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
     sessions::launch(&app, &caller, &hung_up, &path, body).await
 }

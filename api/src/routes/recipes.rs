@@ -24,7 +24,7 @@ use self::wire::{Recipe, RecipeWithSteps};
 use crate::http::auth::Caller;
 use crate::http::body::{CountedBody, counted_json};
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoAgentSession, NoRecipe, Restricted};
@@ -116,11 +116,13 @@ struct CreateRecipe {
 async fn create(
     caller: Caller,
     State(app): State<App>,
-    Json(body): Json<CreateRecipe>,
+    body: Unchecked<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
-    let keys = Keys { agents: app.agents().await?, recipes: app.own_vault(SEALED)? };
     let limits = &app.config.limits;
-    let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
+    let words = |body: &CreateRecipe| Words::parse(&body.label, body.description.as_deref(), limits);
+    let body = body.typed(|body| words(body).map(drop))?;
+    let keys = Keys { agents: app.agents().await?, recipes: app.own_vault(SEALED)? };
+    let words = words(&body)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
     let _turn = app.readings.turn(caller.account_id).await?;
     let mut tx = app.begin_change(caller.account_id).await?;

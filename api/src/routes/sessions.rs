@@ -23,6 +23,7 @@ use kitfleet_domain::sessions::{
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
@@ -39,7 +40,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::hung_up::HungUp;
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::metrics::{self, Refusal};
@@ -88,12 +89,12 @@ async fn create(
     caller: Caller,
     State(app): State<App>,
     hung_up: HungUp,
-    body: Result<Json<CreateBody>>,
+    body: Result<Unchecked<CreateBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
-    let Json(body) = body?;
-    let profile = body.profile_id.as_ref().map(|profile| profile.authorize(&caller)).transpose()?;
-    body.wishes().check(&app.config.limits)?;
+    let body = body?;
+    let profile = body.named(|body| body.profile_id.as_ref()).map(|profile| profile.authorize(&caller)).transpose()?;
+    let body = body.check(|body| body.wishes().check(&app.config.limits).map(|()| body))?;
     let profile = profile.map(|profile| profile.id()).transpose()?;
     open(&app, &caller, &hung_up, body, profile).await
 }
@@ -107,12 +108,13 @@ pub async fn launch(
     caller: &Caller,
     hung_up: &HungUp,
     profile: &IdPath<ProfileId>,
-    body: Result<Json<LaunchBody>>,
+    body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(app)?;
-    let Json(body) = body?;
-    let body = CreateBody::from(body);
-    body.wishes().check(&app.config.limits)?;
+    let body = body?.check(|body| {
+        let body = CreateBody::from(body);
+        body.wishes().check(&app.config.limits).map(|()| body)
+    })?;
     open(app, caller, hung_up, body, Some(profile.id()?)).await
 }
 
@@ -273,8 +275,8 @@ impl IntoParams for ByStatus {
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
-    let status = query.text("status")?.map(parse_status).transpose()?;
-    let label = query.text("label")?;
+    let filters = both(query.parsed("status", parse_status), query.text("label"));
+    let (status, label) = query.filters(filters, &app.config.limits)?;
     let account = caller.account_id;
     let filters = [status.map(SessionStatus::name), label];
     let scope = CursorScope { account, list: "sessions", filters: &filters };
@@ -286,10 +288,10 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(Session::from)))
 }
 
-fn parse_status(text: &str) -> Result<SessionStatus> {
+fn parse_status(text: &str) -> Result<SessionStatus, Invalid> {
     let deserializer: StrDeserializer<'_, UnknownStatus> = text.into_deserializer();
     SessionStatus::deserialize(deserializer)
-        .map_err(|_| Problem::invalid("status", "must be one of creating, ready, busy, destroyed, errored"))
+        .map_err(|_| Invalid::field("status", "must be one of creating, ready, busy, destroyed, errored"))
 }
 
 /// Get a session

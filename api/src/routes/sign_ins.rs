@@ -18,7 +18,7 @@ use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
 use kitfleet_domain::sign_ups;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
-use kitfleet_domain::validation::Rules;
+use kitfleet_domain::validation::both;
 use kitfleet_domain::web_sessions::{self, NewWebSession};
 use kitfleet_jobs::emails;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ use utoipa_axum::routes;
 
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::OpenJson;
+use crate::http::json::{OpenJson, OpenUnchecked};
 use crate::http::kinds;
 use crate::http::links::LinkToken;
 use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
@@ -89,16 +89,14 @@ struct SignedUp {
 async fn sign_up(
     State(app): State<App>,
     client: ClientInfo,
-    OpenJson(body): OpenJson<SignUp>,
+    OpenUnchecked(body): OpenUnchecked<SignUp>,
 ) -> Result<Answer<SignedUp>> {
     app.rate_limits.check(Bucket::Signup, &client).await?;
-    let password = NewPassword::parse(&body.password, "password", &app.config.limits);
-    let mut rules = Rules::default();
-    rules.note(EmailAddress::parse(&body.email).err());
-    rules.note(AccountName::parse(&body.name).err());
-    rules.note(password.as_ref().err().cloned());
-    rules.check()?;
-    let password = password?;
+    let (body, password) = body.check(|body| {
+        let names = both(EmailAddress::parse(&body.email), AccountName::parse(&body.name));
+        let (_, password) = both(names, NewPassword::parse(&body.password, "password", &app.config.limits))?;
+        Ok((body, password))
+    })?;
     let password_hash = app.hashing.run(move || password.hash()).await?;
     let new = NewAccount {
         email: body.email,
@@ -436,20 +434,22 @@ struct ResetPassword {
 async fn confirm_password_reset(
     State(app): State<App>,
     client: ClientInfo,
-    OpenJson(body): OpenJson<ResetPassword>,
+    OpenUnchecked(body): OpenUnchecked<ResetPassword>,
 ) -> Result<Answer<LoginResult>> {
     app.rate_limits.check(Bucket::Verify, &client).await?;
-    let password = NewPassword::parse(&body.new_password, "new_password", &app.config.limits)?;
+    let (token, password) = body.check(|ResetPassword { token, new_password }| {
+        Ok((token, NewPassword::parse(&new_password, "new_password", &app.config.limits)?))
+    })?;
     // Nobody has us hash a password for a token that they made up.
     let mut conn = app.db.acquire().await?;
-    if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &body.token).await? {
+    if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &token).await? {
         return Err(Problem::bad_link());
     }
     drop(conn);
     let hash = app.hashing.run(move || password.hash()).await?;
     let origin = client.origin();
     let mut tx = app.db.begin().await?;
-    let followed = mail_links::follow(&mut tx, Purpose::ResetPassword, &body.token).await?;
+    let followed = mail_links::follow(&mut tx, Purpose::ResetPassword, &token).await?;
     let account = followed.ok_or_else(Problem::bad_link)?.account;
     note_verified(&mut tx, account, &origin).await?;
     sign_ins::reset_password(&mut tx, account, &hash, &origin).await?;

@@ -11,6 +11,7 @@ mod workers;
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::staff::By;
+use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::staff::Refused;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -82,7 +83,6 @@ fn cursors<'a>(list: &'static str, filters: &'a [Option<&'a str>]) -> CursorScop
 }
 
 /// A filter of a list, which has to be one of the things that there are.
-fn filter<T>(query: &Query, name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
-    let Some(text) = query.text(name)? else { return Ok(None) };
-    parse(text).map(Some).ok_or_else(|| Problem::invalid(name, "is none that there can be"))
+fn filter<T>(query: &Query, name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Invalid> {
+    query.parsed(name, |text| parse(text).ok_or_else(|| Invalid::field(name, "is none that there can be")))
 }

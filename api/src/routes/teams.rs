@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Json, Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::links::LinkToken;
 use crate::http::lists::{List, Listed};
@@ -84,16 +84,16 @@ struct Invited {
 async fn invite(
     caller: Caller,
     State(app): State<App>,
-    Json(body): Json<NewInvite>,
+    body: Unchecked<NewInvite>,
 ) -> Result<(StatusCode, Answer<Invited>)> {
-    let invitee = EmailAddress::parse(&body.email)?;
+    let (invitee, role) = body.check(|NewInvite { email, role }| Ok((EmailAddress::parse(&email)?, role)))?;
     let owner = caller.account_id;
     // Every one is a mail to somebody who did not ask for it.
     app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
     app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
     let ttl = app.config.invite_ttl;
     let mut tx = app.begin_change(caller.account_id).await?;
-    let invite = invites::create(&mut tx, owner, &caller.actor, &invitee, body.role, ttl).await?;
+    let invite = invites::create(&mut tx, owner, &caller.actor, &invitee, role, ttl).await?;
     let recipient = Recipient::Invitee(invite);
     kitfleet_jobs::emails::send(&mut tx, Template::TeamInvite, recipient, json!({}), ttl).await?;
     tx.commit().await?;

@@ -12,7 +12,7 @@ use kitfleet_domain::events::EventType;
 use kitfleet_domain::ids::{DeliveryId, WebhookId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::Rules;
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_domain::webhooks::deliveries::{self, Asked, DeliveryStatus, ReplayError};
 use kitfleet_domain::webhooks::endpoints::{self, ChangeError, Changes, CreateError, NewEndpoint};
 use kitfleet_domain::webhooks::{Subscriptions, WebhookUrl};
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{Unchecked, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, List, Listed, Page, Paging, Query};
 use crate::http::openapi::{
@@ -191,16 +191,16 @@ struct CreatedWebhook {
 async fn create(
     caller: Caller,
     State(app): State<App>,
-    Json(body): Json<CreateWebhook>,
+    body: Unchecked<CreateWebhook>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<CreatedWebhook>)> {
     let limits = &app.config.limits;
-    let (url, events) = (WebhookUrl::parse(&body.url), Subscriptions::parse(&body.events, limits));
-    let mut rules = Rules::default();
-    rules.note(url.as_ref().err().cloned());
-    rules.note(events.as_ref().err().cloned());
-    check_description(&mut rules, body.description.as_deref(), &app);
-    rules.check()?;
-    let new = NewEndpoint { url: &url?, events: &events?, description: body.description.as_deref() };
+    let (url, events, description) = body.check(|CreateWebhook { url, events, description }| {
+        let mut rules = Rules::default();
+        check_description(&mut rules, description.as_deref(), &app);
+        let parsed = both(WebhookUrl::parse(&url), Subscriptions::parse(&events, limits));
+        both(parsed, rules.check()).map(|((url, events), ())| (url, events, description))
+    })?;
+    let new = NewEndpoint { url: &url, events: &events, description: description.as_deref() };
     let vault = app.webhook_vault().await?;
     let mut tx = app.begin_change(caller.account_id).await?;
     let created =
@@ -293,21 +293,21 @@ async fn update(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<WebhookId>,
-    Json(body): Json<UpdateWebhook>,
+    body: Unchecked<UpdateWebhook>,
 ) -> Result<Answer<Endpoint>> {
-    let UpdateWebhook { url, events, description, active } = &body;
-    if url.is_none() && events.is_none() && description.is_none() && active.is_none() {
-        return Err(Problem::invalid("body", "must have at least one of url, events, description and active"));
-    }
-    let url = url.as_deref().map(WebhookUrl::parse).transpose();
-    let events = events.as_deref().map(|events| Subscriptions::parse(events, &app.config.limits)).transpose();
-    let mut rules = Rules::default();
-    rules.note(url.as_ref().err().cloned());
-    rules.note(events.as_ref().err().cloned());
+    let (url, events, description, active) = body.check(|UpdateWebhook { url, events, description, active }| {
+        if url.is_none() && events.is_none() && description.is_none() && active.is_none() {
+            let message = "must have at least one of url, events, description and active";
+            return Err(Invalid::field("body", message));
+        }
+        let url = url.as_deref().map(WebhookUrl::parse).transpose();
+        let events = events.as_deref().map(|events| Subscriptions::parse(events, &app.config.limits)).transpose();
+        let mut rules = Rules::default();
+        check_description(&mut rules, description.as_ref().and_then(|Words(words)| words.as_deref()), &app);
+        both(both(url, events), rules.check()).map(|((url, events), ())| (url, events, description, active))
+    })?;
     let description = description.as_ref().map(|Words(words)| endpoints::Words(words.as_deref()));
-    check_description(&mut rules, description.and_then(|words| words.0), &app);
-    rules.check()?;
-    let changes = Changes { url: url?, events: events?, description, active: *active };
+    let changes = Changes { url, events, description, active };
     let id = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;
     let endpoint = endpoints::update(&mut tx, caller.account_id, id, &changes, &caller.actor).await?;
@@ -538,7 +538,7 @@ async fn list_deliveries(
     path: IdPath<WebhookId>,
     query: Query,
 ) -> Result<Answer<DeliveryList>> {
-    let status = query.text("status")?.map(parse_status).transpose()?;
+    let status = query.filters(query.parsed("status", parse_status), &app.config.limits)?;
     let (account, endpoint) = (caller.account_id, path.id()?);
     let known = endpoints::find(&mut *app.db.acquire().await?, account, endpoint).await?;
     known.ok_or_else(not_found::<WebhookId>)?;
@@ -552,9 +552,9 @@ async fn list_deliveries(
     Ok(Answer(page.await?.map(Delivery::from)))
 }
 
-fn parse_status(text: &str) -> Result<DeliveryStatus> {
+fn parse_status(text: &str) -> Result<DeliveryStatus, Invalid> {
     let known = DeliveryStatus::ALL.iter().copied().find(|status| status.name() == text);
-    known.ok_or_else(|| Problem::invalid("status", "must be one of pending, in_flight, delivered, failed, dlq"))
+    known.ok_or_else(|| Invalid::field("status", "must be one of pending, in_flight, delivered, failed, dlq"))
 }
 
 /// Replay a webhook delivery

@@ -42,7 +42,7 @@ pub struct Waiting {
     /// The key of its receipt.
     pub receipt: Option<String>,
     /// Bytes that the account's agent sessions keep besides.
-    pub kept_bytes: i64,
+    pub stored_bytes: i64,
 }
 
 impl Waiting {
@@ -50,7 +50,7 @@ impl Waiting {
     /// receipt each is kept twice.
     #[must_use]
     pub fn room(&self, most: usize, limits: &Limits) -> usize {
-        let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.kept_bytes).unwrap_or_default());
+        let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
         let left = if self.receipt.is_some() { left / 2 } else { left };
         usize::try_from(left).map_or(most, |left| left.min(most))
     }
@@ -63,8 +63,8 @@ impl Waiting {
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<Waiting>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
-                  a.session_id, (select coalesce(sum(kept_bytes), 0)::bigint from agent_sessions k
-                                 where k.account_id = a.account_id and k.kept_bytes > 0) as "kept_bytes!"
+                  a.session_id, (select coalesce(sum(stored_bytes), 0)::bigint from agent_sessions k
+                                 where k.account_id = a.account_id and k.stored_bytes > 0) as "stored_bytes!"
            from agent_turns t join agent_sessions a on a.id = t.agent_session_id
            where t.id = $1 and t.status = 'queued' and t.sealed_request is not null"#,
         id as _,
@@ -81,7 +81,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
             request_id: row.request_id,
             trace_parent: row.trace_parent.and_then(|parent| parent.parse().ok()),
             receipt: row.receipt_key,
-            kept_bytes: row.kept_bytes,
+            stored_bytes: row.stored_bytes,
         })
     })
     .transpose()
@@ -264,6 +264,7 @@ async fn write_end(
     let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
     let steps = StepColumns::of(sealer, &ending.steps)?;
     let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
+    let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
     let ended = sqlx::query!(
         r#"with ended as (
                update agent_turns
@@ -272,7 +273,7 @@ async fn write_end(
                where id = $1 and status <> 'done' returning reply_channel
            ), released as (
                update agent_sessions a
-               set turn_id = null, updated_at = clock_timestamp()
+               set turn_id = null, kept_bytes = a.kept_bytes + $12, updated_at = clock_timestamp()
                from ended where a.id = $2 and a.turn_id = $1
            ), stand as (
                update agent_steps s
@@ -294,6 +295,7 @@ async fn write_end(
         &steps.shown as &[Option<Vec<u8>>],
         &steps.ends as &[Option<Vec<u8>>],
         audited.as_ref().map(|(line, _)| &line.columns),
+        kept,
     )
     .fetch_optional(conn)
     .await?;

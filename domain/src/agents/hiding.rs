@@ -209,7 +209,7 @@ mod tests {
             assert!(!shown(&message, &clarify).contains('x'));
             begun.elapsed()
         };
-        let times = [time(5_000), time(50_000)];
+        let times = [5_000, 50_000].map(|words| (0..3).map(|_| time(words)).min().unwrap_or_default());
         assert!(times[1] < times[0] * 40, "{times:?}");
         assert!(times[1] < Duration::from_secs(10), "{times:?}");
     }

@@ -119,9 +119,13 @@ pub(super) async fn complete(
     sealed_body: &[u8],
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "update agent_message_receipts
-         set status = 'completed', http_status = 200, sealed_body = $3, completed_at = now()
-         where account_id = $1 and key = $2 and status = 'in_progress'",
+        "with completed as (
+             update agent_message_receipts
+             set status = 'completed', http_status = 200, sealed_body = $3, completed_at = now()
+             where account_id = $1 and key = $2 and status = 'in_progress' returning session_id
+         )
+         update agent_sessions a set kept_bytes = a.kept_bytes + length($3)
+         from completed where a.id = completed.session_id",
         account as _,
         key,
         sealed_body,

@@ -288,10 +288,9 @@ impl Intent {
     }
 }
 
-/// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type.
+/// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type. Those of them are read that have
+/// [`MOST_BYTES`] together, sealed; with more than these, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
-/// Bytes of them, sealed, that are read. With more, everything is hidden.
-const MOST_TYPED_BYTES: i64 = MOST_BYTES as i64;
 
 /// What there was to type in an agent session. Building a [`Typed`](super::typed::Typed) of it may take long.
 ///
@@ -310,7 +309,7 @@ pub(crate) async fn typed(
                        order by turn_id desc, position desc limit $2) newest) summed"#,
         session as _,
         MOST_TYPED,
-        MOST_TYPED_BYTES,
+        i64::from(MOST_BYTES),
     )
     .fetch_all(conn)
     .await?;
@@ -487,6 +486,11 @@ impl StepColumns {
             shown,
             ends,
         })
+    }
+
+    /// How much is kept of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
     }
 }
 

@@ -16,7 +16,7 @@ use super::dictionary::Dictionary;
 use super::hiding::HIDDEN;
 
 /// Bytes of the texts that are searched for. With more than these, everything is hidden.
-pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
 /// Characters of the shortest text that is hidden: what is shorter stands everywhere.
 const SHORTEST: usize = 4;
 /// Characters by which a text is found. What follows them is compared, so that a text that was cut is found as well.
@@ -67,7 +67,7 @@ impl Typed {
     /// Of these texts. This takes up to some tenths of a second.
     #[must_use]
     pub fn new(texts: &TypedTexts) -> Self {
-        if texts.too_many || texts.bytes() > MOST_BYTES {
+        if texts.too_many || texts.bytes() > MOST_BYTES as usize {
             return Self { all: Finder::Everything, telling: Finder::Everything };
         }
         let long_enough = || texts.texts.iter().filter(|text| text.trim().chars().count() >= SHORTEST);
@@ -308,7 +308,8 @@ mod tests {
     /// Contract: agents 45.
     #[test]
     fn more_texts_than_can_be_searched_for_hide_everything() {
-        let (most, one_more) = (alike(4, MOST_BYTES / 4), alike(5, MOST_BYTES / 4));
+        let quarter = MOST_BYTES as usize / 4;
+        let (most, one_more) = (alike(4, quarter), alike(5, quarter));
         let [most, one_more] = [most, one_more].map(|texts| Typed::new(&TypedTexts { texts, too_many: false }));
         assert_eq!(most.hide("a button"), "a button");
         let unread = Typed::new(&TypedTexts { texts: Vec::new(), too_many: true });
@@ -331,9 +332,10 @@ mod tests {
         let times = [page(1_000_000), page(10_000_000)].map(|page| time(|| drop(typed.hide(&page))));
         assert!(times[1] < times[0] * 40, "{times:?}");
         assert!(times[1] < Duration::from_secs(20), "{times:?}");
-        let ours: Vec<_> = (0..10_000).map(|at| format!("step_{at:08}")).collect();
+        let ours: Vec<_> = (0..100_000).map(|at| format!("step_{at:08}")).collect();
         let reply = ours.concat();
-        let times = [1_000, 10_000].map(|count| time(|| drop(typed.hide_around(&reply[..count * 13], &ours[..count]))));
+        let times =
+            [10_000, 100_000].map(|count| time(|| drop(typed.hide_around(&reply[..count * 13], &ours[..count]))));
         assert!(times[1] < times[0] * 40, "{times:?}");
     }
 

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn shares_come_to_no_more_than_an_hour() {
-        for count in [1, 3, 7, 1_000, 999_983] {
+        for count in [1, 3, 7, 1_000, 50_000] {
             let share = share(NonZeroU32::new(count).expect("more than none"));
             assert!(share * count <= WINDOW, "{count}");
             assert!(share * (count + 1) > WINDOW, "{count}");

@@ -82,7 +82,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Notes what the account wants and, unless it has said the same before, writes `account.email_preferences_changed`.
+/// Notes what the account wants, and writes `account.email_preferences_changed`.
 ///
 /// # Errors
 /// When the database fails.
@@ -92,19 +92,50 @@ pub async fn set_preference(
     actor: &Actor,
     Preference { event_type, opted_in }: Preference,
 ) -> sqlx::Result<()> {
-    let changed = sqlx::query!(
-        "insert into email_preferences as p (account_id, event_type, opted_in) values ($1, $2, $3)
-         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()
-         where p.opted_in <> excluded.opted_in",
+    sqlx::query!(
+        "insert into email_preferences (account_id, event_type, opted_in) values ($1, $2, $3)
+         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()",
         account as _,
         event_type.name(),
         opted_in,
     )
     .execute(&mut *conn)
     .await?;
-    if changed.rows_affected() == 0 {
-        return Ok(());
+    record(conn, account, actor, event_type, opted_in).await
+}
+
+/// Turns mails of a kind off that the account wanted until now, and writes the same. `false`, and nothing is written, when they were off
+/// before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn turn_off(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    event_type: EventType,
+) -> sqlx::Result<bool> {
+    let changed = sqlx::query!(
+        "insert into email_preferences as p (account_id, event_type, opted_in) values ($1, $2, false)
+         on conflict (account_id, event_type) do update set opted_in = false, updated_at = now() where p.opted_in",
+        account as _,
+        event_type.name(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    if changed.rows_affected() > 0 {
+        record(conn, account, actor, event_type, false).await?;
     }
+    Ok(changed.rows_affected() > 0)
+}
+
+async fn record(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    event_type: EventType,
+    opted_in: bool,
+) -> sqlx::Result<()> {
     let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
     let entry = Entry { action: "account.email_preferences_changed", target: None, payload };
     audit::record(conn, account, actor, entry).await

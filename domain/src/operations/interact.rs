@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::locators::require_element;
 use super::{Element, OnTimeout, parse_timeout};
 use crate::limits::Limits;
-use crate::validation::{Invalid, Rules};
+use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/interact`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -209,8 +209,10 @@ impl Interact {
             }
             Action::Back | Action::Reload => {}
         }
-        rules.check()?;
-        let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
+        let default = action.default_timeout(limits);
+        let timeout = parse_timeout(timeout_ms, INTERACT_TIMEOUT, limits);
+        let ((), (default, timeout)) = both(rules.check(), both(default, timeout))?;
+        let timeout = if timeout_ms.is_some() { timeout } else { default };
         Ok(Self { action, timeout, on_timeout, hold_submissions: false, approved: false, release_submission: false })
     }
 }

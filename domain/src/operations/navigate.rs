@@ -10,7 +10,7 @@ use super::interact::NAVIGATE_TIMEOUT;
 use super::parse_timeout;
 use crate::addresses::Destinations;
 use crate::limits::Limits;
-use crate::validation::{Invalid, Rules};
+use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/navigate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,11 +38,10 @@ impl Navigate {
         destinations: &Destinations,
         limits: &Limits,
     ) -> Result<Self, Invalid> {
-        let timeout = parse_timeout(timeout_ms, NAVIGATE_TIMEOUT, limits)?;
         let mut rules = Rules::default();
         rules.length(&url, 0, limits.url_chars, "url");
-        rules.check()?;
-        let target = BrowserUrl::parse(&url, destinations)?;
+        let target = rules.check().and_then(|()| BrowserUrl::parse(&url, destinations));
+        let (timeout, target) = both(parse_timeout(timeout_ms, NAVIGATE_TIMEOUT, limits), target)?;
         Ok(Self { requested_url: url, url: target, wait_until, timeout, hold_submissions: false })
     }
 }

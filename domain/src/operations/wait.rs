@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::locators::require_element;
 use super::{Element, OnTimeout, parse_timeout};
 use crate::limits::Limits;
-use crate::validation::{Invalid, Rules};
+use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/wait`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,8 +83,8 @@ impl Wait {
                 default_timeout = Duration::from_millis((*ms).min(u64::from(u32::MAX))) + Duration::from_secs(5);
             }
         }
-        rules.check()?;
-        Ok(Self { condition, timeout: parse_timeout(timeout_ms, default_timeout, limits)?, on_timeout })
+        let ((), timeout) = both(rules.check(), parse_timeout(timeout_ms, default_timeout, limits))?;
+        Ok(Self { condition, timeout, on_timeout })
     }
 }
 

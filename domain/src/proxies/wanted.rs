@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use url::Host;
 use zeroize::Zeroizing;
 
@@ -57,10 +58,12 @@ impl fmt::Debug for Change {
 
 impl<'de> Deserialize<'de> for Change {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Serde's own words would repeat a number.
-        let sent = Option::<String>::deserialize(deserializer);
-        let sent = sent.map_err(|_| D::Error::custom("must be a string or null"))?;
-        Ok(sent.map_or(Self::Remove, |secret| Self::Set(Zeroizing::new(secret))))
+        // A message of serde's would repeat the value.
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Self::Remove),
+            Value::String(secret) => Ok(Self::Set(Zeroizing::new(secret))),
+            _ => Err(D::Error::custom("must be a string or null")),
+        }
     }
 }
 

@@ -99,6 +99,8 @@ fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -134,6 +136,19 @@ mod tests {
         assert_eq!(suggested(&[]), nothing);
         assert_eq!(suggested(&[typed]).0, "Recorded agent session");
         assert_eq!(suggested(&[Step::Back, Step::Back]).1, "2 steps: goes back.");
+    }
+
+    /// Contract: limits 5. Ten times the steps that a recipe may have take about ten times as long.
+    #[test]
+    fn suggesting_takes_time_that_is_linear_in_the_steps() {
+        let time = |steps: usize| {
+            let named = |at: usize| Step::Tap(element(&format!("button \"{at}{}\"", " x".repeat(500))));
+            let (steps, begun) = ((0..steps).map(named).collect::<Vec<_>>(), Instant::now());
+            suggested(&steps);
+            begun.elapsed()
+        };
+        let times = [1_000, 10_000].map(|steps| (0..3).map(|_| time(steps)).min().unwrap_or_default());
+        assert!(times[1] < times[0] * 40 && times[1] < Duration::from_secs(20), "{times:?}");
     }
 
     proptest! {

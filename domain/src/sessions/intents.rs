@@ -543,6 +543,17 @@ pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Op
     worker.fetch_optional(conn).await
 }
 
+/// How an intent ended; `None` as long as it has not.
+///
+/// # Errors
+/// When the database fails, or the row was written by another version of this program.
+pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Ending>> {
+    Ok(match ending_within(conn, id, u64::MAX).await? {
+        Some(StoredEnding::Whole(ending)) => Some(ending),
+        Some(StoredEnding::Larger(_)) | None => None,
+    })
+}
+
 /// How an intent ended, as far as that was read from its row.
 #[derive(Debug)]
 pub enum StoredEnding {
@@ -556,7 +567,11 @@ pub enum StoredEnding {
 ///
 /// # Errors
 /// When the database fails, or the row was written by another version of this program.
-pub async fn ending(conn: &mut PgConnection, id: IntentId, most_bytes: u64) -> sqlx::Result<Option<StoredEnding>> {
+pub async fn ending_within(
+    conn: &mut PgConnection,
+    id: IntentId,
+    most_bytes: u64,
+) -> sqlx::Result<Option<StoredEnding>> {
     let row = sqlx::query!(
         r#"select outcome as "outcome!", case when bytes <= $2 then result::text end as result,
                   case when bytes <= $2 then content end as content, browser_us, done_at as "done_at: Timestamp", bytes as "bytes!"

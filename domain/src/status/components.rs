@@ -161,10 +161,10 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     })
 }
 
-/// Accounts that are looked at, of those for whom something is due, and endpoints, of those that were sent something lately.
-const SAMPLED: i64 = 2_000;
-/// Deliveries of an endpoint that are looked at, the newest.
-const SAMPLED_OF_EACH: i64 = 20;
+/// Accounts for whom something is due that are looked at.
+const ACCOUNTS: i64 = 100;
+/// Deliveries that are looked at, the newest.
+const DELIVERIES: i64 = 2_000;
 
 /// By accounts, and not by deliveries, of which one account can have any number. What fails is the service's failure only when the service
 /// is at fault: it has not attempted what was due, though it attempted nothing else of the account either, or it could not sign. What an
@@ -193,24 +193,19 @@ async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
                          where e.account_id = w.account_id
                            and greatest(e.last_success_at, e.last_failure_at) > now() - interval '5 minutes')
            ), attempted as (
-               select e.account_id, bool_or(d.status = 'delivered') as arrived, bool_or(d.last_error = $4) as unsigned
+               select account_id, bool_or(status = 'delivered') as arrived, bool_or(last_error = $4) as unsigned
                from (
-                   select account_id, id from webhook_endpoints
-                   where greatest(last_success_at, last_failure_at) > now() - interval '15 minutes' limit $1
-               ) e
-               cross join lateral (
-                   select status, last_error from webhook_deliveries d
-                   where d.endpoint_id = e.id and d.id >= uuid_v7_of(now() - interval '15 minutes') and d.attempts > 0
-                     and d.event_type <> $3
-                   order by d.id desc limit $2
-               ) d
-               group by e.account_id
+                   select account_id, status, attempts, last_error from webhook_deliveries
+                   where id >= uuid_v7_of(now() - interval '15 minutes') and event_type <> $3 order by id desc limit $2
+               ) recent
+               where attempts > 0
+               group by account_id
            )
            select count(*) as "all!",
                   count(*) filter (where l.account_id is not null or coalesce(a.unsigned and not a.arrived, false)) as "troubled!"
            from late l full join attempted a on a.account_id = l.account_id"#,
-        SAMPLED,
-        SAMPLED_OF_EACH,
+        ACCOUNTS,
+        DELIVERIES,
         EventType::TestPing.name(),
         deliveries::UNSIGNED,
     )

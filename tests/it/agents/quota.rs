@@ -16,7 +16,7 @@ const KEPT: &str = "select coalesce(sum(bytes), 0)::bigint from (
               from agent_steps
     union all select 256 + coalesce(octet_length(sealed_body), 0) from agent_message_receipts
     union all select coalesce(octet_length(body), 0) from agent_session_creates where agent_session_id is not null) kept";
-const COUNTED: &str = "select coalesce(sum(kept_bytes), 0)::bigint from agent_sessions";
+const COUNTED: &str = "select coalesce(sum(stored_bytes), 0)::bigint from agent_sessions";
 
 async fn say_with(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
     let request = client.request(Method::POST, &format!("/v1/agent-sessions/{agent}/message"));
@@ -39,7 +39,7 @@ async fn fill(client: &Client, agent: &str) -> Answer {
 async fn bytes_of_agent_sessions_are_counted_exactly() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
     let client = app.client().await;
-    let create = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a create");
+    let create = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a-create");
     let agent = id_of(&client.send(create.json(&json!({}))).await.expect(201).body);
     let say = async |message: &str| client.tell(&agent, "message", json!({"message": message})).await.expect(200).body;
     say("open https://example.com, then type 'hunter2' into 'Name', then scroll down").await;

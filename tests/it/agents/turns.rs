@@ -456,7 +456,10 @@ async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
     }
     let path = format!("/v1/agent-sessions/{agent}/transcript?limit=100");
     let begun = Instant::now();
-    let reading = at_once((0..4).map(|_| client.get(&path)));
+    let reading = at_once((0..4).map(|_| {
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.get(&path).await }
+    }));
     let (read, ()) = tokio::join!(reading, async {
         for _ in 0..10 {
             let begun = Instant::now();

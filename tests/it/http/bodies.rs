@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
@@ -370,7 +371,11 @@ async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
             nobody.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
             client.post_raw("/v1/sessions", body.clone()).await.invalid("body");
         }
-        let flood = at_once((0..20).map(|_| nobody.post_raw("/v1/auth/login", bodies[0].clone()))).await;
+        let flood = (0..20).map(|_| {
+            let (nobody, body) = (nobody.clone(), bodies[0].clone());
+            async move { nobody.post_raw("/v1/auth/login", body).await }
+        });
+        let flood = at_once(flood).await;
         flood.into_iter().for_each(|answer| drop(answer.invalid("body")));
     }
     let form = format!("grant_type=client_credentials{}", "&a=".repeat(300_000));

@@ -231,10 +231,10 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
     let held = submissions.take_stopped();
     submissions.in_place.take();
     submissions.rule.set(if rule == SubmissionRule::HoldUnapproved { SubmissionRule::HoldAll } else { rule });
-    let hold = !matches!(rule, SubmissionRule::AllowAll | SubmissionRule::AllowOneForm);
-    if hold != submissions.script.borrow().is_some() {
-        tell_new_pages(browser, hold);
-        tell_page(browser.clone(), hold).await;
+    let holds_events = !matches!(rule, SubmissionRule::AllowAll | SubmissionRule::AllowOneForm);
+    if holds_events != submissions.script.borrow().is_some() {
+        tell_new_pages(browser, holds_events);
+        tell_page(browser.clone(), holds_events).await;
     }
     held
 }

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use kitfleet_domain::ids::StaffCredentialId;
 use kitfleet_domain::staff::{self, By, Reason};
+use kitfleet_domain::validation::Invalid;
 
 use super::{Refused, authenticate, credential_name, token_of};
 use crate::http::error::{Problem, Result};
@@ -25,7 +26,7 @@ impl Staff {
     ///
     /// # Errors
     /// On field `reason`, when it does not have 1 to 500 characters.
-    pub fn because(self, reason: &str) -> Result<By> {
+    pub fn because(self, reason: &str) -> Result<By, Invalid> {
         Ok(By { credential: self.credential, reason: Reason::parse(reason)? })
     }
 }

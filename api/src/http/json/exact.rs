@@ -2,8 +2,8 @@
 //!
 //! Whatever 64 bits do not hold is read as a floating-point number, of which nobody can tell later that it was another one.
 
-/// The names of an object's members, given as JSON, in which there is an integer that 64 bits do not hold.
-pub fn rounded(object: &[u8]) -> Vec<String> {
+/// Those of the `known` members of an object, given as JSON, in which there is an integer that 64 bits do not hold.
+pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     let (mut depth, mut at, mut text, mut found) = (0_usize, 0, &b"\"\""[..], Vec::new());
     let mut member = String::new();
     // Any other integer is shorter.
@@ -18,8 +18,7 @@ pub fn rounded(object: &[u8]) -> Vec<String> {
             }
             b'-' | b'0'..=b'9' => {
                 let number = &object[at..][..number_len(&object[at..])];
-                // A member is named more than once where another stands between its integers.
-                if !holds(number) && found.last() != Some(&member) {
+                if !holds(number) && known.contains(&member.as_str()) && !found.contains(&member) {
                     found.push(member.clone());
                 }
                 number
@@ -67,7 +66,9 @@ mod tests {
     fn members_with_integers_that_are_rounded_are_named() {
         let json = br#"{"a": 18446744073709551615, "b": {"c": [1, -9223372036854775809]}, "d": "99999999999999999999",
                         "\"e\\": [18446744073709551616], "f": 1e30, "g": 0.12345678901234567890, "h": -9223372036854775808}"#;
-        assert_eq!(rounded(json), ["b", "\"e\\"]);
-        assert!(rounded(br#"{"a": 1}"#).is_empty());
+        let known = ["a", "b", "c", "\"e\\", "f", "g", "h"];
+        assert_eq!(rounded(json, &known), ["b", "\"e\\"]);
+        assert_eq!(rounded(json, &["a", "b"]), ["b"]);
+        assert!(rounded(br#"{"a": 1}"#, &known).is_empty());
     }
 }

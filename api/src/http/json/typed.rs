@@ -4,29 +4,60 @@
 //! its error. Both are answered here, so that callers hear of JSON's types instead of Rust's, and no message depends on how
 //! serde words its own. Each array and object that a mistake passes on its way out adds its name to the mistake's path.
 //!
+//! A body that is refused is read again by [`mistakes`], which reports all of its mistakes at once. There a [`Part`] that is not what the
+//! type asks for notes the mistake in the [`Report`] and stands in for itself with an empty value of the right type, so that the type
+//! reads on. Two things make a type give up all the same, and the body is read once more with what was learnt from it: a required member
+//! that is absent, of which only serde's error tells that it is required, and a value that the type's own code refuses.
+//!
 //! Types that serde buffers before it knows them (`flatten`, `tag`, `untagged`) ask the buffer instead, which knows no path
 //! and no JSON. Bodies have none: what has a `kind` is told apart by hand.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt::Display;
 
-use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
+use kitfleet_domain::validation::{FieldError, join_path};
+use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, Visitor,
 };
 use serde_json::{Map, Value, map};
 
-use super::join;
-
 const WHOLE: &str = "a whole number";
+const REQUIRED: &str = "is required";
 const NOT_NEGATIVE: &str = "a whole number that is not negative";
 
-/// `object` as a struct.
+/// Mistakes of a body that are reported.
+pub const MAX_MISTAKES: usize = 100;
+/// Times that a body is read to find its mistakes. Each reading but the last learns something new of the type or of a value that the
+/// type's own code refuses, and bodies have few of both.
+const MAX_READINGS: usize = 32;
+
+/// `body`, which is an object, as a struct.
 ///
 /// # Errors
 /// With the first mistake that serde comes upon.
-pub fn read<T: DeserializeOwned>(object: &Map<String, Value>) -> Result<T, Mistake> {
-    T::deserialize(MapAccessDeserializer::new(Members::of(object)))
+pub fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Mistake> {
+    T::deserialize(Part::of(body))
+}
+
+/// All mistakes of `body`, up to [`MAX_MISTAKES`], and the struct that it would be with stand-ins for what is wrong or missing. There is
+/// none when a stand-in is not good enough for the type.
+pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError>) {
+    let (mut learnt, mut errors) = (Learnt::default(), Vec::new());
+    for _ in 0..MAX_READINGS {
+        let report = Report { learnt: RefCell::new(learnt), ..Report::default() };
+        let read = T::deserialize(Part { report: Some(&report), ..Part::of(body) });
+        let Report { learnt: now, errors: found, .. } = report;
+        errors = found.into_inner();
+        match read {
+            Ok(read) => return (Some(read), errors),
+            Err(Mistake { learnt: true, .. }) if errors.len() < MAX_MISTAKES => learnt = now.into_inner(),
+            Err(_) => return (None, errors),
+        }
+    }
+    (None, errors)
 }
 
 /// What is wrong with a body, and where.
@@ -36,11 +67,15 @@ pub struct Mistake {
     /// Names and indexes with dots between them.
     pub field: String,
     pub message: String,
+    /// The required member that is absent, when that is the mistake.
+    missing: Option<&'static str>,
+    /// Whether the report knows of it, so that another reading gets further.
+    learnt: bool,
 }
 
 impl Mistake {
     fn here(message: String) -> Self {
-        Self { field: String::new(), message }
+        Self { field: String::new(), message, missing: None, learnt: false }
     }
 
     fn other(found: Unexpected<'_>, expected: &dyn Display) -> Self {
@@ -56,7 +91,13 @@ impl Mistake {
     }
 
     fn inside(self, name: &str) -> Self {
-        Self { field: join(name, &self.field), ..self }
+        Self { field: join_path(name, &self.field), ..self }
+    }
+}
+
+impl From<Mistake> for FieldError {
+    fn from(Mistake { field, message, .. }: Mistake) -> Self {
+        Self { field, message }
     }
 }
 
@@ -83,7 +124,7 @@ impl Error for Mistake {
     }
 
     fn missing_field(name: &'static str) -> Self {
-        Self::here("is required".to_owned()).inside(name)
+        Self { missing: Some(name), ..Self::here(REQUIRED.to_owned()).inside(name) }
     }
 }
 
@@ -117,48 +158,200 @@ fn described(found: Unexpected<'_>) -> String {
 }
 
 /// A value somewhere in a body.
-struct Part<'a>(&'a Value);
+#[derive(Clone, Copy)]
+struct Part<'a, 'r> {
+    /// `None` when it is absent, or has to be stood in for.
+    value: Option<&'a Value>,
+    /// Where mistakes are noted. Without it the first one ends the reading.
+    report: Option<&'r Report<'a>>,
+    /// Whether nothing is noted of it, because its mistake is known.
+    quiet: bool,
+}
 
-impl Part<'_> {
-    fn is_not(&self, expected: &str) -> Mistake {
-        Mistake::other(unexpected(self.0), &expected)
+/// What is noted while a body is read for its mistakes.
+#[derive(Default)]
+struct Report<'a> {
+    learnt: RefCell<Learnt>,
+    errors: RefCell<Vec<FieldError>>,
+    path: RefCell<Vec<Step<'a>>>,
+}
+
+/// What earlier readings have found out.
+#[derive(Default)]
+struct Learnt {
+    /// Members that structs require.
+    required: HashSet<(Struct, &'static str)>,
+    /// Values that their type's own code refuses, by their path, and what it says of them.
+    refused: Vec<Refused>,
+}
+
+/// A struct, as serde tells of it: by its name and the names of its fields.
+type Struct = (&'static str, &'static [&'static str]);
+
+struct Refused {
+    path: String,
+    error: FieldError,
+    /// Whether the type refuses a stand-in, too.
+    is_left_out: bool,
+}
+
+enum Step<'a> {
+    Member(&'a str),
+    Item(usize),
+}
+
+impl Report<'_> {
+    fn path(&self) -> String {
+        self.path.borrow().iter().fold(String::new(), |path, step| match step {
+            Step::Member(name) => join_path(&path, name),
+            Step::Item(index) => join_path(&path, &index.to_string()),
+        })
+    }
+
+    /// Notes a mistake, unless there are too many.
+    fn note(&self, error: FieldError) -> Result<(), Mistake> {
+        let mut errors = self.errors.borrow_mut();
+        errors.push(error);
+        if errors.len() < MAX_MISTAKES { Ok(()) } else { Err(Mistake::here("has too many mistakes".to_owned())) }
+    }
+
+    /// Goes back from a value that was read.
+    fn leave<T>(&self, read: Result<T, Mistake>) -> Result<T, Mistake> {
+        let read = read.map_err(|mistake| self.learn(mistake));
+        self.path.borrow_mut().pop();
+        read
+    }
+
+    /// Learns from the mistake that the type's own code found in the value at the current path.
+    fn learn(&self, mistake: Mistake) -> Mistake {
+        if mistake.learnt {
+            return mistake;
+        }
+        let path = self.path();
+        let mut learnt = self.learnt.borrow_mut();
+        if let Some(refused) = learnt.refused.iter_mut().find(|refused| refused.path == path) {
+            let is_new = !std::mem::replace(&mut refused.is_left_out, true);
+            return Mistake { learnt: is_new, ..mistake };
+        }
+        // What stands in for a wrong value may be refused, too, but that is not what is wrong with it.
+        let field = join_path(&path, &mistake.field);
+        let noted = self.errors.borrow().iter().find(|error| error.field == field).cloned();
+        let error = noted.unwrap_or_else(|| FieldError { field, message: mistake.message.clone() });
+        learnt.refused.push(Refused { path, error, is_left_out: false });
+        Mistake { learnt: true, ..mistake }
+    }
+
+    /// Learns from the mistake of a struct of this name and these fields whether it requires one of them.
+    fn learn_required(&self, of: Struct, mistake: Mistake) -> Mistake {
+        let Some(missing) = mistake.missing.filter(|_| !mistake.learnt) else { return mistake };
+        let is_new = self.learnt.borrow_mut().required.insert((of, missing));
+        Mistake { learnt: is_new, missing: None, ..mistake }
+    }
+
+    fn requires(&self, of: Struct, field: &'static str) -> bool {
+        self.learnt.borrow().required.contains(&(of, field))
+    }
+}
+
+impl<'a, 'r> Part<'a, 'r> {
+    fn of(value: &'a Value) -> Self {
+        Self { value: Some(value), report: None, quiet: false }
+    }
+
+    /// Notes that it is not what was expected, if somebody takes note: then something else has to stand in for it.
+    fn is_not(&self, expected: &str) -> Result<(), Mistake> {
+        self.is_wrong(|found| Mistake::other(unexpected(found), &expected))
+    }
+
+    fn is_wrong(&self, mistake: impl FnOnce(&Value) -> Mistake) -> Result<(), Mistake> {
+        if self.quiet {
+            return Ok(());
+        }
+        let mistake = self.value.map_or_else(|| Mistake::here(REQUIRED.to_owned()), mistake);
+        match self.report {
+            None => Err(mistake),
+            Some(report) => report.note(FieldError { field: report.path(), message: mistake.message }),
+        }
+    }
+
+    /// Goes on to what is inside of it at `step`. `None` when the type refuses whatever stands there.
+    fn enter(self, step: Step<'a>, value: Option<&'a Value>) -> Result<Option<Self>, Mistake> {
+        let part = Self { value, ..self };
+        let Some(report) = self.report else { return Ok(Some(part)) };
+        report.path.borrow_mut().push(step);
+        let learnt = report.learnt.borrow();
+        // A path costs something, and most bodies have nothing of that kind.
+        let path = if learnt.refused.is_empty() { String::new() } else { report.path() };
+        let Some(refused) = learnt.refused.iter().find(|refused| refused.path == path) else { return Ok(Some(part)) };
+        if !part.quiet {
+            report.note(refused.error.clone())?;
+        }
+        if refused.is_left_out {
+            report.path.borrow_mut().pop();
+            return Ok(None);
+        }
+        Ok(Some(part.stand_in()))
+    }
+
+    /// What is read instead of it, when its mistake is known.
+    fn stand_in(self) -> Self {
+        Self { value: None, quiet: true, ..self }
+    }
+
+    /// Its members, and those that are missing, of a struct of this name and these fields.
+    fn members(self, of: Struct) -> Result<Members<'a, 'r>, Mistake> {
+        let (object, whole) = if let Some(Value::Object(object)) = self.value {
+            (Some(object), self)
+        } else {
+            self.is_not("an object")?;
+            (None, self.stand_in())
+        };
+        Ok(Members { object, rest: object.map(Map::iter), of, fields: of.1.iter(), whole, member: None })
     }
 }
 
 macro_rules! numbers {
     ($($deserialize:ident: $visit:ident($read:ident as $number:ty), $expected:expr;)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-            match self.0.$read().and_then(|number| <$number>::try_from(number).ok()) {
+            match self.value.and_then(Value::$read).and_then(|number| <$number>::try_from(number).ok()) {
                 Some(number) => visitor.$visit(number),
-                None => Err(self.is_not($expected)),
+                None => {
+                    self.is_not($expected)?;
+                    visitor.$visit(<$number>::default())
+                }
             }
         }
     )*};
 }
 
-impl<'de> Deserializer<'de> for Part<'de> {
+impl<'de> Deserializer<'de> for Part<'de, '_> {
     type Error = Mistake;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(is) => visitor.visit_bool(*is),
-            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+        match self.value {
+            None => {
+                self.is_not("anything")?;
+                visitor.visit_unit()
+            }
+            Some(Value::Null) => visitor.visit_unit(),
+            Some(Value::Bool(is)) => visitor.visit_bool(*is),
+            Some(Value::Number(number)) => match (number.as_u64(), number.as_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => self.deserialize_f64(visitor),
             },
-            Value::String(text) => visitor.visit_borrowed_str(text),
-            Value::Array(_) => self.deserialize_seq(visitor),
-            Value::Object(_) => self.deserialize_map(visitor),
+            Some(Value::String(text)) => visitor.visit_borrowed_str(text),
+            Some(Value::Array(_)) => self.deserialize_seq(visitor),
+            Some(Value::Object(_)) => self.deserialize_map(visitor),
         }
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::Bool(is) => visitor.visit_bool(*is),
-            _ => Err(self.is_not("a boolean")),
+        if let Some(Value::Bool(is)) = self.value {
+            return visitor.visit_bool(*is);
         }
+        self.is_not("a boolean")?;
+        visitor.visit_bool(false)
     }
 
     numbers! {
@@ -178,10 +371,11 @@ impl<'de> Deserializer<'de> for Part<'de> {
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::String(text) => visitor.visit_borrowed_str(text),
-            _ => Err(self.is_not("a string")),
+        if let Some(Value::String(text)) = self.value {
+            return visitor.visit_borrowed_str(text);
         }
+        self.is_not("a string")?;
+        visitor.visit_borrowed_str("")
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
@@ -189,9 +383,9 @@ impl<'de> Deserializer<'de> for Part<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::Null => visitor.visit_none(),
-            _ => visitor.visit_some(self),
+        match self.value {
+            None | Some(Value::Null) => visitor.visit_none(),
+            Some(_) => visitor.visit_some(self),
         }
     }
 
@@ -200,27 +394,29 @@ impl<'de> Deserializer<'de> for Part<'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::Array(items) => visitor.visit_seq(Items(items.iter().enumerate())),
-            _ => Err(self.is_not("an array")),
+        if let Some(Value::Array(items)) = self.value {
+            return visitor.visit_seq(Items { rest: items.iter().enumerate(), whole: self });
         }
+        self.is_not("an array")?;
+        visitor.visit_seq(Items { rest: [].iter().enumerate(), whole: self.stand_in() })
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::Object(members) => visitor.visit_map(Members::of(members)),
-            _ => Err(self.is_not("an object")),
-        }
+        visitor.visit_map(self.members(("", &[]))?)
     }
 
     /// serde would take an array of the fields' values too, of which the contract says nothing.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
-        _: &'static [&'static str],
+        name: &'static str,
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mistake> {
-        self.deserialize_map(visitor)
+        let read = visitor.visit_map(self.members((name, fields))?);
+        match self.report {
+            Some(report) => read.map_err(|mistake| report.learn_required((name, fields), mistake)),
+            None => read,
+        }
     }
 
     /// One of a few names, which is all that enums are in bodies.
@@ -230,10 +426,14 @@ impl<'de> Deserializer<'de> for Part<'de> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mistake> {
-        match self.0 {
-            Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
-            _ => Err(Mistake::none_of(names)),
-        }
+        let name = match self.value {
+            Some(Value::String(name)) if self.report.is_none() || names.contains(&name.as_str()) => name,
+            _ => {
+                self.is_wrong(|_| Mistake::none_of(names))?;
+                names.first().copied().unwrap_or_default()
+            }
+        };
+        visitor.visit_enum(name.into_deserializer())
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
@@ -245,44 +445,25 @@ impl<'de> Deserializer<'de> for Part<'de> {
     }
 }
 
-struct Items<'a>(std::iter::Enumerate<std::slice::Iter<'a, Value>>);
+struct Items<'a, 'r> {
+    rest: std::iter::Enumerate<std::slice::Iter<'a, Value>>,
+    whole: Part<'a, 'r>,
+}
 
-impl<'a> SeqAccess<'a> for Items<'a> {
+impl<'a> SeqAccess<'a> for Items<'a, '_> {
     type Error = Mistake;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
-        let Some((index, item)) = self.0.next() else { return Ok(None) };
-        seed.deserialize(Part(item)).map(Some).map_err(|mistake| mistake.inside(&index.to_string()))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
-    }
-}
-
-struct Members<'a> {
-    rest: map::Iter<'a>,
-    /// Whose name was read last.
-    member: Option<(&'a str, &'a Value)>,
-}
-
-impl<'a> Members<'a> {
-    fn of(object: &'a Map<String, Value>) -> Self {
-        Self { rest: object.iter(), member: None }
-    }
-}
-
-impl<'a> MapAccess<'a> for Members<'a> {
-    type Error = Mistake;
-
-    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
-        self.member = self.rest.next().map(|(name, value)| (name.as_str(), value));
-        self.member.map(|(name, _)| seed.deserialize(BorrowedStrDeserializer::new(name))).transpose()
-    }
-
-    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Mistake> {
-        let (name, value) = self.member.take().ok_or_else(|| Mistake::custom("has no value to read"))?;
-        seed.deserialize(Part(value)).map_err(|mistake| mistake.inside(name))
+        loop {
+            let Some((index, item)) = self.rest.next() else { return Ok(None) };
+            if let Some(part) = self.whole.enter(Step::Item(index), Some(item))? {
+                let read = seed.deserialize(part).map(Some);
+                return match part.report {
+                    Some(report) => report.leave(read),
+                    None => read.map_err(|mistake| mistake.inside(&index.to_string())),
+                };
+            }
+        }
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -290,10 +471,66 @@ impl<'a> MapAccess<'a> for Members<'a> {
     }
 }
 
+struct Members<'a, 'r> {
+    object: Option<&'a Map<String, Value>>,
+    rest: Option<map::Iter<'a>>,
+    /// The struct's name and its fields, and those of them that were not looked at yet.
+    of: Struct,
+    fields: std::slice::Iter<'static, &'static str>,
+    whole: Part<'a, 'r>,
+    /// Whose name was read last.
+    member: Option<(&'a str, Part<'a, 'r>)>,
+}
+
+impl<'a, 'r> Members<'a, 'r> {
+    /// The next member that is there, or is required and is not.
+    fn next(&mut self) -> Result<Option<(&'a str, Part<'a, 'r>)>, Mistake> {
+        for (name, value) in self.rest.iter_mut().flatten() {
+            if let Some(part) = self.whole.enter(Step::Member(name), Some(value))? {
+                return Ok(Some((name, part)));
+            }
+        }
+        let Some(report) = self.whole.report else { return Ok(None) };
+        for name in self.fields.by_ref() {
+            let is_there = self.object.is_some_and(|object| object.contains_key(*name));
+            if !is_there
+                && report.requires(self.of, name)
+                && let Some(part) = self.whole.enter(Step::Member(name), None)?
+            {
+                return Ok(Some((name, part)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> MapAccess<'a> for Members<'a, '_> {
+    type Error = Mistake;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
+        self.member = self.next()?;
+        self.member.map(|(name, _)| seed.deserialize(BorrowedStrDeserializer::new(name))).transpose()
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Mistake> {
+        let (name, part) = self.member.take().ok_or_else(|| Mistake::custom("has no value to read"))?;
+        let read = seed.deserialize(part);
+        match part.report {
+            Some(report) => report.leave(read),
+            None => read.map_err(|mistake| mistake.inside(name)),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.object.map(Map::len)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use kitfleet_domain::timestamp::Timestamp;
     use serde::Deserialize;
     use serde_json::json;
 
@@ -301,8 +538,11 @@ mod tests {
 
     /// What a field of the type `T` says of `value`, as its path and its message.
     fn mistake<T: DeserializeOwned>(value: Value) -> (String, String) {
-        let object = Map::from_iter([("at".to_owned(), value)]);
-        let Err(Mistake { field, message }) = read::<BTreeMap<String, T>>(&object) else { panic!("a mistake") };
+        let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
+        let Err(Mistake { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };
+        // Whoever looks for all of them finds the same.
+        let (_, all) = mistakes::<BTreeMap<String, T>>(&body);
+        assert_eq!(all, [FieldError { field: field.clone(), message: message.clone() }]);
         (field, message)
     }
 
@@ -311,8 +551,8 @@ mod tests {
     }
 
     fn taken<T: DeserializeOwned>(value: Value) -> T {
-        let object = Map::from_iter([("at".to_owned(), value)]);
-        read::<BTreeMap<String, T>>(&object).expect("a good body").remove("at").expect("a value")
+        let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
+        read::<BTreeMap<String, T>>(&body).expect("a good body").remove("at").expect("a value")
     }
 
     #[derive(Debug, PartialEq, Deserialize)]
@@ -436,5 +676,86 @@ mod tests {
         assert_says::<Tagged>(json!({"kind": "text"}), "at._text", "is required");
         assert_says::<Tagged>(json!({"kind": "other"}), "at.kind", "must be text");
         assert_says::<Tagged>(json!({}), "at.kind", "is required");
+    }
+
+    fn all<T: DeserializeOwned>(body: &Value) -> Vec<(String, String)> {
+        let (_, errors) = mistakes::<T>(body);
+        errors.into_iter().map(|FieldError { field, message }| (field, message)).collect()
+    }
+
+    fn fields<T: DeserializeOwned>(body: &Value) -> Vec<String> {
+        all::<T>(body).into_iter().map(|(field, _)| field).collect()
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Order {
+        shoe: Shoe,
+        #[serde(rename = "other")]
+        _other: Option<Shoe>,
+        more: Vec<Shoe>,
+        note: String,
+        #[serde(default)]
+        count: u64,
+        #[serde(rename = "until")]
+        _until: Option<Timestamp>,
+        #[serde(default, rename = "gift", deserialize_with = "refuse")]
+        _gift: (),
+    }
+
+    fn refuse<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+        Err(D::Error::custom("is not accepted"))
+    }
+
+    /// Contract: errors 4.
+    #[test]
+    fn every_mistake_is_found_however_deep() {
+        assert_eq!(fields::<Order>(&json!({})), ["shoe", "more", "note"]);
+        // What is missing or wrong as a whole has no members that are missing.
+        assert_eq!(
+            fields::<Order>(&json!({"shoe": 5, "other": [], "more": {}, "note": null})),
+            ["shoe", "other", "more", "note"]
+        );
+        let body = json!({
+            "shoe": {"colour": "pink"}, "other": {}, "more": [{}, 1, {"size": 1}, {"size": "1", "colour": 1}],
+            "until": "tomorrow", "gift": null, "count": -1,
+        });
+        assert_eq!(
+            fields::<Order>(&body),
+            [
+                "shoe.colour",
+                "shoe.size",
+                "other.size",
+                "more.0.size",
+                "more.1",
+                "more.3.size",
+                "more.3.colour",
+                "until",
+                "gift",
+                "count",
+                "note"
+            ]
+        );
+        let (_, message) = all::<Order>(&body).swap_remove(8);
+        assert_eq!(message, "is not accepted");
+    }
+
+    #[test]
+    fn a_body_with_mistakes_is_read_with_stand_ins() {
+        let (order, errors) = mistakes::<Order>(&json!({"shoe": 1, "more": [{}], "until": 5, "gift": 1}));
+        assert_eq!(errors.len(), 5);
+        let order = order.expect("stand-ins");
+        assert_eq!((order.shoe.size, order.more.len(), order.note.as_str(), order.count), (0, 1, "", 0));
+    }
+
+    /// What a type itself refuses in many places ends the search, which is not repeated for each of them.
+    #[test]
+    fn mistakes_are_bounded_in_number_and_in_time() {
+        let times: Vec<_> = (0..100_000).map(|_| json!("never")).collect();
+        let started = std::time::Instant::now();
+        let found = all::<BTreeMap<String, Vec<Timestamp>>>(&json!({ "at": times }));
+        assert!((1..=MAX_MISTAKES).contains(&found.len()), "{}", found.len());
+        let shoes: Vec<_> = (0..100_000).map(|_| json!({})).collect();
+        assert_eq!(all::<BTreeMap<String, Vec<Shoe>>>(&json!({ "at": shoes })).len(), MAX_MISTAKES);
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 }

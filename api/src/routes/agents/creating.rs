@@ -18,7 +18,7 @@ use super::{WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::{AGENT_SESSIONS, Given, IdempotencyKey};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::kinds;
 use crate::http::openapi::{AgentElsewhere, AgentRoom, Body, Creating, Restricted};
 use crate::http::resource_ref::ResourceRef;
@@ -57,11 +57,18 @@ async fn create(
     caller: Caller,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
-    body: Result<Json<CreateBody>>,
+    body: Result<Unchecked<CreateBody>>,
 ) -> Result<Response> {
     // Before a replay, too: a key that may not use a profile does not receive the session of one that may.
     let request = match body {
-        Ok(Json(body)) => Ok((body.used_resources(&caller)?, body)),
+        Ok(body) => Ok((
+            UsedResources::authorize(
+                &caller,
+                body.named(|body| body.profile_id.as_ref()),
+                body.named(|body| body.proxy_id.as_ref()),
+            )?,
+            body,
+        )),
         Err(problem) => Err(problem),
     };
     let Some(key) = key else {
@@ -100,11 +107,12 @@ struct New {
 async fn make(
     app: &App,
     caller: &Caller,
-    request: Result<(UsedResources, CreateBody)>,
+    request: Result<(UsedResources, Unchecked<CreateBody>)>,
     key: Option<&str>,
 ) -> Result<Option<New>> {
     let (used, body) = request?;
-    let token_budget = body.check(&app.config.agents, &app.config.limits)?;
+    let (body, token_budget) =
+        body.check(|body| body.check(&app.config.agents, &app.config.limits).map(|budget| (body, budget)))?;
     if used.proxy.is_none() && app.config.require_customer_egress {
         let message = "this deployment requires customer egress; name a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
@@ -154,7 +162,11 @@ async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -
         creates::refuse(&mut conn, caller.account_id, key, &answered, app.config.limits.refused_creates).await?;
     }
     drop(conn);
-    repeated(app, caller, key).await?.ok_or_else(in_progress)
+    // Of very many refusals the newest are kept, and this one may not be among them any more.
+    match repeated(app, caller, key).await? {
+        Some(kept) => Ok(kept),
+        None => replay(caller, &answered),
+    }
 }
 
 /// What the first request of this key was answered, as soon as that is known. `None` when there was none.

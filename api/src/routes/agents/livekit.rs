@@ -2,12 +2,14 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use kitfleet_domain::agents::{self, AgentStatus};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AgentSessionId;
 use kitfleet_domain::live::Role;
 use kitfleet_domain::livekit::{self, NoPlace};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Invalid;
 use kitfleet_domain::workers;
 use serde::Serialize;
 use utoipa::openapi::Required;
@@ -28,7 +30,20 @@ use crate::http::state::App;
 use crate::routes::sessions::live::role;
 
 pub fn routes() -> Routes {
-    Routes::new().allow(READ_AGENTS, routes!(token)).never_stored()
+    Routes::new().allow(READ_AGENTS, routes!(token)).on_refusal(count_refusal).never_stored()
+}
+
+/// Counts a caller who may not read the agent session. One who says in no role for which it is cannot be counted.
+fn count_refusal(target: &Uri, status: StatusCode) {
+    if status == StatusCode::FORBIDDEN
+        && let Ok(role) = role_in(&Query::of(target))
+    {
+        count_livekit_token(role, TokenOutcome::Forbidden);
+    }
+}
+
+fn role_in(query: &Query) -> Result<Role, Invalid> {
+    Role::parse(query.text("role")?.unwrap_or_default())
 }
 
 /// What lets somebody into an agent session's room
@@ -78,7 +93,7 @@ async fn token(
     path: IdPath<AgentSessionId>,
     query: Query,
 ) -> Result<Answer<RoomAccess>> {
-    let role = Role::parse(query.text("role")?.unwrap_or_default())?;
+    let role = role_in(&query)?;
     let minted = mint(&app, &caller, &path, role).await;
     let outcome = minted.as_ref().map_or_else(|refused| refused.outcome, |_| Some(TokenOutcome::Ok));
     if let Some(outcome) = outcome {

@@ -29,7 +29,7 @@ use crate::http::auth::Caller;
 use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::{IdempotencyKey, MESSAGES};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::kinds;
 use crate::http::lists::{Listed, Page, Paging, Query};
 use crate::http::openapi::{
@@ -96,11 +96,11 @@ async fn say(
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
     IdempotencyKey(key): IdempotencyKey,
-    body: Result<Json<MessageBody>>,
+    body: Result<Unchecked<MessageBody>>,
 ) -> Result<Response> {
     let sealing = key.map(|key| Ok::<_, Problem>((key, app.own_vault("receipts of messages")?))).transpose()?;
     let session = path.id()?;
-    let request = match body.and_then(|Json(body)| Ok(body.check()?)) {
+    let request = match body.and_then(|body| Ok(body.check(MessageBody::check)?)) {
         Ok(request) => request,
         // Whose agent session it is comes before what is wrong with the message.
         Err(problem) => {
@@ -391,7 +391,8 @@ async fn transcript(
         cursors.sign(scope, last.turn_id.as_uuid())
     });
     let page = Page::new(data, next_cursor);
-    let text = heavy(bytes as usize, || serde_json::to_vec(&page)).map_err(|error| Problem::internal(&error))?;
+    let text = heavy(usize::try_from(bytes).unwrap_or(usize::MAX), || serde_json::to_vec(&page))
+        .map_err(|error| Problem::internal(&error))?;
     Ok(counted_json(text, reservation))
 }
 

@@ -64,12 +64,6 @@ impl UsedResources {
 }
 
 impl CreateBody {
-    /// # Errors
-    /// Forbidden, when the caller may not use what the body names.
-    pub fn used_resources(&self, caller: &Caller) -> Result<UsedResources> {
-        UsedResources::authorize(caller, self.profile_id.as_ref(), self.proxy_id.as_ref())
-    }
-
     /// What it says of the driver session that is a matter of rules.
     pub fn wishes(&self) -> Wishes<'_> {
         let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());

@@ -20,7 +20,7 @@ use super::paid_tier;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::IdempotencyKey;
-use crate::http::json::Json;
+use crate::http::json::{Json, Unchecked};
 use crate::http::kinds;
 use crate::http::openapi::{Body, Database, NoCardCustomer, Paying, RateLimited, Restricted, tier};
 use crate::http::permissions::OWN_ACCOUNT;
@@ -90,8 +90,9 @@ async fn check_out(
     caller: Caller,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
-    Json(body): Json<NewCheckout>,
+    body: Unchecked<NewCheckout>,
 ) -> Result<(StatusCode, Answer<Checkout>)> {
+    let body = body.typed(|body| wanted(&app, body).map(drop))?;
     app.card.require()?;
     let id = caller.account_id;
     app.rate_limits.check(Bucket::Billing, id.to_string().as_str()).await?;

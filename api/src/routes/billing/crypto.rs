@@ -26,7 +26,7 @@ use super::paid_tier;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::{CRYPTO_PURCHASES, Given, IdempotencyKey};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
@@ -174,7 +174,7 @@ async fn check_out(
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
     // Whatever is sent along with a key that was used is not looked at.
-    body: Result<Json<NewOrder>>,
+    body: Result<Unchecked<NewOrder>>,
 ) -> Result<Response> {
     let account = caller.account_id;
     app.rate_limits.check(Bucket::Billing, account.to_string().as_str()).await?;
@@ -183,7 +183,7 @@ async fn check_out(
     {
         return Ok(answer);
     }
-    let Json(body) = body?;
+    let body = body?.typed(|body| wanted(&app, body).map(drop))?;
     app.crypto.require()?;
     let wanted = wanted(&app, &body)?;
     match begin(&app, account, key.as_deref(), &wanted).await? {

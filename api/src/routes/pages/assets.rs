@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use axum::extract::RawPathParams;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -56,6 +56,6 @@ async fn asset(params: RawPathParams) -> Result<Response> {
     };
     // While a deployment is renewed, a page may come from one of its processes and its script from another.
     let caching = if version == *VERSION { "public, max-age=31536000, immutable" } else { "no-store" };
-    let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching)];
     Ok((headers, text).into_response())
 }

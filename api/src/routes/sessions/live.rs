@@ -35,19 +35,21 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
+use super::WRITE_SESSIONS;
 use super::driving::not_ready;
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::connections::Place;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::kinds;
 use crate::http::openapi::{
     Body, Database, EndedSession, Forbidden, NoSession, Restricted, Unauthorized, Upgrading, Watching, named, one_of,
     or_null,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -57,8 +59,11 @@ const TICKET: &str = "ticket.";
 /// What a server proves with that it speaks WebSocket (RFC 6455, section 1.3).
 const KEYS_OTHER_HALF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
+/// A viewer reads what the state shows. A controller drives the session, which takes that right alone.
+const WATCH_OR_DRIVE: Rule = READ_STATE.or_scope(Scope::WriteSessions);
+
 pub fn routes() -> Routes {
-    Routes::new().merge(Routes::new().allow(READ_STATE, routes!(issue)).never_stored()).public(routes!(watch))
+    Routes::new().merge(Routes::new().allow(WATCH_OR_DRIVE, routes!(issue)).never_stored()).public(routes!(watch))
 }
 
 /// Body of a request for a ticket
@@ -106,8 +111,8 @@ pub struct LiveTicket {
 
 /// Ask for a ticket to the live view
 ///
-/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`. With
-/// `write:agents` and a `client_id` it may also take over an agent session there, and hand it back.
+/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`
+/// instead. With `write:agents` and a `client_id` it may also take over an agent session there, and hand it back.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/live-tickets", tag = "Sessions", operation_id = "createLiveTicket",
     params(IdPath<SessionId>), request_body = TicketBody,
@@ -118,13 +123,15 @@ async fn issue(
     State(app): State<App>,
     path: IdPath<SessionId>,
     from: ClientInfo,
-    Json(body): Json<TicketBody>,
+    body: Unchecked<TicketBody>,
 ) -> Result<(StatusCode, Answer<LiveTicket>)> {
-    let client = body.client_id.map(ClientId::parse).transpose()?;
-    let role = body.role.unwrap_or_default();
+    let (role, client) = body.check(|TicketBody { role, client_id }| {
+        Ok((role.unwrap_or_default(), client_id.map(ClientId::parse).transpose()?))
+    })?;
     let takes_over = role == Role::Controller && client.is_some() && caller.scopes.satisfy(Scope::WriteAgents);
-    if role == Role::Controller {
-        caller.require_scope(Scope::WriteSessions)?;
+    match role {
+        Role::Viewer => caller.require_scope_of(READ_STATE)?,
+        Role::Controller => caller.require_scope_of(WRITE_SESSIONS)?,
     }
     let mut conn = app.db.acquire().await?;
     let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;

@@ -7,8 +7,8 @@ use axum::extract::State;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{
-    Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
-    Operation, PageSnapshot, SearchResult, SessionState, Snapshot, Wait, Waited,
+    Capture, Captured, Condition, Extracted, Interacted, LoginResult, Navigate, Navigated, Operation, PageSnapshot,
+    SearchResult, SessionState, Snapshot, Waited,
 };
 use kitfleet_domain::teams::Role;
 use utoipa_axum::routes;
@@ -17,7 +17,7 @@ use super::WRITE_SESSIONS;
 use super::driving::{self, Done};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::json::{Json, Unchecked};
 use crate::http::kinds;
 use crate::http::openapi::{Body, Driving, NoSession, Restricted};
 use crate::http::path::IdPath;
@@ -57,11 +57,12 @@ async fn navigate(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    Json(body): Json<NavigateBody>,
+    body: Unchecked<NavigateBody>,
 ) -> Result<Done> {
     let (destinations, limits) = (&app.config.destinations, &app.config.limits);
-    let wait_until = body.wait_until.unwrap_or_default();
-    let operation = Navigate::parse(body.url, wait_until, body.timeout_ms, destinations, limits)?;
+    let operation = body.check(|NavigateBody { url, wait_until, timeout_ms }| {
+        Navigate::parse(url, wait_until.unwrap_or_default(), timeout_ms, destinations, limits)
+    })?;
     driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
@@ -78,10 +79,9 @@ async fn interact(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    Json(body): Json<InteractBody>,
+    body: Unchecked<InteractBody>,
 ) -> Result<Done> {
-    let action = bodies::action(body.action)?;
-    let operation = Interact::parse(action, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
     driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
 }
 
@@ -95,10 +95,9 @@ async fn wait(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    Json(body): Json<WaitBody>,
+    body: Unchecked<WaitBody>,
 ) -> Result<Done> {
-    let condition = bodies::condition(body.condition)?;
-    let operation = Wait::parse(condition, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
     let session = path.id()?;
     if let Condition::UrlMatches { pattern } = &operation.condition {
         // It takes time to find out whether it is one, and whoever has no session for it gets none of that.
@@ -146,9 +145,9 @@ async fn extract(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    Json(body): Json<ExtractBody>,
+    body: Unchecked<ExtractBody>,
 ) -> Result<Done> {
-    let operation = Extract::parse(body.into_extractions()?, &app.config.limits)?;
+    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
     driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
 }
 
@@ -182,11 +181,10 @@ async fn search(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    body: Result<Json<SearchBody>>,
+    body: Result<Unchecked<SearchBody>>,
 ) -> Result<Done> {
     require_real_driver(&app)?;
-    let Json(body) = body?;
-    let operation = body.into_operation(&app.config.limits)?;
+    let operation = body?.check(|body| body.into_operation(&app.config.limits))?;
     driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await
 }
 
@@ -203,11 +201,10 @@ async fn login(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    body: Result<Json<LoginBody>>,
+    body: Result<Unchecked<LoginBody>>,
 ) -> Result<Done> {
     require_real_driver(&app)?;
-    let Json(body) = body?;
-    let operation = body.into_operation(&app.config.limits)?;
+    let operation = body?.check(|body| body.into_operation(&app.config.limits))?;
     driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
 }
 

@@ -7,7 +7,7 @@ use kitfleet_domain::accounts::{self, AccountStatus, Filter, Tier};
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::Rules;
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_jobs::staff::{self, Refund};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -17,8 +17,8 @@ use utoipa_axum::routes;
 
 use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
-use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::error::Result;
+use crate::http::json::Unchecked;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoCustomer, OutOfPlace, Unauthorized, named, one_of, tier};
 use crate::http::path::{IdPath, not_found};
@@ -101,9 +101,10 @@ impl Listed for CustomerAccount {
     responses((status = 200, description = "A page", body = CustomerAccountList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerAccountList>> {
-    let email = query.text("email")?.map(EmailAddress::parse).transpose()?;
-    let tier = filter(&query, "tier", |text| text.parse().ok())?;
-    let status = filter(&query, "status", AccountStatus::named)?;
+    let tier = filter(&query, "tier", |text| text.parse().ok());
+    let wanted =
+        both(both(query.parsed("email", EmailAddress::parse), tier), filter(&query, "status", AccountStatus::named));
+    let ((email, tier), status) = query.filters(wanted, &app.config.limits)?;
     let filters = [email.as_ref().map(EmailAddress::key), query.text("tier")?, query.text("status")?];
     let id_of = |account: &accounts::Account| account.id.as_uuid();
     let page = lists::page(&app, &query, cursors("accounts", &filters), id_of, async |conn, before, limit| {
@@ -189,10 +190,13 @@ async fn set_tier(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<AccountId>,
-    Json(body): Json<SetTier>,
+    body: Unchecked<SetTier>,
 ) -> Result<Answer<CustomerAccount>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
-    let tier: Tier = body.tier.parse().map_err(|message| Problem::invalid("tier", message))?;
+    let (tier, by) = body.check(|SetTier { tier, reason }| {
+        let tier = tier.parse::<Tier>().map_err(|message| Invalid::field("tier", message));
+        both(tier, staff.because(&reason))
+    })?;
+    let id = path.id()?;
     let mut conn = app.db.acquire().await?;
     staff::set_tier(&mut conn, id, tier, &by).await?;
     shown(&mut conn, id).await
@@ -225,15 +229,16 @@ async fn note(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<AccountId>,
-    Json(body): Json<Note>,
+    body: Unchecked<Note>,
 ) -> Result<(StatusCode, Answer<CustomerAccount>)> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
-    let text = body.note.trim();
-    let mut rules = Rules::default();
-    rules.length(text, 1, NOTE_CHARS, "note");
-    rules.check()?;
+    let (text, by) = body.check(|Note { note, reason }| {
+        let mut rules = Rules::default();
+        rules.length(note.trim(), 1, NOTE_CHARS, "note");
+        both(rules.check().map(|()| note), staff.because(&reason))
+    })?;
+    let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::note(&mut conn, id, text, &by).await?;
+    staff::note(&mut conn, id, text.trim(), &by).await?;
     Ok((StatusCode::CREATED, shown(&mut conn, id).await?))
 }
 
@@ -270,17 +275,19 @@ async fn refund(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<AccountId>,
-    Json(body): Json<RecordRefund>,
+    body: Unchecked<RecordRefund>,
 ) -> Result<(StatusCode, Answer<CustomerAccount>)> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
-    let (currency, reference) = (body.currency.trim().to_lowercase(), body.reference.trim().to_owned());
-    let mut rules = Rules::default();
-    rules.require(body.amount_cents > 0, "amount_cents", "must be at least 1");
-    let plain = (3..=20).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    rules.require(plain, "currency", "must be 3 to 20 letters and digits");
-    rules.length(&reference, 1, REFERENCE_CHARS, "reference");
-    rules.check()?;
+    let (refund, by) = body.check(|RecordRefund { amount_cents, currency, reference, reason }| {
+        let (currency, reference) = (currency.trim().to_lowercase(), reference.trim().to_owned());
+        let mut rules = Rules::default();
+        rules.require(amount_cents > 0, "amount_cents", "must be at least 1");
+        let plain = (3..=20).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        rules.require(plain, "currency", "must be 3 to 20 letters and digits");
+        rules.length(&reference, 1, REFERENCE_CHARS, "reference");
+        both(rules.check().map(|()| Refund { amount_cents, currency, reference }), staff.because(&reason))
+    })?;
+    let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::record_refund(&mut conn, id, &Refund { amount_cents: body.amount_cents, currency, reference }, &by).await?;
+    staff::record_refund(&mut conn, id, &refund, &by).await?;
     Ok((StatusCode::CREATED, shown(&mut conn, id).await?))
 }

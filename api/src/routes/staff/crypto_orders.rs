@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::billing::orders::{self, Filter, Order, Status};
 use kitfleet_domain::ids::{AccountId, OrderId};
+use kitfleet_domain::validation::both;
 use kitfleet_jobs::staff;
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -73,8 +74,8 @@ impl Listed for CustomerOrder {
     responses((status = 200, description = "A page", body = CustomerOrderList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerOrderList>> {
-    let status = filter(&query, "status", Status::named)?;
-    let flagged = filter(&query, "flagged", |text| text.parse().ok())?;
+    let wanted = both(filter(&query, "status", Status::named), filter(&query, "flagged", |text| text.parse().ok()));
+    let (status, flagged) = query.filters(wanted, &app.config.limits)?;
     let filters = [query.text("status")?, query.text("flagged")?];
     let id_of = |order: &Order| order.id.as_uuid();
     let page = lists::page(&app, &query, cursors("customers_orders", &filters), id_of, async |conn, before, limit| {

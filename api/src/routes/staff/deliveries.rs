@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use kitfleet_domain::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_domain::webhooks::requeues::{self, Whose};
@@ -18,7 +19,7 @@ use utoipa_axum::routes;
 use super::{cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoRequeue, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
@@ -107,9 +108,11 @@ impl Listed for AnyDelivery {
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<AnyDeliveryList>> {
     let named = |text: &str| DeliveryStatus::ALL.iter().copied().find(|status| status.name() == text);
-    let status = filter(&query, "status", named)?;
-    let endpoint = filter(&query, "endpoint_id", |text| text.parse().ok())?;
-    let account = filter(&query, "account_id", |text| text.parse().ok())?;
+    let status = filter(&query, "status", named);
+    let endpoint = filter(&query, "endpoint_id", |text| text.parse().ok());
+    let account = filter(&query, "account_id", |text| text.parse().ok());
+    let wanted = both(both(status, endpoint), account);
+    let ((status, endpoint), account) = query.filters(wanted, &app.config.limits)?;
     let filters = [query.text("status")?, query.text("endpoint_id")?, query.text("account_id")?];
     let id_of = |row: &dead_letters::DeliveryRow| row.id.as_uuid();
     let page =
@@ -196,12 +199,24 @@ enum Wanted {
 }
 
 impl RequeueDeliveries {
+    fn check(&self) -> Result<(), Invalid> {
+        let mut rules = Rules::default();
+        let named = self.delivery_ids.as_ref().map(Vec::len);
+        let ways = [named.is_some(), self.endpoint_id.is_some(), self.account_id.is_some()];
+        let message = "must have exactly one of delivery_ids, endpoint_id and account_id";
+        rules.require(ways.into_iter().filter(|given| *given).count() == 1, "body", message);
+        let is_alone = named.is_none() || self.since.is_none();
+        rules.require(is_alone, "since", "goes with endpoint_id or account_id only");
+        let is_bounded = named.is_none_or(|number| (1..=MOST_NAMED).contains(&number));
+        rules.require(is_bounded, "delivery_ids", format!("must have 1 to {MOST_NAMED} entries"));
+        rules.check()
+    }
+
     fn wanted(&self) -> Result<Wanted> {
         let since = self.since;
         match (&self.delivery_ids, &self.endpoint_id, &self.account_id) {
-            (Some(ids), None, None) if since.is_none() => Ok(Wanted::Named(named_deliveries(ids)?)),
-            (Some(_), None, None) => Err(Problem::invalid("since", "goes with endpoint_id or account_id only")),
-            (None, Some(id), None) => {
+            (Some(ids), _, _) => Ok(Wanted::Named(named_deliveries(ids)?)),
+            (None, Some(id), _) => {
                 let endpoint = id.parse().map_err(|_| not_found::<WebhookId>())?;
                 Ok(Wanted::All(Whose::Endpoint(endpoint), since))
             }
@@ -209,15 +224,12 @@ impl RequeueDeliveries {
                 let account = id.parse().map_err(|_| not_found::<AccountId>())?;
                 Ok(Wanted::All(Whose::Account(account), since))
             }
-            _ => Err(Problem::invalid("body", "must have exactly one of delivery_ids, endpoint_id and account_id")),
+            (None, None, None) => Err(Problem::internal(&"a body that was checked names no deliveries")),
         }
     }
 }
 
 fn named_deliveries(ids: &[String]) -> Result<Vec<DeliveryId>> {
-    if ids.is_empty() || ids.len() > MOST_NAMED {
-        return Err(Problem::invalid("delivery_ids", format!("must have 1 to {MOST_NAMED} entries")));
-    }
     ids.iter().map(|id| id.parse().map_err(|_| not_found::<DeliveryId>())).collect()
 }
 
@@ -234,8 +246,12 @@ fn named_deliveries(ids: &[String]) -> Result<Vec<DeliveryId>> {
         Unauthorized, Body, NoRequeue, OutOfPlace, Database,
     ),
 )]
-async fn requeue(staff: Staff, State(app): State<App>, Json(body): Json<RequeueDeliveries>) -> Result<Response> {
-    let (by, wanted) = (staff.because(&body.reason)?, body.wanted()?);
+async fn requeue(staff: Staff, State(app): State<App>, body: Unchecked<RequeueDeliveries>) -> Result<Response> {
+    let (body, by) = body.check(|body| {
+        let by = both(staff.because(&body.reason), body.check());
+        by.map(|(by, ())| (body, by))
+    })?;
+    let wanted = body.wanted()?;
     let mut conn = app.db.acquire().await?;
     Ok(match wanted {
         Wanted::Named(ids) => {

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::ids::IncidentId;
 use kitfleet_domain::status::incidents::{self, Message, NewIncident, Status};
+use kitfleet_domain::validation::both;
 use kitfleet_jobs::status;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -13,7 +14,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::openapi::{Body, Database, NoIncident, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -89,11 +90,12 @@ struct IncidentSolution {
 async fn post(
     staff: Staff,
     State(app): State<App>,
-    Json(body): Json<IncidentToPost>,
+    body: Unchecked<IncidentToPost>,
 ) -> Result<(StatusCode, Answer<Incident>)> {
-    let components = body.components.unwrap_or_default();
-    let new = NewIncident::parse(&body.title, &body.message, &body.impact, &components)?;
-    let by = staff.because(&body.reason)?;
+    let (new, by) = body.check(|IncidentToPost { title, message, impact, components, reason }| {
+        let new = NewIncident::parse(&title, &message, &impact, &components.unwrap_or_default());
+        both(new, staff.because(&reason))
+    })?;
     let id = status::post(&mut *app.db.acquire().await?, new, &by).await?;
     Ok((StatusCode::CREATED, shown(&app, id).await?))
 }
@@ -113,10 +115,13 @@ async fn update(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<IncidentId>,
-    Json(body): Json<IncidentNews>,
+    body: Unchecked<IncidentNews>,
 ) -> Result<Answer<Incident>> {
-    let (id, message) = (path.id()?, Message::parse(&body.message)?);
-    let (new, by) = (incidents::parse_open_status(&body.status)?, staff.because(&body.reason)?);
+    let ((message, new), by) = body.check(|IncidentNews { message, status, reason }| {
+        let news = both(Message::parse(&message), incidents::parse_open_status(&status));
+        both(news, staff.because(&reason))
+    })?;
+    let id = path.id()?;
     status::update(&mut *app.db.acquire().await?, id, new, message, &by).await?;
     shown(&app, id).await
 }
@@ -136,11 +141,13 @@ async fn resolve(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<IncidentId>,
-    Json(body): Json<IncidentSolution>,
+    body: Unchecked<IncidentSolution>,
 ) -> Result<Answer<Incident>> {
+    let (message, by) = body.check(|IncidentSolution { message, reason }| {
+        both(message.as_deref().map(Message::parse).transpose(), staff.because(&reason))
+    })?;
     let id = path.id()?;
-    let message = body.message.as_deref().map(Message::parse).transpose()?.unwrap_or_else(Message::of_solution);
-    let by = staff.because(&body.reason)?;
+    let message = message.unwrap_or_else(Message::of_solution);
     status::resolve(&mut *app.db.acquire().await?, id, message, &by).await?;
     shown(&app, id).await
 }

@@ -6,6 +6,7 @@ use axum::Json as Answer;
 use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::request::Parts;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::both;
 use kitfleet_jobs::{inspect, staff};
 use serde::Serialize;
 use serde_json::Value;
@@ -109,9 +110,10 @@ impl Listed for Job {
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<JobList>> {
     let known = |text: &str| STATUSES.contains(&text).then(|| text.to_owned());
-    let status = filter(&query, "status", known)?;
-    let filters = [query.text("queue")?, query.text("status")?];
-    let queue = filters[0].map(str::to_owned);
+    let wanted = both(filter(&query, "status", known), query.text("queue"));
+    let (status, queue) = query.filters(wanted, &app.config.limits)?;
+    let filters = [queue, query.text("status")?];
+    let queue = queue.map(str::to_owned);
     let page =
         lists::page(&app, &query, cursors("jobs", &filters), inspect::JobRow::place, async |conn, before, limit| {
             inspect::list(conn, &inspect::Filter { queue, status, before, limit }).await

@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use kitfleet_domain::ids::MacNodeId;
 use kitfleet_domain::livekit::{self, NewMacNode};
 use kitfleet_domain::timestamp::Timestamp;
@@ -12,14 +12,21 @@ use utoipa_axum::routes;
 
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::json::Unchecked;
 use crate::http::metrics::{self, RegisterOutcome};
 use crate::http::openapi::{Body, Sealing, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(register))
+    Routes::new().for_staff(routes!(register)).on_refusal(count_refusal)
+}
+
+/// Counts a caller who is no staff: for them there is no such route.
+fn count_refusal(_: &Uri, status: StatusCode) {
+    if status == StatusCode::NOT_FOUND {
+        metrics::count_registration(RegisterOutcome::NotFound);
+    }
 }
 
 /// Body of a registration. It has no `Debug`: the secret must not get into a log.
@@ -64,6 +71,18 @@ struct MacNode {
     created_at: Timestamp,
 }
 
+impl RegisterBody {
+    fn new_node(&self) -> NewMacNode<'_> {
+        NewMacNode {
+            name: &self.name,
+            livekit_url: &self.livekit_url,
+            api_key: &self.api_key,
+            api_secret: &self.api_secret,
+            capacity: self.capacity,
+        }
+    }
+}
+
 /// Register a machine for video
 ///
 /// The same name again replaces what it was registered with, and is answered 200.
@@ -76,18 +95,12 @@ struct MacNode {
 async fn register(
     staff: Staff,
     State(app): State<App>,
-    body: Result<Json<RegisterBody>>,
+    body: Result<Unchecked<RegisterBody>>,
 ) -> Result<(StatusCode, Answer<MacNode>)> {
     let outcome = |outcome| move |_: &Problem| metrics::count_registration(outcome);
-    let Json(body) = body.inspect_err(outcome(RegisterOutcome::Validation))?;
-    let new = NewMacNode {
-        name: &body.name,
-        livekit_url: &body.livekit_url,
-        api_key: &body.api_key,
-        api_secret: &body.api_secret,
-        capacity: body.capacity,
-    };
-    let checked = new.check().map_err(Problem::from).inspect_err(outcome(RegisterOutcome::Validation))?;
+    let body = body.and_then(|body| Ok(body.check(|body| body.new_node().check().map(drop).map(|()| body))?));
+    let body = body.inspect_err(outcome(RegisterOutcome::Validation))?;
+    let checked = body.new_node().check()?;
     let vault = app.own_vault("machines for video").inspect_err(outcome(RegisterOutcome::EncryptionError))?;
     let stored = async { livekit::register(&mut *app.db.acquire().await?, &checked, vault).await }.await;
     let (node, is_new) = stored.map_err(Problem::from).inspect_err(outcome(RegisterOutcome::Unknown))?;

@@ -83,7 +83,7 @@ impl Listed for WorkerRow {
     responses((status = 200, description = "A page", body = WorkerList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<WorkerList>> {
-    let all = filter(&query, "all", |text| text.parse().ok())?.unwrap_or_default();
+    let all = query.filters(filter(&query, "all", |text| text.parse().ok()), &app.config.limits)?.unwrap_or_default();
     let filters = [query.text("all")?];
     let id_of = |worker: &workers::Worker| worker.id.as_uuid();
     let page = lists::page(&app, &query, cursors("workers", &filters), id_of, async |conn, before, limit| {

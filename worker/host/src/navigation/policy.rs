@@ -20,12 +20,11 @@ const LEFT: &str = "the page is being left";
 
 /// Lets pages load what the web is made of, and nothing of this machine. Returns whether that was decided here.
 pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
-    let refusal = match kind {
-        PolicyDecisionType::Response => decision.downcast_ref().and_then(|response| weigh_response(browser, response)),
-        _ => {
-            let is_for_new_window = kind == PolicyDecisionType::NewWindowAction;
-            decision.downcast_ref().and_then(|request| weigh_request(browser, request, is_for_new_window))
-        }
+    let refusal = if kind == PolicyDecisionType::Response {
+        decision.downcast_ref().and_then(|response| weigh_response(browser, response))
+    } else {
+        let is_for_new_window = kind == PolicyDecisionType::NewWindowAction;
+        decision.downcast_ref().and_then(|request| weigh_request(browser, request, is_for_new_window))
     };
     let Some(refusal) = refusal else { return false };
     browser.navigation.refusal.replace(Some(refusal));

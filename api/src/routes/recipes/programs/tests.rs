@@ -1,5 +1,7 @@
 //! Whatever a page and its customer wrote, a program's code is the one that stands here.
 
+use std::time::{Duration, Instant};
+
 use kitfleet_domain::operations::{self, Target};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -191,4 +193,22 @@ proptest! {
         prop_assert!(name.starts_with("RECIPE_") && name.len() > "RECIPE_".len() && name.len() <= 120);
         prop_assert!(name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
     }
+}
+
+/// Contract: limits 5. Ten times the steps that a recipe may have, all into fields of one name, take about ten times as long.
+#[test]
+fn writing_a_program_takes_time_that_is_linear_in_the_steps() {
+    let time = |steps: usize| {
+        let element = Element { selector: "#a".to_owned(), description: "textbox \"Name\"".to_owned() };
+        let steps = vec![Step::Type { element, value: String::new() }; steps];
+        let begun = Instant::now();
+        let program = Program::of("a", &steps, "http://a");
+        assert_eq!(
+            program.variables.last().map(|last| last.name.clone()),
+            Some(format!("RECIPE_NAME_{}", steps.len()))
+        );
+        begun.elapsed()
+    };
+    let times = [1_000, 10_000].map(|steps| (0..3).map(|_| time(steps)).min().unwrap_or_default());
+    assert!(times[1] < times[0] * 40 && times[1] < Duration::from_secs(20), "{times:?}");
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
-    Action, CaptureKind, Condition, Extraction, Login, OnTimeout, Search, SubExtraction, Take, Transform, WaitUntil,
-    parse_form_timeout, require_selectors,
+    Action, CaptureKind, Condition, Element, Extract, Extraction, Interact, Login, OnTimeout, Search, SubExtraction,
+    Take, Transform, Wait, WaitUntil, parse_form_timeout, parse_timeout, require_selectors,
 };
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::json;
+use crate::http::json::Unchecked;
 use crate::http::openapi::{named, one_of, or_null, tagged};
 
 use super::targets::{self, TargetBody, element, element_if_any};
@@ -146,39 +146,43 @@ fn action_schema() -> RefOr<Schema> {
     tagged("Action", variants)
 }
 
+impl InteractBody {
+    /// # Errors
+    /// On a field of `action` or `timeout_ms`.
+    pub fn into_operation(self, limits: &Limits) -> Result<Interact, Invalid> {
+        let Self { action: fields, timeout_ms, on_timeout } = self;
+        let parsed = action(fields)
+            .and_then(|action| Interact::parse(action, timeout_ms, on_timeout.unwrap_or_default(), limits));
+        parsed.map_err(|invalid| invalid.and(parse_timeout(timeout_ms, limits.max_timeout, limits)))
+    }
+}
+
 /// # Errors
 /// On `action.kind`, or a field of that kind.
 pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
-    Ok(match kind(&fields, "action")? {
-        "tap" => {
-            let Tap { selector, target } = json::typed(fields, "action")?;
-            Action::Tap { element: element(selector, target, "action")? }
-        }
-        "type" => {
-            let Type { selector, target, text, delay_ms, sensitive } = json::typed(fields, "action")?;
-            let element = element(selector, target, "action")?;
-            Action::Type { element, text, delay_ms, sensitive: sensitive.unwrap_or_default() }
-        }
-        "scroll" => {
-            let Scroll { selector, target, delta_x, delta_y } = json::typed(fields, "action")?;
+    const OF: &str = "action";
+    match kind(&fields, OF)? {
+        "tap" => Unchecked::at(fields, OF)
+            .check(|Tap { selector, target }| Ok(Action::Tap { element: element(selector, target, OF)? })),
+        "type" => Unchecked::at(fields, OF).check(|Type { selector, target, text, delay_ms, sensitive }| {
+            let sensitive = sensitive.unwrap_or_default();
+            Ok(Action::Type { element: element(selector, target, OF)?, text, delay_ms, sensitive })
+        }),
+        "scroll" => Unchecked::at(fields, OF).check(|Scroll { selector, target, delta_x, delta_y }| {
             let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
-            Action::Scroll { element: element_if_any(selector, target, "action")?, delta_x, delta_y }
-        }
-        "press" => {
-            let Press { key } = json::typed(fields, "action")?;
-            Action::Press { key }
-        }
-        "select" => {
-            let Select { selector, target, option } = json::typed(fields, "action")?;
-            Action::Select { element: element(selector, target, "action")?, option }
-        }
-        "back" => Action::Back,
-        "reload" => Action::Reload,
+            Ok(Action::Scroll { element: element_if_any(selector, target, OF)?, delta_x, delta_y })
+        }),
+        "press" => Unchecked::at(fields, OF).check(|Press { key }| Ok(Action::Press { key })),
+        "select" => Unchecked::at(fields, OF).check(|Select { selector, target, option }| {
+            Ok(Action::Select { element: element(selector, target, OF)?, option })
+        }),
+        "back" => Ok(Action::Back),
+        "reload" => Ok(Action::Reload),
         _ => {
             let message = "must be one of tap, type, scroll, press, select, back, reload";
-            return Err(Invalid::field("action.kind", message));
+            Err(Invalid::field("action.kind", message))
         }
-    })
+    }
 }
 
 /// Body of `wait`
@@ -234,31 +238,36 @@ fn condition_schema() -> RefOr<Schema> {
     tagged("Condition", variants)
 }
 
+impl WaitBody {
+    /// # Errors
+    /// On a field of `condition` or `timeout_ms`.
+    pub fn into_operation(self, limits: &Limits) -> Result<Wait, Invalid> {
+        let Self { condition: fields, timeout_ms, on_timeout } = self;
+        let parsed = condition(fields)
+            .and_then(|condition| Wait::parse(condition, timeout_ms, on_timeout.unwrap_or_default(), limits));
+        parsed.map_err(|invalid| invalid.and(parse_timeout(timeout_ms, limits.max_timeout, limits)))
+    }
+}
+
 /// # Errors
 /// On `condition.kind`, or a field of that kind.
 pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
-    Ok(match kind(&fields, "condition")? {
-        "selector" => {
-            let Selector { selector, target } = json::typed(fields, "condition")?;
-            Condition::Selector { element: element(selector, target, "condition")? }
-        }
-        "selector_hidden" => {
-            let Selector { selector, target } = json::typed(fields, "condition")?;
-            Condition::SelectorHidden { element: element(selector, target, "condition")? }
-        }
+    const OF: &str = "condition";
+    match kind(&fields, OF)? {
+        "selector" => Unchecked::at(fields, OF)
+            .check(|Selector { selector, target }| Ok(Condition::Selector { element: element(selector, target, OF)? })),
+        "selector_hidden" => Unchecked::at(fields, OF).check(|Selector { selector, target }| {
+            Ok(Condition::SelectorHidden { element: element(selector, target, OF)? })
+        }),
         "url_matches" => {
-            let UrlMatches { pattern } = json::typed(fields, "condition")?;
-            Condition::UrlMatches { pattern }
+            Unchecked::at(fields, OF).check(|UrlMatches { pattern }| Ok(Condition::UrlMatches { pattern }))
         }
-        "time" => {
-            let Time { ms } = json::typed(fields, "condition")?;
-            Condition::Time { ms }
-        }
+        "time" => Unchecked::at(fields, OF).check(|Time { ms }| Ok(Condition::Time { ms })),
         _ => {
             let message = "must be one of selector, selector_hidden, url_matches, time";
-            return Err(Invalid::field("condition.kind", message));
+            Err(Invalid::field("condition.kind", message))
         }
-    })
+    }
 }
 
 /// The name that says which fields the others are.
@@ -356,16 +365,24 @@ fn transform() -> RefOr<Schema> {
 
 impl ExtractBody {
     /// # Errors
-    /// When one says of no element, or of more than one, that it is of it.
-    pub fn into_extractions(self) -> Result<Vec<Extraction>, Invalid> {
-        self.extractions.into_iter().enumerate().map(|(i, body)| body.into_extraction(i)).collect()
+    /// On `extractions`, or a field of one of them.
+    pub fn into_operation(self, limits: &Limits) -> Result<Extract, Invalid> {
+        let mut rules = Rules::default();
+        // Whoever sends a million is not told what is wrong with each: one too many is refused as they are.
+        let extractions = self.extractions.into_iter().take(limits.extractions.saturating_add(1)).enumerate();
+        let extractions = extractions.map(|(i, body)| body.into_extraction(i, &mut rules)).collect();
+        both(rules.check(), Extract::parse(extractions, limits)).map(|((), extract)| extract)
     }
 }
 
 impl ExtractionBody {
-    fn into_extraction(self, i: usize) -> Result<Extraction, Invalid> {
+    fn into_extraction(self, i: usize, rules: &mut Rules) -> Extraction {
         let Self { name, selector, target, take, transform, attribute, extract } = self;
-        let element = element(selector, target, &format!("extractions.{i}"))?;
+        let element = element(selector, target, &format!("extractions.{i}")).unwrap_or_else(|invalid| {
+            rules.note(Some(invalid));
+            // The rest can be wrong, too.
+            Element::from("*".to_owned())
+        });
         let extract = extract.map(|fields| {
             let subs = fields.into_iter().map(|(name, sub)| {
                 let SubExtractionBody { selector, take, attribute } = sub;
@@ -373,7 +390,7 @@ impl ExtractionBody {
             });
             subs.collect()
         });
-        Ok(Extraction { name, element, take, transform, attribute, extract })
+        Extraction { name, element, take, transform, attribute, extract }
     }
 }
 
@@ -481,19 +498,12 @@ impl LoginBody {
 
 /// The seconds of a form, with what `rules` found before them.
 fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
-    match (rules.check(), parse_form_timeout(seconds, limits)) {
-        (Ok(()), timeout) => timeout,
-        (Err(Invalid(mut errors)), Err(Invalid(more))) => {
-            errors.extend(more);
-            Err(Invalid(errors))
-        }
-        (Err(invalid), Ok(_)) => Err(invalid),
-    }
+    both(rules.check(), parse_form_timeout(seconds, limits)).map(|((), timeout)| timeout)
 }
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::operations::{Element, Extract, Interact, ROLES, Target, Wait};
+    use kitfleet_domain::operations::{ROLES, Target};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::select;
@@ -511,6 +521,8 @@ mod tests {
         assert_eq!(fields_in_error(action, r#"{"kind": "swim"}"#), ["action.kind"]);
         assert_eq!(fields_in_error(action, r#"{"kind": 1}"#), ["action.kind"]);
         assert_eq!(fields_in_error(action, r#"{"kind": "tap"}"#), ["action.selector"]);
+        // Contract: errors 4.
+        assert_eq!(fields_in_error(action, r#"{"kind": "type"}"#), ["action.text", "action.selector"]);
         let wrong = r#"{"kind": "type", "selector": "a", "text": 1, "delay_ms": 1.5}"#;
         assert_eq!(fields_in_error(action, wrong), ["action.text", "action.delay_ms"]);
         // Fields of other kinds are unknown here, and ignored whatever they hold.
@@ -651,13 +663,10 @@ mod tests {
                     prop_assert!(chars(pattern) <= limits.pattern_chars);
                 }
             }
-            let _ = json::typed::<CaptureBody>(body.clone(), "");
-            let _ = json::typed::<SearchBody>(body.clone(), "").map(|search| search.into_operation(&limits));
-            let _ = json::typed::<LoginBody>(body.clone(), "").map(|login| login.into_operation(&limits));
-            if let Ok(extract) = json::typed::<ExtractBody>(body, "")
-                && let Ok(extractions) = extract.into_extractions()
-                && let Ok(extract) = Extract::parse(extractions, &limits)
-            {
+            let _ = Unchecked::<CaptureBody>::at(body.clone(), "").check(Ok);
+            let _ = Unchecked::<SearchBody>::at(body.clone(), "").check(|search| search.into_operation(&limits));
+            let _ = Unchecked::<LoginBody>::at(body.clone(), "").check(|login| login.into_operation(&limits));
+            if let Ok(extract) = Unchecked::<ExtractBody>::at(body, "").check(|extract| extract.into_operation(&limits)) {
                 prop_assert!(extract.extractions.len() <= limits.extractions);
                 for item in &extract.extractions {
                     let subs = item.extract.as_deref().unwrap_or_default();

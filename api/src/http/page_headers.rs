@@ -1,0 +1,56 @@
+//! Headers that protect pages (contract: pages 3, 7). One layer sets them on every answer that is HTML, whichever handler wrote it, so
+//! that no page can be without them. A page that needs another policy sets its own `Content-Security-Policy`, to which the layer adds
+//! only what it does not say about frames.
+
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, Entry, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
+
+/// A page runs what this service serves and asks nobody else. No form of it is ever sent by the browser itself, which
+/// would put a password into an address when a script has failed to load.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+const FRAME_ANCESTORS: &str = "frame-ancestors";
+
+pub async fn protect(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    // Whatever an answer is, it is not what a browser guesses.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_page(headers) {
+        protect_page(headers);
+    }
+    response
+}
+
+fn is_page(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let begins = |with: &[u8]| media_type.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    begins(b"text/html") || begins(b"application/xhtml")
+}
+
+fn protect_page(headers: &mut HeaderMap) {
+    if let Entry::Vacant(vacant) = headers.entry(REFERRER_POLICY) {
+        vacant.insert(HeaderValue::from_static("no-referrer"));
+    }
+    let policy = headers.get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
+    let policy = match policy {
+        None => POLICY.to_owned(),
+        Some(policy) if frame_ancestors(policy).is_some() => policy.to_owned(),
+        Some(policy) => format!("{policy}; {FRAME_ANCESTORS} 'none'"),
+    };
+    // For browsers that do not know the policy. It has no word for several origins.
+    if frame_ancestors(&policy) == Some("'none'") {
+        headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+}
+
+/// What a policy says about who may have the page in a frame.
+fn frame_ancestors(policy: &str) -> Option<&str> {
+    let mut directives = policy.split(';').map(str::trim);
+    directives.find_map(|directive| directive.strip_prefix(FRAME_ANCESTORS)).map(str::trim)
+}
