@@ -22,7 +22,7 @@ use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 use crate::vault::{CannotOpen, Vault};
 
-pub use self::source::{SourceError, StoredSteps};
+pub use self::source::{SealedSteps, SourceError};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("recipes", "so many an account, until somebody deletes them")],
@@ -133,12 +133,12 @@ pub async fn create(
     if current >= limit {
         return Err(CreateError::TooMany { current, limit });
     }
-    let stored = source::steps(&mut *conn, of, keys.agents, limits).await?;
-    let (count, written) = heavy(stored.weight(), || {
-        let steps = stored.public();
-        serde_json::to_vec(&steps).map(|written| (steps.len(), written))
-    })
-    .map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let sealed = source::steps(&mut *conn, of, limits).await?;
+    let (count, written) = heavy(sealed.weight(), || {
+        let steps = sealed.open(keys.agents)?;
+        let written = serde_json::to_vec(&steps).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        Ok::<_, sqlx::Error>((steps.len(), written))
+    })?;
     let (bytes, limit) = (written.len(), limits.recipe_bytes);
     if bytes > limit {
         return Err(SourceError::TooLarge { bytes, limit }.into());
@@ -173,12 +173,11 @@ pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
     of: AgentSessionId,
-    agents: &Sealer,
     limits: &Limits,
     actor: &Actor,
-) -> Result<StoredSteps, SourceError> {
+) -> Result<SealedSteps, SourceError> {
     require_accessible(&mut *conn, account, of, actor).await?;
-    source::steps(conn, of, agents, limits).await
+    source::steps(conn, of, limits).await
 }
 
 /// Sees to it that an agent session stays, which is the account's, or that of a team on which the actor is admin

@@ -116,7 +116,7 @@ impl Driving<'_> {
 
     async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<Driven> {
         Ok(match waiter.outcome(budget, self.answers).await? {
-            Heard::Ended(ending, reservation) => Driven::Ended(ending, reservation),
+            Heard::Ended(ending, reservation) => Driven::Ended(*ending, reservation),
             Heard::Crowded(not_yet) => Driven::Crowded(not_yet),
             Heard::Nothing => Driven::Unheard(give_up(self.db, intent).await?),
         })

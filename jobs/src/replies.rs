@@ -63,7 +63,7 @@ enum Found {
 #[derive(Debug)]
 pub enum Heard {
     /// It ended. What it came to is counted for as long as the reservation is there.
-    Ended(Ending, Reservation),
+    Ended(Box<Ending>, Reservation),
     /// It ended, and what it came to is larger than what may be under way in addition.
     Crowded(NotYet),
     /// Nothing.
@@ -177,11 +177,10 @@ impl Replies {
         for id in overdue {
             match intents::ending_within(&mut conn, *id, UNCOUNTED).await {
                 Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, Found::Reply(reply)),
-                Ok(Some(StoredEnding::Larger(_))) => self.hand_over(*id, Found::InRow),
                 Ok(None) => {}
                 Err(error) if may_pass(&error) => return Err(error),
                 // Whoever waits for it finds out; the others are none the worse.
-                Err(_) => self.hand_over(*id, Found::InRow),
+                Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.hand_over(*id, Found::InRow),
             }
         }
         Ok(())
@@ -225,7 +224,7 @@ impl Waiter {
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
         if let Some(Ok(Ok(Found::Reply(reply)))) = heard {
-            return Ok(Heard::Ended(reply, Reservation::default()));
+            return Ok(Heard::Ended(Box::new(reply), Reservation::default()));
         }
         loop {
             match self.read_row(answers).await {
@@ -245,7 +244,7 @@ impl Waiter {
         let most = if answers.is_some() { UNCOUNTED } else { u64::MAX };
         let db = &self.replies.0.db;
         let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, most).await? {
-            Some(StoredEnding::Whole(ending)) => return Ok(Heard::Ended(ending, Reservation::default())),
+            Some(StoredEnding::Whole(ending)) => return Ok(Heard::Ended(Box::new(ending), Reservation::default())),
             Some(StoredEnding::Larger(bytes)) => bytes,
             None => return Ok(Heard::Nothing),
         };
@@ -256,7 +255,7 @@ impl Waiter {
             Err(not_yet) => return Ok(Heard::Crowded(not_yet)),
         };
         let ending = intents::ending(&mut *db.acquire().await?, self.intent).await?;
-        Ok(ending.map_or(Heard::Nothing, |ending| Heard::Ended(ending, reservation)))
+        Ok(ending.map_or(Heard::Nothing, |ending| Heard::Ended(Box::new(ending), reservation)))
     }
 }
 

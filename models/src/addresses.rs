@@ -91,7 +91,7 @@ mod tests {
             begun.elapsed()
         };
         let times = [5_000, 50_000].map(|words| (0..3).map(|_| time(words)).min().unwrap_or_default());
-        assert!(times[1] < times[0] * 40 && times[1] < Duration::from_secs(60), "{times:?}");
+        assert!(times[1] < times[0] * 40 && times[1] < Duration::from_mins(1), "{times:?}");
     }
 
     /// Contract: byok 14.

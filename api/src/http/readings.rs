@@ -12,8 +12,8 @@ use kitfleet_domain::turns::{NotYet, Turn, Turns};
 
 use crate::http::error::Problem;
 
-/// Searches at once, in this process and of an account.
-const AT_ONCE: (usize, usize) = (2, 1);
+/// Searches at once, in this process and of an account. They share what processor time nobody else wants; each may take some tens of megabytes.
+const AT_ONCE: (usize, usize) = (8, 1);
 /// How long a request waits for its account's turn.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes up to which a search takes less time than a thread of its own would.

@@ -256,17 +256,18 @@ async fn suggestion(
 ) -> Result<Answer<RecipeSuggestion>> {
     let (of, agents, limits) = (path.id()?, app.agents().await?, &app.config.limits);
     let mut tx = app.db.begin().await?;
-    let stored = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
+    let stored = recipes::preview(&mut tx, caller.account_id, of, limits, &caller.actor).await?;
     drop(tx);
-    let (shared, bytes) = (app.clone(), stored.weight());
+    let (bytes, sealer, limits) = (stored.weight(), agents.clone(), limits.clone());
     let suggestion = move || {
-        let steps = stored.public();
-        let suggested = suggest(&steps, &shared.config.limits);
-        RecipeSuggestion {
+        let steps = stored.open(&sealer)?;
+        let suggested = suggest(&steps, &limits);
+        Ok(RecipeSuggestion {
             suggested_label: suggested.label,
             suggested_description: suggested.description,
             intent_count: steps.len(),
-        }
+        })
     };
-    Ok(Answer(app.readings.run(caller.account_id, bytes, suggestion).await?))
+    let suggested: sqlx::Result<_> = app.readings.run(caller.account_id, bytes, suggestion).await?;
+    Ok(Answer(suggested?))
 }

@@ -170,8 +170,10 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
     tracing::Span::current().record("session", tracing::field::display(created.session.id));
     wake(&app.wakeups, created.worker);
     match waiter.outcome(app.config.open_timeout, None).await? {
-        Heard::Ended(Ending { outcome: Outcome::Done, done_at, .. }, _) => Ok(done_at),
-        Heard::Ended(other, _) => Err(driving::refusal(other.outcome)),
+        Heard::Ended(ending, _) => match *ending {
+            Ending { outcome: Outcome::Done, done_at, .. } => Ok(done_at),
+            other => Err(driving::refusal(other.outcome)),
+        },
         Heard::Crowded(not_yet) => Err(not_yet.into()),
         Heard::Nothing => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
     }

@@ -101,9 +101,10 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
     .fetch_optional(&mut *conn)
     .await?;
     let Some(turn) = turn else { return Ok(Vec::new()) };
-    let steps = steps::of_turns(conn, sealer, &[turn], false).await?;
+    let steps = steps::of_turns(conn, &[turn], false).await?;
+    let steps = steps.into_iter().map(|sealed| sealed.open(sealer).map(|(step, _)| step));
     let waits = |step: &Step| matches!(step.status, StepStatus::NeedsApproval | StepStatus::Planned);
-    Ok(steps.into_iter().map(|stored| stored.step).filter(waits).collect())
+    steps.filter(|step| step.as_ref().map_or(true, waits)).collect()
 }
 
 /// Begins what a message comes to: writes its plan, or takes over the one that it approves of. What else still waited for approval
@@ -232,12 +233,11 @@ pub async fn end(
     };
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
-    if let Some(answer) = turns::answer(&mut tx, sealer, turn.session, turn.id).await? {
-        let sealed = heavy(answer.weight(), || {
-            let body = serde_json::to_vec(&answer.public()?).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    if let Some(answer) = turns::answer(&mut tx, turn.session, turn.id).await? {
+        let body = heavy(answer.weight(), || {
+            let body = serde_json::to_vec(&answer.open(sealer)?).map_err(|error| sqlx::Error::Encode(error.into()))?;
             Ok::<_, sqlx::Error>(receipts::seal(vault, turn.account, key, &body))
-        });
-        let body = sealed?;
+        })?;
         receipts::complete(&mut tx, turn.account, key, &body).await?;
     }
     tx.commit().await?;

@@ -14,7 +14,6 @@ use super::Sealer;
 use super::carrying::{Stop, Waiting};
 use super::steps::{self, Step};
 use super::turns::{Said, TurnKind};
-use super::typed::Typed;
 use crate::audit::Entry;
 use crate::byok::Provider;
 use crate::heavy::heavy;
@@ -205,10 +204,10 @@ pub async fn talk(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let texts = steps::typed(conn, sealer, session).await?;
+    let texts = steps::typed(conn, session).await?;
     let bytes = texts.weight() + rows.iter().map(|row| row.sealed_said.len()).sum::<usize>();
     heavy(bytes, || {
-        let typed = Typed::new(&texts);
+        let typed = texts.open(sealer)?;
         let shown = rows.into_iter().rev().map(|row| {
             let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
             said.hide(&typed, &[]);

@@ -265,7 +265,6 @@ impl Intent {
         if self.kind != "extract"
             && let Some(result) = &mut self.result
         {
-            let unreadable = |error: serde_json::Error| sqlx::Error::Decode(error.into());
             let mut whole = serde_json::from_str(result.get()).map_err(unreadable)?;
             typed.hide_members(&mut whole);
             *result = serde_json::value::to_raw_value(&whole).map_err(unreadable)?;
@@ -278,29 +277,35 @@ impl Intent {
     /// # Errors
     /// When its result is none of a capture.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
-        if let (Some(content), Some(json)) = (content, self.result.take()) {
-            let unreadable = |error: Box<dyn Error + Send + Sync>| sqlx::Error::Decode(error);
-            let whole = StoredResult { json, content: Some(content) }.into_body().map_err(|e| unreadable(e.into()))?;
-            let whole = String::from_utf8(whole).map_err(|error| unreadable(error.into()))?;
-            self.result = Some(RawValue::from_string(whole).map_err(|error| unreadable(error.into()))?);
-        }
+        let Some(content) = content else { return Ok(()) };
+        let Some(json) = self.result.take() else { return Ok(()) };
+        let whole = StoredResult { json, content: Some(content) }.into_body().map_err(unreadable)?;
+        let whole = String::from_utf8(whole).map_err(unreadable)?;
+        self.result = Some(RawValue::from_string(whole).map_err(unreadable)?);
         Ok(())
     }
+}
+
+fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
+    sqlx::Error::Decode(error.into())
 }
 
 /// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type. Those of them are read that have
 /// [`MOST_BYTES`] together, sealed; with more than these, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
-/// What there was to type in an agent session. Building a [`Typed`](super::typed::Typed) of it may take long.
+/// What there was to type in an agent session, as it is stored.
+#[derive(Debug, Default)]
+pub(crate) struct SealedTexts {
+    steps: Vec<(StepId, Vec<u8>)>,
+    too_many: bool,
+}
+
+/// What there was to type in an agent session.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn typed(
-    conn: &mut PgConnection,
-    sealer: &Sealer,
-    session: AgentSessionId,
-) -> sqlx::Result<TypedTexts> {
+pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<SealedTexts> {
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
            from (select id, sealed_wish, sum(octet_length(sealed_wish)) over (order by turn_id desc, position desc) as bytes
@@ -313,17 +318,29 @@ pub(crate) async fn typed(
     )
     .fetch_all(conn)
     .await?;
-    let mut typed = TypedTexts::default();
-    for row in rows {
-        let Some(sealed_wish) = row.sealed_wish else {
-            typed.too_many = true;
-            continue;
-        };
-        if let Wish::Type { value, .. } = sealer.open(&row.id.to_string(), &sealed_wish)? {
-            typed.texts.push(value);
-        }
+    let too_many = rows.iter().any(|row| row.sealed_wish.is_none());
+    let steps = rows.into_iter().filter_map(|row| Some((row.id, row.sealed_wish?)));
+    Ok(SealedTexts { steps: steps.collect(), too_many })
+}
+
+impl SealedTexts {
+    /// About how many bytes are worked on to search for them: all spellings of them.
+    pub(crate) fn weight(&self) -> usize {
+        self.steps.iter().map(|(_, sealed)| sealed.len()).sum::<usize>() * 16
     }
-    Ok(typed)
+
+    /// What hides them. This may take long.
+    pub(crate) fn open(&self, sealer: &Sealer) -> sqlx::Result<Typed> {
+        let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
+        if !typed.too_many {
+            for (id, sealed) in &self.steps {
+                if let Wish::Type { value, .. } = sealer.open(&id.to_string(), sealed)? {
+                    typed.texts.push(value);
+                }
+            }
+        }
+        Ok(Typed::new(&typed))
+    }
 }
 
 /// What is kept of a step besides what is wanted, sealed.
@@ -494,21 +511,28 @@ impl StepColumns {
     }
 }
 
-/// A step as it was read from its row, with the content of its capture if that was asked for and is kept still.
+/// A step as it is stored, with the content of its capture if that was asked for and is kept still.
 #[derive(Debug)]
-pub(super) struct StoredStep {
+pub(super) struct SealedStep {
     pub(super) turn: TurnId,
-    pub(super) step: Step,
-    pub(super) content: Option<Vec<u8>>,
+    id: StepId,
+    status: StepStatus,
+    needs_approval: bool,
+    operation: IntentId,
+    sealed_wish: Vec<u8>,
+    sealed_shown: Option<Vec<u8>>,
+    sealed_result: Option<Vec<u8>>,
+    sealed_text_origins: Option<Vec<u8>>,
+    content: Option<Vec<u8>>,
+    lost: bool,
 }
 
 /// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.
 pub(super) async fn of_turns(
     conn: &mut PgConnection,
-    sealer: &Sealer,
     turns: &[TurnId],
     with_content: bool,
-) -> sqlx::Result<Vec<StoredStep>> {
+) -> sqlx::Result<Vec<SealedStep>> {
     let turns: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
     let rows = sqlx::query!(
         r#"select s.id, s.turn_id, s.status as "status: StepStatus", s.needs_approval, s.operation_id, s.sealed_wish,
@@ -521,25 +545,49 @@ pub(super) async fn of_turns(
     )
     .fetch_all(conn)
     .await?;
-    let steps = rows.into_iter().map(|row| {
-        let id = row.id.to_string();
-        let shown = row.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();
-        let text_origins = row.sealed_text_origins.map(|sealed| sealer.open(&id, &sealed)).transpose()?;
-        let end = row.sealed_result.map(|sealed| sealer.open::<StepEnd>(&id, &sealed)).transpose()?;
+    let steps = rows.into_iter().map(|row| SealedStep {
+        turn: row.turn_id,
+        id: row.id,
+        status: row.status,
+        needs_approval: row.needs_approval,
+        operation: row.operation_id,
+        sealed_wish: row.sealed_wish,
+        sealed_shown: row.sealed_shown,
+        sealed_result: row.sealed_result,
+        sealed_text_origins: row.sealed_text_origins,
+        content: row.content,
+        lost: row.lost,
+    });
+    Ok(steps.collect())
+}
+
+impl SealedStep {
+    /// How many bytes there are of it.
+    pub(super) fn bytes(&self) -> usize {
+        let parts =
+            [&self.sealed_shown, &self.sealed_result, &self.sealed_text_origins, &self.content].into_iter().flatten();
+        self.sealed_wish.len() + parts.map(Vec::len).sum::<usize>()
+    }
+
+    /// The step, and the content of its capture.
+    pub(super) fn open(self, sealer: &Sealer) -> sqlx::Result<(Step, Option<Vec<u8>>)> {
+        let id = self.id.to_string();
+        let shown = self.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();
+        let text_origins = self.sealed_text_origins.map(|sealed| sealer.open(&id, &sealed)).transpose()?;
+        let end = self.sealed_result.map(|sealed| sealer.open::<StepEnd>(&id, &sealed)).transpose()?;
         let mut step = Step {
-            id: row.id,
-            wish: sealer.open(&id, &row.sealed_wish)?,
-            status: row.status,
-            needs_approval: row.needs_approval,
+            id: self.id,
+            wish: sealer.open(&id, &self.sealed_wish)?,
+            status: self.status,
+            needs_approval: self.needs_approval,
             text_origins,
-            operation: row.operation_id,
+            operation: self.operation,
             shown,
             end: end.unwrap_or_default(),
         };
-        if row.lost && step.status == StepStatus::Failed && step.end.error.is_none() {
+        if self.lost && step.status == StepStatus::Failed && step.end.error.is_none() {
             step.end.error = Some("the worker died, and nobody knows what became of it".to_owned());
         }
-        Ok(StoredStep { turn: row.turn_id, step, content: row.content })
-    });
-    steps.collect()
+        Ok((step, self.content))
+    }
 }

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
-use super::steps::{self, Intent, StepStatus, StoredStep};
-use super::typed::{Typed, TypedTexts};
+use super::steps::{self, Intent, SealedStep, SealedTexts, StepStatus};
+use super::typed::Typed;
 use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
@@ -354,16 +354,16 @@ pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: 
     Ok(bytes.fetch_optional(conn).await?.map(|bytes| u64::try_from(bytes).unwrap_or_default()))
 }
 
-/// What a turn came to, with what was typed in its agent session.
+/// What a turn came to, as it is stored, with what was typed in its agent session.
 #[derive(Debug)]
-pub struct StoredAnswer {
+pub struct SealedAnswer {
     turn: TurnId,
     kind: TurnKind,
-    said: Said,
-    steps: Vec<StoredStep>,
+    sealed_said: Vec<u8>,
+    steps: Vec<SealedStep>,
     tokens_used: i32,
     lost: bool,
-    typed: TypedTexts,
+    typed: SealedTexts,
 }
 
 /// What a turn of the agent session was answered; `None` as long as it has not ended.
@@ -372,10 +372,9 @@ pub struct StoredAnswer {
 /// When the database fails.
 pub async fn answer(
     conn: &mut PgConnection,
-    sealer: &Sealer,
     session: AgentSessionId,
     id: TurnId,
-) -> sqlx::Result<Option<StoredAnswer>> {
+) -> sqlx::Result<Option<SealedAnswer>> {
     let row = sqlx::query!(
         r#"select kind as "kind!: TurnKind", sealed_said, tokens_used, lost from agent_turns
            where id = $1 and agent_session_id = $2 and status = 'done'"#,
@@ -385,14 +384,13 @@ pub async fn answer(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let said = sealer.open(&id.to_string(), &row.sealed_said)?;
-    let steps = steps::of_turns(&mut *conn, sealer, &[id], true).await?;
-    let typed = steps::typed(conn, sealer, session).await?;
-    let (kind, tokens_used, lost) = (row.kind, row.tokens_used, row.lost);
-    Ok(Some(StoredAnswer { turn: id, kind, said, steps, tokens_used, lost, typed }))
+    let steps = steps::of_turns(&mut *conn, &[id], true).await?;
+    let typed = steps::typed(conn, session).await?;
+    let (kind, sealed_said, tokens_used, lost) = (row.kind, row.sealed_said, row.tokens_used, row.lost);
+    Ok(Some(SealedAnswer { turn: id, kind, sealed_said, steps, tokens_used, lost, typed }))
 }
 
-impl StoredAnswer {
+impl SealedAnswer {
     /// About how many bytes are worked on.
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -402,11 +400,11 @@ impl StoredAnswer {
     /// What customers see of it. This may take long.
     ///
     /// # Errors
-    /// When what is stored cannot be read.
-    pub fn public(self) -> sqlx::Result<TurnAnswer> {
-        let typed = Typed::new(&self.typed);
-        let intents = public(self.steps, &typed)?;
-        let mut said = self.said;
+    /// When it was sealed with a key that this process does not have, or by another version of this program.
+    pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
+        let typed = self.typed.open(sealer)?;
+        let mut said: Said = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
+        let intents = open(self.steps, sealer, &typed)?;
         said.hide(&typed, &intents);
         Ok(TurnAnswer {
             turn_id: self.turn,
@@ -419,15 +417,14 @@ impl StoredAnswer {
     }
 }
 
-fn weight(steps: &[StoredStep]) -> usize {
-    let result = |stored: &StoredStep| stored.step.end.result.as_ref().map_or(0, |result| result.get().len());
-    let content = |stored: &StoredStep| stored.content.as_ref().map_or(0, Vec::len);
-    steps.iter().map(|stored| result(stored) + content(stored)).sum()
+fn weight(steps: &[SealedStep]) -> usize {
+    steps.iter().map(SealedStep::bytes).sum()
 }
 
 /// What customers see of steps.
-fn public(steps: impl IntoIterator<Item = StoredStep>, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
-    let intents = steps.into_iter().map(|StoredStep { step, content, .. }| {
+fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
+    let intents = steps.into_iter().map(|sealed| {
+        let (step, content) = sealed.open(sealer)?;
         let mut intent = step.public();
         if !typed.is_empty() {
             intent.hide(typed)?;
@@ -490,19 +487,20 @@ pub async fn ended(
 
 /// Turns as they are stored, with what was typed in their agent session.
 #[derive(Debug)]
-pub struct StoredTurns {
-    turns: Vec<StoredTurn>,
-    steps: Vec<StoredStep>,
-    typed: TypedTexts,
+pub struct SealedTurns {
+    turns: Vec<SealedTurn>,
+    steps: Vec<SealedStep>,
+    typed: SealedTexts,
 }
 
 #[derive(Debug)]
-struct StoredTurn {
+struct SealedTurn {
     id: TurnId,
     kind: TurnKind,
-    said: Said,
+    sealed_said: Vec<u8>,
     decomposer: Option<Decomposer>,
     tokens_used: i32,
+    lost: bool,
     created_at: Timestamp,
     done_at: Timestamp,
 }
@@ -513,36 +511,25 @@ struct StoredTurn {
 /// When the database fails.
 pub async fn transcript(
     conn: &mut PgConnection,
-    sealer: &Sealer,
     session: AgentSessionId,
     turns: &[TurnId],
-) -> sqlx::Result<StoredTurns> {
+) -> sqlx::Result<SealedTurns> {
     let ids: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
-    let rows = sqlx::query!(
+    let found = sqlx::query_as!(
+        SealedTurn,
         r#"select id, kind as "kind!: TurnKind", sealed_said, decomposer as "decomposer: Decomposer", tokens_used, lost,
                   created_at, done_at as "done_at!"
            from agent_turns where id = any($2) and agent_session_id = $1 and status = 'done' order by id"#,
         session as _,
         &ids,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let steps = steps::of_turns(&mut *conn, sealer, turns, false).await?;
-    let typed = steps::typed(conn, sealer, session).await?;
-    let turns = rows.into_iter().map(|row| {
-        let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
-        if row.lost {
-            LOST.clone_into(&mut said.reply);
-        }
-        let (id, kind, decomposer, tokens_used) = (row.id, row.kind, row.decomposer, row.tokens_used);
-        let (created_at, done_at) = (row.created_at, row.done_at);
-        Ok(StoredTurn { id, kind, said, decomposer, tokens_used, created_at, done_at })
-    });
-    let turns = turns.collect::<sqlx::Result<_>>()?;
-    Ok(StoredTurns { turns, steps, typed })
+    );
+    let found = found.fetch_all(&mut *conn).await?;
+    let steps = steps::of_turns(&mut *conn, turns, false).await?;
+    let typed = steps::typed(conn, session).await?;
+    Ok(SealedTurns { turns: found, steps, typed })
 }
 
-impl StoredTurns {
+impl SealedTurns {
     /// About how many bytes are worked on.
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -552,13 +539,17 @@ impl StoredTurns {
     /// What customers see of them. This may take long.
     ///
     /// # Errors
-    /// When what is stored cannot be read.
-    pub fn public(self) -> sqlx::Result<Vec<Told>> {
-        let typed = Typed::new(&self.typed);
+    /// When one was sealed with a key that this process does not have, or by another version of this program.
+    pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Told>> {
+        let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();
         let told = self.turns.into_iter().map(|turn| {
-            let mut said = turn.said;
-            let intents = public(from_fn(|| steps.next_if(|stored| stored.turn == turn.id)), &typed)?;
+            let mut said: Said = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
+            if turn.lost {
+                LOST.clone_into(&mut said.reply);
+            }
+            let its = from_fn(|| steps.next_if(|step| step.turn == turn.id));
+            let intents = open(its, sealer, &typed)?;
             said.hide(&typed, &intents);
             Ok(Told {
                 id: turn.id,

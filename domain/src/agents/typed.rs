@@ -36,7 +36,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Members that a page can have a say in.
 const OF_PAGES: [&str; 5] = ["url", "final_url", "description", "option", "pattern"];
 
-/// The texts that were typed in an agent session, as they were read from its rows.
+/// The texts that were typed in an agent session.
 #[derive(Debug, Default)]
 pub struct TypedTexts {
     pub(crate) texts: Vec<String>,
@@ -47,11 +47,6 @@ pub struct TypedTexts {
 impl TypedTexts {
     fn bytes(&self) -> usize {
         self.texts.iter().map(String::len).sum()
-    }
-
-    /// About how many bytes are worked on to search for them: all spellings of them.
-    pub(crate) fn weight(&self) -> usize {
-        self.bytes() * 16
     }
 }
 

@@ -4,8 +4,8 @@ use sqlx::PgConnection;
 
 use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
-use crate::agents::steps::{self as agent_steps, Shown, describe};
-use crate::agents::typed::{Typed, TypedTexts};
+use crate::agents::steps::{self as agent_steps, SealedTexts, Shown, describe};
+use crate::agents::typed::Typed;
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
@@ -38,9 +38,9 @@ pub enum SourceError {
 const STORED: usize = 16;
 
 /// The steps of plans that were done, as they are stored, with what was typed in their agent session.
-pub struct StoredSteps {
-    steps: Vec<(Wish, Vec<Shown>)>,
-    typed: TypedTexts,
+pub struct SealedSteps {
+    steps: Vec<(StepId, Vec<u8>, Option<Vec<u8>>)>,
+    typed: SealedTexts,
 }
 
 /// The steps of plans that were done, in the order in which they were (contract: recipes 5).
@@ -50,9 +50,8 @@ pub struct StoredSteps {
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,
-    sealer: &Sealer,
     limits: &Limits,
-) -> Result<StoredSteps, SourceError> {
+) -> Result<SealedSteps, SourceError> {
     let stored = limits.recipe_bytes.saturating_mul(STORED);
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish,
@@ -76,33 +75,35 @@ pub(super) async fn steps(
     let mut steps = Vec::with_capacity(rows.len());
     let bytes = rows.last().map_or(0, |row| usize::try_from(row.bytes).unwrap_or(usize::MAX));
     for row in rows {
-        let owner = row.id.to_string();
         let Some(sealed_wish) = row.sealed_wish else {
             return Err(SourceError::TooLarge { bytes, limit: limits.recipe_bytes });
         };
-        let wish = sealer.open(&owner, &sealed_wish)?;
-        let shown = row.sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
-        steps.push((wish, shown.unwrap_or_default()));
+        steps.push((row.id, sealed_wish, row.sealed_shown));
     }
-    let typed = agent_steps::typed(conn, sealer, of).await?;
-    Ok(StoredSteps { steps, typed })
+    let typed = agent_steps::typed(conn, of).await?;
+    Ok(SealedSteps { steps, typed })
 }
 
-impl StoredSteps {
+impl SealedSteps {
     /// About how many bytes are worked on.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let shown = self.steps.iter().flat_map(|(_, shown)| shown);
-        shown.map(|shown| shown.selector.len() + shown.description.len()).sum::<usize>() + self.typed.weight()
+        let bytes = |(_, wish, shown): &(_, Vec<u8>, Option<Vec<u8>>)| wish.len() + shown.as_ref().map_or(0, Vec::len);
+        self.steps.iter().map(bytes).sum::<usize>() + self.typed.weight()
     }
 
     /// As a recipe has them. This may take long.
-    #[must_use]
-    pub fn public(self) -> Vec<Step> {
-        let typed = Typed::new(&self.typed);
-        let steps = self.steps.into_iter().map(|(wish, shown)| {
-            let shown = shown.into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
-            step(wish, shown)
+    ///
+    /// # Errors
+    /// When they were sealed with a key that this process does not have.
+    pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Step>> {
+        let typed = self.typed.open(sealer)?;
+        let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
+            let owner = id.to_string();
+            let wish = sealer.open(&owner, &sealed_wish)?;
+            let shown: Option<Vec<Shown>> = sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
+            let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
+            Ok(step(wish, shown))
         });
         steps.collect()
     }

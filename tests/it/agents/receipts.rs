@@ -135,7 +135,8 @@ async fn a_large_answer_that_is_not_taken_holds_up_its_account_alone() {
         ))
         .await;
     };
-    let ((account, client), (another, other)) = (app.customer(Tier::Enterprise).await, app.customer(Tier::Free).await);
+    let ((account, client), (another, other)) =
+        (app.customer(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);
     let (agent, theirs) = (client.agent().await, other.agent().await);
     for (account, client, agent) in [(account, &client, &agent), (another, &other, &theirs)] {
         say(client, agent, "k", &message("make me a sandwich")).await.expect(200);
@@ -158,7 +159,7 @@ async fn a_large_answer_that_is_not_taken_holds_up_its_account_alone() {
 
     let refused = say(&client, &agent, "k", &message("make me a sandwich")).await;
     assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
-    refused.problem(503, "service-unavailable");
+    refused.problem(503, "feature-unavailable");
     assert_eq!(say(&other, &theirs, "k", &message("make me a sandwich")).await.expect(200).body, large);
     client.get("/v1/agent-sessions").await.expect(200);
     drop(slow);

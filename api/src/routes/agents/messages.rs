@@ -156,18 +156,18 @@ async fn answered(
     session: AgentSessionId,
     turn: TurnId,
 ) -> Result<Option<Response>, Unanswered> {
-    let (account, sealer) = (caller.account_id, app.agents().await?);
+    let (account, sealer) = (caller.account_id, app.agents().await?.clone());
     let bytes = turns::answer_bytes(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(bytes) = bytes else { return Ok(None) };
     let reservation = app.answers.reserve(account, bytes).await?;
-    let answer = turns::answer(&mut *app.db.acquire().await?, sealer, session, turn).await?;
+    let answer = turns::answer(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(answer) = answer else { return Ok(None) };
     let weight = answer.weight();
-    let public = move || {
-        let answer = answer.public()?;
+    let written = move || {
+        let answer = answer.open(&sealer)?;
         serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))
     };
-    let text = app.readings.run(account, weight, public).await??;
+    let text = app.readings.run(account, weight, written).await??;
     Ok(Some(counted_json(text, reservation)))
 }
 
@@ -376,10 +376,10 @@ async fn transcript(
     let (turns, bytes) = on_a_page(&ended, limit, app.config.limits.page_bytes as u64);
     let mut more = turns.len() < ended.len();
     let reservation = app.answers.reserve(caller.account_id, bytes).await?;
-    let sealer = app.agents().await?;
-    let stored = turns::transcript(&mut *app.db.acquire().await?, sealer, session, &turns).await?;
+    let sealer = app.agents().await?.clone();
+    let stored = turns::transcript(&mut *app.db.acquire().await?, session, &turns).await?;
     let weight = stored.weight();
-    let told = app.readings.run(caller.account_id, weight, move || stored.public()).await??;
+    let told = app.readings.run(caller.account_id, weight, move || stored.open(&sealer)).await??;
     let mut data: Vec<_> = told.into_iter().flat_map(entries).collect();
     if with_it && !data.is_empty() {
         data.remove(0);
