@@ -177,16 +177,10 @@ fn named_by(field: &str) -> Option<Usable> {
     match field {
         "profile_id" => Some(Usable { field: "profile_id", prefix: "prof", scope: "write:profiles", role }),
         "proxy_id" => Some(Usable { field: "proxy_id", prefix: "prx", scope: "write:agents", role }),
-        // The name of a human's client, and that of an OAuth client which proves itself.
-        "client_id" => None,
-        // Where a profile's document comes from, which is not looked up.
-        "source_profile_id" | "source_account_id" => None,
-        // A recipe copies what was done there, for whoever is admin on that account (recipes 1).
-        "agent_session_id" => None,
-        // Staff's.
-        "delivery_ids" | "endpoint_id" | "account_id" => None,
-        // What payment providers call theirs.
-        "order_id" | "payment_id" => None,
+        // The name of a human's client and that of an OAuth client, which proves itself; where a profile's document comes from, which is
+        // not looked up; what a recipe copies from, for an admin on that account (recipes 1); what staff name; what payment providers name.
+        "client_id" | "source_profile_id" | "source_account_id" | "agent_session_id" | "delivery_ids"
+        | "endpoint_id" | "account_id" | "order_id" | "payment_id" => None,
         _ => panic!("what does the contract say of a body's {field}?"),
     }
 }

@@ -28,7 +28,7 @@ use crate::http::routing::Rows;
 use crate::http::state::App;
 
 /// How long an admission is good for. An answer that takes longer is judged again before it is sent (contract: authorization 16).
-const ADMITTED_FOR: Duration = Duration::from_secs(3);
+const ADMITTED_FOR: Duration = Duration::from_secs(1);
 
 const ACCOUNT_HEADER: &str = "x-service-account";
 
@@ -124,9 +124,10 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
     })?;
     let (admitted_at, headers) = (Instant::now(), credential_headers(&parts.headers));
     let answer = next.run(Request::from_parts(parts, body)).await;
-    // An answer without content shows nothing, and may be of the request that ended the credential.
+    // Other answers show nothing that was read. One without content may be of the request that ended the credential.
     if let Access::Account(rule) = route.access
         && admitted_at.elapsed() >= ADMITTED_FOR
+        && answer.status().is_success()
         && answer.status() != StatusCode::NO_CONTENT
     {
         judge_again(&app, &headers, rule).await?;

@@ -5,7 +5,7 @@
 //! whoever runs a step has the selector as it is.
 //!
 //! A search takes time that is linear in the text, whatever was typed: at each place a binary search finds whether a text begins there, and
-//! another one how far it goes, which compares no more than is hidden then. What is searched for is bounded by [`MOST_BYTES`]; with
+//! another one how far it goes, which compares no more than is hidden then. What is searched for is bounded by `MOST_BYTES`; with
 //! more than that, all of what a page has a say in is hidden.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
