@@ -122,10 +122,14 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
             count(&parts.uri, problem.status());
         }
     })?;
-    let (admitted_at, headers) = (Instant::now(), credential_headers(&parts.headers));
+    let admitted_at = Instant::now();
+    let account = match route.access {
+        Access::Account(rule) => Some((rule, credential_headers(&parts.headers))),
+        Access::Staff | Access::Public | Access::MetricsToken => None,
+    };
     let answer = next.run(Request::from_parts(parts, body)).await;
     // Other answers show nothing that was read. One without content may be of the request that ended the credential.
-    if let Access::Account(rule) = route.access
+    if let Some((rule, headers)) = account
         && admitted_at.elapsed() >= ADMITTED_FOR
         && answer.status().is_success()
         && answer.status() != StatusCode::NO_CONTENT
