@@ -365,7 +365,7 @@ fn fonts() -> Check {
     let families =
         ["/usr/share/fonts", "/usr/local/share/fonts"].map(Path::new).into_iter().map(count_fonts).sum::<usize>();
     if families == 0 {
-        let mend = "apt-get install fonts-liberation fonts-dejavu-core fonts-noto-color-emoji";
+        let mend = "apt-get install fonts-liberation fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji";
         return Check::warn("fonts", "none: pages show boxes instead of text", mend);
     }
     Check::ok("fonts", format!("{families} files"))

@@ -181,7 +181,7 @@ fn documents_are_what_their_readers_expect() {
 #[test]
 fn units_are_sound() {
     let folder = TempDir::new().expect("a folder");
-    let names = ["migrate", "api", "worker"].map(|role| format!("kitfleet-{role}.service"));
+    let names = ["api", "worker"].map(|role| format!("kitfleet-{role}.service"));
     for name in &names {
         let unit =
             read(&format!("packaging/systemd/{name}")).replace("/usr/bin/kitfleet", env!("CARGO_BIN_EXE_kitfleet"));
@@ -192,7 +192,7 @@ fn units_are_sound() {
         .args(["verify", "--recursive-errors=one", "--man=no"])
         .args(names.iter().map(|name| folder.path().join(name)));
     output(&mut verify);
-    for (name, exposure) in names.iter().zip([20, 20, 50]) {
+    for (name, exposure) in names.iter().zip([20, 50]) {
         let mut security = Command::new("systemd-analyze");
         security.args(["security", "--offline=true", "--no-pager", &format!("--threshold={exposure}")]);
         output(security.arg(folder.path().join(name)));
@@ -203,7 +203,7 @@ fn units_are_sound() {
 #[test]
 fn the_debian_package_needs_what_the_setup_installs() {
     let setup = read("ops/setup");
-    let (_, list) = setup.split_once("\nrun=(").expect("a list");
+    let (_, list) = setup.split_once("\nworker=(").expect("a list");
     let mut needed: BTreeSet<_> = list.split_once(')').expect("an end").0.split_whitespace().collect();
     // It makes the user.
     needed.insert("systemd | systemd-standalone-sysusers");

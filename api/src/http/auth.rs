@@ -140,7 +140,7 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
 }
 
 /// The headers that say who calls and on whose account.
-fn credential_headers(headers: &HeaderMap) -> HeaderMap {
+pub fn credential_headers(headers: &HeaderMap) -> HeaderMap {
     let named = |name: &HeaderName| *name == AUTHORIZATION || name.as_str() == ACCOUNT_HEADER;
     headers.iter().filter(|(name, _)| named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }

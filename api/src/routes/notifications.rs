@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, stream};
@@ -44,7 +43,6 @@ const ADMITTED_FOR: Duration = Duration::from_secs(5);
 const BATCH: i64 = 100;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const ACCOUNT: HeaderName = HeaderName::from_static("x-service-account");
 
 pub fn routes() -> Routes {
     Routes::new().allow(READ_NOTIFICATIONS, routes!(list)).allow(READ_NOTIFICATIONS, routes!(follow))
@@ -140,16 +138,12 @@ async fn follow(
         notifications::open_stream(&mut *app.db.acquire().await?, account, id, since, app.config.notifications).await?;
     let (Place::Behind(sent) | Place::Reset(sent)) = opened;
     let reset = matches!(opened, Place::Reset(_)).then(|| event("reset", sent, "{}"));
-    let credential = [AUTHORIZATION, ACCOUNT].into_iter().filter_map(|name| {
-        let value = headers.get(&name)?.clone();
-        Some((name, value))
-    });
     let following = Following {
         follower: app.streams.enter(account, id, sent),
         account,
         sent,
         page: reset.into_iter().collect(),
-        credential: credential.collect(),
+        credential: auth::credential_headers(&headers),
         admitted_until: Instant::now() + ADMITTED_FOR,
         app,
     };

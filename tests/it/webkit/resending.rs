@@ -97,13 +97,10 @@ async fn no_page_sends_an_approved_form_again() {
         let button = scene.written("<button onclick='history.go(-2)'>Look</button>").replace("127.0.0.1", host);
         let asked = agent.say(&format!("open {button}, tap Look")).await;
         posts(&agent, sent).await;
-        // On a busy machine the browser may report what it held only after the step has ended.
-        if stands(&asked) != ["done", "done"] {
-            assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
-            let failed = agent.approve(&asked, 1).await;
-            assert_eq!(stands(&failed), ["failed"], "{failed}");
-            posts(&agent, sent).await;
-        }
+        assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
+        let failed = agent.approve(&asked, 1).await;
+        assert_eq!(stands(&failed), ["failed"], "{failed}");
+        posts(&agent, sent).await;
     }
     scene.assert_ready().await;
     agent.scene.app.stop().await;

@@ -226,7 +226,7 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
         return false;
     }
     if before == SubmissionRule::HoldAll && rule != SubmissionRule::AllowAll {
-        navigation::give_a_turn(browser).await;
+        navigation::wait_for_policy_decisions(browser).await;
     }
     let held = submissions.take_stopped();
     submissions.in_place.take();
@@ -241,7 +241,7 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
 
 /// What a page was kept from submitting since this was last asked, or is in a moment.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
-    navigation::give_a_turn(browser).await;
+    navigation::wait_for_policy_decisions(browser).await;
     let stopped = browser.submissions.stopped.take()?;
     let (address, is_form) = match &stopped {
         Stopped::Event => (None, true),
