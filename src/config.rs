@@ -63,7 +63,7 @@ use self::teams::Teams;
 pub use self::traces::Traces;
 pub use self::values::duration::parse as parse_duration;
 use self::values::{
-    BaseUrl, DatabaseUrl, duration, networks, optional_duration, optional_word, secret, warm_pool, word,
+    BaseUrl, DatabaseUrl, duration, networks, optional_duration, optional_word, secret, socket_address, warm_pool, word,
 };
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
@@ -276,11 +276,13 @@ pub struct Log {
     pub format: Option<LogFormat>,
     /// Which events, in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
+    /// Whether `kitfleet up` prints the owner's key when it creates it.
+    pub owner_key: bool,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: None, filter: "info,sqlx=warn,apalis=warn".to_owned() }
+        Self { format: None, filter: "info,sqlx=warn,apalis=warn".to_owned(), owner_key: true }
     }
 }
 
@@ -391,6 +393,7 @@ pub struct Worker {
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
     pub listen: Option<SocketAddr>,
     /// Where API processes bring those who watch a browser of this worker.
+    #[serde(deserialize_with = "socket_address")]
     pub live_listen: SocketAddr,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
@@ -587,6 +590,24 @@ struct Variable {
     value: String,
 }
 
+/// Whether Kubernetes has set a variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No setting
+/// has such a name.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_address = value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
+    let of_one_port = || {
+        let (_, port) = name.rsplit_once("_PORT_")?;
+        let mut words = port.split('_');
+        Some(is_port(words.next()?) && matches!(words.next()?, "TCP" | "UDP" | "SCTP"))
+    };
+    let is_of_a_service = name.ends_with("_SERVICE_HOST")
+        || name.ends_with("_SERVICE_PORT")
+        || name.contains("_SERVICE_PORT_")
+        || (name.ends_with("_PORT") && is_address)
+        || of_one_port().unwrap_or(false);
+    is_of_a_service && !name.contains("__")
+}
+
 /// The variables that are meant for us, under our own names. Our own name wins over a bare one.
 fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, Variable> {
     let all: HashMap<String, String> = environment
@@ -597,7 +618,9 @@ fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> Has
         Some((ours.to_owned(), Variable { name: bare.to_owned(), value: all.get(bare)?.clone() }))
     });
     let mut variables: HashMap<_, _> = bare.collect();
-    let ours = all.into_iter().filter(|(name, _)| name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX));
+    let ours = all.into_iter().filter(|(name, value)| {
+        name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX) && !is_service_link(name, value)
+    });
     variables.extend(ours.map(|(name, value)| (name.clone(), Variable { name, value })));
     variables
 }

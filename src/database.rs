@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kitfleet_domain::database;
+use kitfleet_domain::database::{self, Schema};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -160,17 +160,19 @@ impl Database {
         }
     }
 
-    /// Brings the schema up to date.
-    pub async fn migrate(&self) -> Result<()> {
+    /// Applies the migrations that the database lacks, and returns what its schema is then.
+    pub async fn migrate(&self) -> Result<Schema> {
         // Of several that migrate one holds a lock meanwhile.
         let mut conn = connect(&self.direct_options()).await.with_context(|| self.unreachable())?;
         kitfleet_jobs::migrate(&mut conn).await?;
-        Ok(conn.close().await?)
+        let schema = database::schema(&mut conn).await?;
+        conn.close().await?;
+        Ok(schema)
     }
 
     async fn require_migrations(&self) -> Result<()> {
         ensure!(
-            is_migrated(&mut self.connect().await?).await?,
+            schema(&mut self.connect().await?).await? != Schema::Older,
             "the database's schema is not up to date: run `kitfleet migrate`"
         );
         Ok(())
@@ -184,12 +186,12 @@ impl Database {
     }
 }
 
-/// Whether the database has every migration of this program. An empty one has none.
-pub async fn is_migrated(conn: &mut PgConnection) -> sqlx::Result<bool> {
+/// The database's schema. An empty database has no migration.
+pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<Schema> {
     const UNDEFINED_TABLE: &str = "42P01";
-    match database::is_migrated(conn).await {
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(false),
-        migrated => migrated,
+    match database::schema(conn).await {
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(Schema::Older),
+        schema => schema,
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
+use kitfleet_domain::database::Schema;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
 use kitfleet_domain::{billing, vault, webhooks};
@@ -34,8 +35,9 @@ const LISTENED_WITHIN: Duration = Duration::from_secs(5);
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; in a \
-     container: seccomp and AppArmor profiles that permit them)";
+const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1). In a \
+     container: packaging/seccomp.json, an unconfined AppArmor profile, and a /proc that is not masked (Docker: \
+     --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL; Kubernetes: procMount: Unmasked with hostUsers: false)";
 
 /// What a request would wait for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
@@ -183,11 +185,14 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     } else {
         Check::ok("clock", "agrees with the database's")
     });
-    if !database::is_migrated(&mut *conn).await? {
-        checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
-        return Ok(checks);
-    }
-    checks.push(Check::ok("migrations", "the schema is up to date"));
+    checks.push(match database::schema(&mut *conn).await? {
+        Schema::Older => {
+            checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
+            return Ok(checks);
+        }
+        Schema::Current => Check::ok("migrations", "the schema is up to date"),
+        Schema::Newer => Check::ok("migrations", "the schema is newer than this program"),
+    });
     checks.push(workers_alive(conn).await?);
     checks.push(sealed(conn, config).await?);
     Ok(checks)

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
+use kitfleet_domain::database::Schema;
 use serde_json::json;
 
 use crate::cli::{Cli, Command};
@@ -104,10 +105,13 @@ async fn run(cli: Cli) -> Result<()> {
 
 async fn migrate(config: &Config, format: Format) -> Result<()> {
     let database = Database::to_migrate(config).await?;
-    let migrated = database.migrate().await;
+    let schema = database.migrate().await;
     database.close().await;
-    migrated?;
-    format.print(&json!({"migrated": true}), |_| "the database's schema is up to date".to_owned())
+    let is_newer = schema? == Schema::Newer;
+    format.print(&json!({"migrated": true, "newer": is_newer}), |_| {
+        let newer = "the database's schema is newer than this version of Kitfleet, which leaves it as it is";
+        if is_newer { newer } else { "the database's schema is up to date" }.to_owned()
+    })
 }
 
 fn openapi(config: &Config) -> Result<()> {

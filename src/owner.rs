@@ -26,6 +26,16 @@ pub enum Owner {
     Elsewhere(AccountId),
 }
 
+impl Owner {
+    /// The same for a text that must not have the key, such as a container's log.
+    pub fn without_key(self) -> Self {
+        match self {
+            Self::New(_) => Self::Kept,
+            kept => kept,
+        }
+    }
+}
+
 /// The file that keeps the owner's key, for its reader alone.
 pub fn key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("owner-key")

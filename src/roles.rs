@@ -83,6 +83,7 @@ async fn up_on(
         ended = &mut worker => ended.unwrap_or_else(|panic| Err(panic.into())),
         Err(error) = async {
             wait_for_a_worker(&db, &others).await?;
+            let owner = if config.log.owner_key { owner } else { owner.without_key() };
             greet(&welcome::text(&base_url, &owner::key_file(&config.data_dir), &owner))?;
             std::future::pending::<Result<()>>().await
         } => Err(error),

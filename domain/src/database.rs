@@ -1,6 +1,8 @@
 //! The connection pool, what may pass of its errors, migrations, and secrets that replicas share.
 
+use std::cmp::Ordering;
 use std::future::ready;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
@@ -17,8 +19,13 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("database")
 };
 
-/// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
-pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+/// Migrations of this project. apalis has its own, which `kitfleet-jobs` runs first. Those that only a newer version knows are ignored: a
+/// process of this version may start while that one is rolled out, and after it was rolled back.
+pub static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrations = sqlx::migrate!("../migrations");
+    migrations.set_ignore_missing(true);
+    migrations
+});
 
 /// How long a connection may be idle and still be taken for one that stands.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
@@ -135,23 +142,38 @@ pub fn pool_options(size: u32) -> PgPoolOptions {
         })
 }
 
-/// Brings the schema up to date.
+/// Applies the migrations that the database lacks.
 ///
 /// # Errors
-/// When a migration fails, or the database is ahead of this program.
+/// When a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, conn, false).await
 }
 
-/// Whether the database has every migration of this program.
+/// The database's schema, compared with this program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Schema {
+    /// It lacks migrations.
+    Older,
+    /// It has the same migrations.
+    Current,
+    /// It has migrations that this program does not know.
+    Newer,
+}
+
+/// Compares the database's schema with this program's.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn is_migrated(conn: &mut PgConnection) -> sqlx::Result<bool> {
+pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<Schema> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     let applied: Option<i64> =
         sqlx::query_scalar("select max(version) from _sqlx_migrations where success").fetch_one(conn).await?;
-    Ok(applied >= newest)
+    Ok(match applied.cmp(&newest) {
+        Ordering::Less => Schema::Older,
+        Ordering::Equal => Schema::Current,
+        Ordering::Greater => Schema::Newer,
+    })
 }
 
 /// The shared secret of this name, made up by whoever asks first.

@@ -98,7 +98,7 @@ pub enum MigrateError {
 /// others wait and then find nothing to do.
 ///
 /// # Errors
-/// When a migration fails, or the database has migrations that this program does not know.
+/// When a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
     sqlx::query("select pg_advisory_lock($1)").bind(LOCK).execute(&mut *conn).await?;
@@ -109,7 +109,8 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
 
 async fn migrate_locked(conn: &mut PgConnection) -> Result<(), MigrateError> {
     sqlx::query("create schema if not exists apalis").execute(&mut *conn).await?;
-    apalis_postgres::PostgresStorage::migrations().run_direct(None, &mut *conn, false).await?;
+    let mut apalis = apalis_postgres::PostgresStorage::migrations();
+    apalis.set_ignore_missing(true).run_direct(None, &mut *conn, false).await?;
     database::migrate(&mut *conn).await?;
     Ok(())
 }

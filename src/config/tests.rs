@@ -303,3 +303,37 @@ fn what_is_printed_can_be_read_again() {
         toml::to_string(&absolute.effective()).expect("TOML")
     });
 }
+
+/// Kubernetes describes each service of the namespace in the environment of each pod.
+#[test]
+fn variables_of_kubernetes_services_are_ignored() {
+    let of_a_service = [
+        ("KITFLEET_SERVICE_HOST", "10.0.0.1"),
+        ("KITFLEET_SERVICE_PORT", "80"),
+        ("KITFLEET_SERVICE_PORT_HTTP", "80"),
+        ("KITFLEET_PORT", "tcp://10.0.0.1:80"),
+        ("KITFLEET_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("KITFLEET_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ("KITFLEET_API_SERVICE_HOST", "10.0.0.1"),
+        ("KITFLEET_API_PORT_80_TCP_PROTO", "tcp"),
+    ];
+    assert!(read("", &of_a_service).is_ok());
+    for (name, value) in [("KITFLEET_PORT", "80"), ("KITFLEET_SERVER__SERVICE_HOST", "x"), ("KITFLEET_PORT_X_TCP", "x")]
+    {
+        assert!(mistake("", &[(name, value)]).contains(name), "{name}");
+    }
+}
+
+/// A template cannot know whether an address needs brackets.
+#[test]
+fn live_listen_takes_an_ipv6_address_without_brackets() {
+    let listens_on =
+        |text: &str| read("", &[("KITFLEET_WORKER__LIVE_LISTEN", text)]).map(|read| read.worker.live_listen);
+    for text in ["fd00:10:244::5:7401", "[fd00:10:244::5]:7401"] {
+        assert_eq!(listens_on(text).expect("an address").to_string(), "[fd00:10:244::5]:7401");
+    }
+    assert_eq!(listens_on("10.0.0.7:7401").expect("an address").to_string(), "10.0.0.7:7401");
+    for text in ["10.0.0.7", "worker:7401", "fd00::zz:1", ":7401", "10.0.0.7:99999"] {
+        assert!(mistake("", &[("KITFLEET_WORKER__LIVE_LISTEN", text)]).contains("`worker.live_listen`"), "{text}");
+    }
+}

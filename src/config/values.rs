@@ -1,12 +1,13 @@
 //! How values are spelled, checked and shown.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kitfleet_worker::emails::{Sender, SenderError};
-use serde::de::{self, IntoDeserializer, value};
+use serde::de::{self, Error as _, IntoDeserializer, value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
@@ -297,6 +298,18 @@ pub mod duration {
             UNITS.into_iter().find(|(size, _)| millis >= *size && millis.is_multiple_of(*size)).unwrap_or((1, "ms"));
         format!("{}{unit}", millis / size)
     }
+}
+
+/// A socket address, also one of IPv6 without brackets: `$(POD_IP):7401` in a template has none.
+pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let without_brackets = || {
+        let (address, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
+    };
+    let refused =
+        || D::Error::custom(format!("`{text}` is no address and port, such as 10.0.0.7:7401 or [fd00::7]:7401"));
+    text.parse().ok().or_else(without_brackets).ok_or_else(refused)
 }
 
 /// One of a few words. serde's own deserializers say which there are when it is another; the configuration's does not.

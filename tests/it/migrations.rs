@@ -66,6 +66,24 @@ async fn an_empty_database_is_filled_once() {
     app.stop().await;
 }
 
+/// Contract: command-line 3. A version leaves a schema that a newer one has migrated as it is, and runs on it.
+#[tokio::test]
+async fn migrate_on_a_newer_schema_succeeds_and_says_so() {
+    let mut app = App::simulated().in_processes().start().await;
+    let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                 values (99990101000000, 'newer', true, '', 0)";
+    app.execute_all(newer).await;
+    let told = app.run(&["migrate"]).await.code(0).stdout;
+    assert!(told.contains("newer than this version"), "{told}");
+    assert_eq!(app.run(&["migrate", "--json"]).await.code(0).json()["newer"], true);
+    assert!(app.run(&["doctor"]).await.stdout.contains("the schema is newer"));
+    app.signal(0, Signal::SIGTERM).await;
+    app.start(Role::Up);
+    app.ready().await;
+    app.client().await.session().await;
+    app.stop().await;
+}
+
 /// Contract: command-line 3; sign-ins 3. What a version without sign-ins wrote stays and works: addresses, which are compared
 /// without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]

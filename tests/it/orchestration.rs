@@ -238,13 +238,15 @@ async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
 }
 
 /// Contract: sessions 8, 23. Without a worker, or with every slot of the workers taken, a create is 503, and nothing is left of it;
-/// it works as soon as there is a slot. Contract: operators 1, 2. `/readyz` wants a live worker, `/healthz` does not.
+/// it works as soon as there is a slot. Contract: operators 1, 2. `/readyz` wants a live worker, `/healthz` and `/readyz?for=api` do not.
 #[tokio::test]
 async fn without_a_free_browser_a_create_is_unavailable() {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.max_sessions", "2").start().await;
     let client = app.client().await;
     client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
     client.get("/readyz").await.expect(503);
+    assert_eq!(client.get("/readyz?for=api").await.expect(200).body["workers"], "none");
+    client.get("/readyz?for=worker").await.problem(400, "validation-failed");
     client.get("/healthz").await.expect(200);
     assert_eq!(app.count("select count(*) from sessions").await, 0);
     assert_eq!(app.count("select count(*) from audit_log where action = 'session.created'").await, 0);

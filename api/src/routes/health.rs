@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::database;
+use kitfleet_domain::database::{self, Schema};
 use kitfleet_domain::machine::Room;
+use kitfleet_domain::validation::Invalid;
 use kitfleet_domain::workers::{self, Standing};
 use serde::Serialize;
 use sqlx::PgPool;
@@ -15,12 +16,16 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use crate::http::error::{Problem, Result};
-use crate::http::openapi::{Database, one_of};
+use crate::http::lists::Query;
+use crate::http::openapi::{Database, InvalidQuery, one_of};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest.
 const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The state of the workers when none is alive.
+const NO_WORKER: &str = "none";
 
 pub fn routes() -> Routes {
     Routes::new().public(routes!(alive)).public(routes!(ready))
@@ -44,14 +49,32 @@ struct Ready {
     database: &'static str,
     #[schema(example = "ok")]
     migrations: &'static str,
-    /// `ok` when one takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers; `no_room`
-    /// when their disks are nearly full
+    /// `ok` when a worker takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers;
+    /// `no_room` when their disks are nearly full; `none` when no worker is alive
     #[schema(schema_with = standing)]
-    workers: Standing,
+    workers: &'static str,
+}
+
+/// What a caller asks readiness for
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// Serving sessions, which takes a live worker
+    Sessions,
+    /// Answering requests
+    Api,
+}
+
+impl Audience {
+    fn parse(text: &str) -> std::result::Result<Self, Invalid> {
+        match text {
+            "api" => Ok(Self::Api),
+            _ => Err(Invalid::field("for", "must be `api`")),
+        }
+    }
 }
 
 fn standing() -> RefOr<Schema> {
-    one_of(Standing::NAMES, None)
+    one_of(&[Standing::NAMES, &[NO_WORKER]].concat(), None)
 }
 
 /// Liveness
@@ -67,12 +90,15 @@ async fn alive() -> Answer<Alive> {
 
 /// Readiness
 ///
-/// Asks for the database, its migrations, a live worker, and room on the disk.
+/// Checks the database, its migrations, that a worker is alive, and that the disk has room. With `for=api` a process without a live
+/// worker is ready, too: a load balancer would otherwise take all API processes away while no worker runs.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
-    responses((status = 200, description = "It can serve", body = Ready), Database),
+    params(("for" = Option<String>, Query, description = "`api`: without a live worker, too", example = "api")),
+    responses((status = 200, description = "It can serve", body = Ready), InvalidQuery, Database),
 )]
-async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
+async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
+    let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);
     // In a task, so that the time limit leaves the connection's use to end by itself.
     let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
@@ -84,7 +110,13 @@ async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
         Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer"),
     };
     match found {
-        Ok(workers) => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers })),
+        Ok(None) if audience == Audience::Sessions => Err(Problem::unavailable_for_now("no worker is alive")),
+        Ok(workers) => Ok(Answer(Ready {
+            status: "ok",
+            database: "ok",
+            migrations: "ok",
+            workers: workers.map_or(NO_WORKER, Into::into),
+        })),
         Err(missing) => Err(Problem::unavailable_for_now(missing)),
     }
 }
@@ -94,15 +126,15 @@ fn is_full(folder: &Path) -> bool {
     Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
-/// How the workers stand, or what is missing.
-async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Standing, &'static str>> {
+/// The state of the workers that are alive, or what this process lacks.
+async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Option<Standing>, &'static str>> {
     // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
         return Ok(Err("the disk of data_dir is full"));
     }
     let mut conn = db.acquire().await?;
-    if !database::is_migrated(&mut conn).await? {
+    if database::schema(&mut conn).await? == Schema::Older {
         return Ok(Err("the database lacks migrations; run kitfleet migrate"));
     }
-    Ok(workers::standing(&mut conn).await?.ok_or("no worker is alive"))
+    Ok(Ok(workers::standing(&mut conn).await?))
 }
