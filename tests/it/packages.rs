@@ -49,7 +49,7 @@ networkPolicy:
   egress: { enabled: true, postgres: { to: [{ ipBlock: { cidr: 10.1.0.0/24 } }] }, extra: [{ ports: [{ port: 587 }] }] }
 ";
 
-/// The label that tells the pods of the API, the workers and the jobs apart.
+/// The label that distinguishes the pods of the API, the workers and the jobs.
 const COMPONENT: &str = "app.kubernetes.io/component";
 
 /// The newest versions of Kubernetes that `kubernetes-validate` has schemas of.
