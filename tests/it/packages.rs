@@ -295,6 +295,15 @@ fn names_fit_with_the_longest_release_name() {
 }
 
 #[test]
+fn release_names_that_cannot_name_a_service_are_refused() {
+    for release in ["7fleet", "fleet.example"] {
+        let refused = render(REQUIRED, release);
+        assert!(!refused.status.success(), "{release}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot name a Service"), "{refused:?}");
+    }
+}
+
+#[test]
 fn listeners_follow_the_ip_family() {
     for (values, listen, live) in [
         ("", "0.0.0.0:8080", "$(POD_IP):7401"),
