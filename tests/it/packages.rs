@@ -1,10 +1,10 @@
 //! What Kitfleet is deployed with: a container image, compose, units of systemd, a Debian package and a chart (docs/deploying.md). Programs of others
 //! judge them, and every setting that they name is one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -19,18 +19,41 @@ use crate::support::{App, serve};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Every value that the chart asks for, and everything in it that is switched on.
-const VALUES: &str = "
+/// The values that the chart requires.
+const REQUIRED: &str = "baseUrl: https://fleet.example.com\nexistingSecret: kitfleet\n";
+
+/// Values that use everything in the chart.
+const EVERYTHING: &str = "
 baseUrl: https://fleet.example.com
 existingSecret: kitfleet
+imagePullSecrets: [{ name: registry }]
 settings: { KITFLEET_EMAIL__TRANSPORT: smtp }
+trustedProxies: [10.0.0.0/8, fd00::/8]
+api: &pod
+  podLabels: { team: browsers, app.kubernetes.io/name: other }
+  podAnnotations: { team: browsers }
+  nodeSelector: { pool: browsers }
+  tolerations: [{ key: browsers, operator: Exists }]
+  affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } }
+  priorityClassName: high
+worker: *pod
+migrate: *pod
+deletionCost: { <<: *pod, enabled: true }
+keda: { enabled: true }
+service: { ipFamilyPolicy: PreferDualStack, annotations: { team: browsers } }
 ingress: { enabled: true, className: nginx, tlsSecret: fleet-tls }
-worker: { nodeSelector: { pool: browsers }, tolerations: [{ key: browsers, operator: Exists }] }
+podMonitor: { enabled: true, labels: { release: prometheus }, scrapeTimeout: 10s }
 networkPolicy:
   from: [{ namespaceSelector: { matchLabels: { name: ingress } } }]
   scrapers: [{ namespaceSelector: { matchLabels: { name: monitoring } } }]
-deletionCost: { enabled: true }
+  egress: { enabled: true, postgres: { to: [{ ipBlock: { cidr: 10.1.0.0/24 } }] }, extra: [{ ports: [{ port: 587 }] }] }
 ";
+
+/// The label that distinguishes the pods of the API, the workers and the jobs.
+const COMPONENT: &str = "app.kubernetes.io/component";
+
+/// The newest versions of Kubernetes that `kubernetes-validate` has schemas of.
+const KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
 
 /// A file of the project.
 fn path(name: &str) -> PathBuf {
@@ -60,13 +83,52 @@ fn output(command: &mut Command) -> String {
     out
 }
 
-/// The chart's documents with these values, as Helm's own library makes them. It fails where that finds a fault.
-fn rendered(folder: &TempDir, values: &str) -> Command {
+/// Renders the chart with Helm's own library.
+fn render(values: &str, release: &str) -> Output {
+    let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("values.yaml");
     fs::write(&file, values).expect("a file");
     let mut helm = judge("python");
-    helm.arg(path("tests/packages/helm.py")).arg(path("packaging/helm/kitfleet")).arg(file);
-    helm
+    helm.arg(path("tests/packages/helm.py")).arg(path("packaging/helm/kitfleet")).arg(file).arg(release);
+    helm.output().expect("a program")
+}
+
+/// The chart's documents.
+///
+/// # Panics
+/// When Helm refuses the values.
+#[track_caller]
+fn documents(values: &str, release: &str) -> Vec<Value> {
+    let done = render(values, release);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8(done.stdout).expect("text");
+    text.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The template of each workload's pods.
+fn pods(documents: &[Value]) -> Vec<&Value> {
+    let paths = ["/spec/template", "/spec/jobTemplate/spec/template"];
+    documents.iter().filter_map(|document| paths.iter().find_map(|path| document.pointer(path))).collect()
+}
+
+/// The template of a component's pods.
+#[track_caller]
+fn pod<'a>(documents: &'a [Value], component: &str) -> &'a Value {
+    let found = pods(documents).into_iter().find(|pod| pod["metadata"]["labels"][COMPONENT] == component);
+    found.unwrap_or_else(|| panic!("no pod of {component}"))
+}
+
+/// The environment of a component's container.
+#[track_caller]
+fn environment(documents: &[Value], component: &str) -> BTreeMap<String, String> {
+    let variables = pod(documents, component)["spec"]["containers"][0]["env"].as_array().expect("variables");
+    let text = |variable: &Value, key: &str| variable[key].as_str().unwrap_or_default().to_owned();
+    variables.iter().map(|variable| (text(variable, "name"), text(variable, "value"))).collect()
+}
+
+/// Documents of one kind.
+fn of_kind<'a>(documents: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    documents.iter().filter(|document| document["kind"] == kind).collect()
 }
 
 /// The files below a folder.
@@ -76,38 +138,249 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Kubernetes takes what the chart makes, with as little as it asks for and with everything; without that little it says what is missing.
 #[test]
-fn kubernetes_takes_what_the_chart_makes() {
+fn rendered_chart_is_valid_in_three_versions_of_kubernetes() {
     let folder = TempDir::new().expect("a folder");
-    let little = "baseUrl: https://fleet.example.com\nexistingSecret: kitfleet\n";
-    for values in [little, VALUES] {
-        let documents = folder.path().join("documents.yaml");
-        fs::write(&documents, output(&mut rendered(&folder, values))).expect("a file");
-        output(judge("kubernetes-validate").args(["--strict", "--quiet"]).arg(documents));
-    }
-    let misspelt = &format!("{little}worker: {{ replica: 3 }}\n");
-    for (values, named) in [
-        ("existingSecret: kitfleet", "baseUrl"),
-        ("baseUrl: https://fleet.example.com", "existingSecret"),
-        (misspelt, "replica"),
-    ] {
-        let refused = rendered(&folder, values).output().expect("a program");
-        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(named), "{refused:?}");
+    for values in [REQUIRED, EVERYTHING] {
+        let documents = documents(values, "fleet");
+        // helm.py checks those of KEDA and the Prometheus operator.
+        let foreign = ["ScaledObject", "PodMonitor"];
+        let own = documents.iter().filter(|document| !foreign.iter().any(|kind| document["kind"] == *kind));
+        let text = own.map(ToString::to_string).collect::<Vec<_>>().join("\n---\n");
+        let file = folder.path().join("documents.yaml");
+        fs::write(&file, text).expect("a file");
+        for version in KUBERNETES {
+            output(judge("kubernetes-validate").args(["-k", version, "--strict", "--quiet"]).arg(&file));
+        }
     }
 }
 
-/// The chart scales by KEDA, a worker has time to drain before it is killed, and nothing runs as root. (What it asks Prometheus for is
-/// judged in `monitoring`.)
 #[test]
-fn the_chart_scales_and_drains() {
-    let folder = TempDir::new().expect("a folder");
-    let documents = output(&mut rendered(&folder, &format!("{VALUES}keda: {{ enabled: true }}\n")));
-    assert!(documents.contains("kind: ScaledObject"), "{documents}");
-    assert!(documents.contains("terminationGracePeriodSeconds: 1830") && documents.contains("value: \"1800s\""));
-    let restricted = documents.matches("allowPrivilegeEscalation: false").count();
-    assert_eq!(restricted, documents.matches("image: kitfleet:").count());
-    assert_eq!(documents.matches("runAsNonRoot: true").count(), restricted);
+fn incomplete_or_contradicting_values_are_refused() {
+    for (values, named) in
+        [("existingSecret: kitfleet", "baseUrl"), ("baseUrl: https://fleet.example.com", "existingSecret")]
+    {
+        let refused = render(values, "fleet");
+        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(named), "{refused:?}");
+    }
+    for (values, named) in [
+        ("worker: { replica: 3 }", "replica"),
+        ("image: { tag: 5 }", "tag"),
+        ("trustedProxies: [proxy.example.com]", "trustedProxies"),
+        ("settings: { POD_IP: 10.0.0.1 }", "POD_IP"),
+        ("settings: { KITFLEET_EMAIL__TRANSPORT: { kind: smtp } }", "KITFLEET_EMAIL__TRANSPORT"),
+        ("settings: { KITFLEET_WORKER__DRAIN_TIMEOUT: 1h 30m }", "terminationGracePeriodSeconds"),
+        ("settings: { KITFLEET_WORKER__LISTEN: '' }", "must end in :8080"),
+        ("settings: { KITFLEET_DATA_DIR: /data }", "must be /var/lib/kitfleet"),
+        ("worker: { hostUsers: true }", "procMount"),
+        ("worker: { sessions: 4 }\nkeda: { enabled: true }", "keda.sessionsPerWorker"),
+        ("podMonitor: { enabled: true }\nnetworkPolicy: { from: [{ podSelector: {} }] }", "networkPolicy.scrapers"),
+    ] {
+        let refused = render(&format!("{REQUIRED}{values}\n"), "fleet");
+        assert!(!refused.status.success(), "{values}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(named), "{values}: {refused:?}");
+    }
+}
+
+#[test]
+fn every_pod_is_restricted_and_gets_no_service_variables() {
+    for (values, count) in [(REQUIRED, 3), (EVERYTHING, 4)] {
+        let documents = documents(values, "kitfleet");
+        let pods = pods(&documents);
+        assert_eq!(pods.len(), count);
+        for pod in pods {
+            let spec = &pod["spec"];
+            assert_eq!(spec["enableServiceLinks"], json!(false), "{pod}");
+            assert_eq!(spec["securityContext"]["runAsNonRoot"], json!(true), "{pod}");
+            let container = &spec["containers"][0];
+            assert!(container["resources"]["requests"].is_object(), "{pod}");
+            let context = &container["securityContext"];
+            assert_eq!(context["allowPrivilegeEscalation"], json!(false), "{pod}");
+            assert_eq!(context["readOnlyRootFilesystem"], json!(true), "{pod}");
+            assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}), "{pod}");
+            let variables = container["env"].as_array().expect("variables");
+            let names: BTreeSet<_> = variables.iter().map(|variable| variable["name"].as_str()).collect();
+            assert_eq!(names.len(), variables.len(), "a name occurs twice in {variables:?}");
+        }
+    }
+}
+
+#[test]
+fn every_pod_has_the_values_of_its_component() {
+    for pod in pods(&documents(EVERYTHING, "fleet")) {
+        let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+        assert_eq!(spec["imagePullSecrets"], json!([{"name": "registry"}]), "{pod}");
+        assert_eq!(spec["nodeSelector"], json!({"pool": "browsers"}), "{pod}");
+        assert_eq!(spec["priorityClassName"], "high", "{pod}");
+        assert!(spec["tolerations"].is_array() && spec["affinity"].is_object(), "{pod}");
+        assert_eq!(metadata["annotations"]["team"], "browsers", "{pod}");
+        assert_eq!(metadata["labels"]["team"], "browsers", "{pod}");
+        // Selectors depend on this one.
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "kitfleet", "{pod}");
+    }
+}
+
+#[test]
+fn workers_have_an_unmasked_proc_in_a_user_namespace() {
+    let proc_of = |values: &str| {
+        let documents = documents(values, "fleet");
+        let spec = &pod(&documents, "worker")["spec"];
+        (spec["hostUsers"].clone(), spec["containers"][0]["securityContext"]["procMount"].clone())
+    };
+    assert_eq!(proc_of(REQUIRED), (json!(false), json!("Unmasked")));
+    let older = format!("{REQUIRED}worker: {{ hostUsers: true, procMount: Default }}\n");
+    assert_eq!(proc_of(&older), (Value::Null, json!("Default")));
+}
+
+#[test]
+fn settings_of_each_type_are_passed_as_text() {
+    for (value, passed) in [
+        ("17179869184", Some("17179869184")),
+        ("'17179869185'", Some("17179869185")),
+        ("0.25", Some("0.25")),
+        ("true", Some("true")),
+        ("'a \"b\" $c'", Some("a \"b\" $c")),
+        ("[a&b, 'c,d', 3]", Some("[\"a&b\",\"c,d\",\"3\"]")),
+        ("[]", Some("[]")),
+        ("null", None),
+    ] {
+        let values = format!("{REQUIRED}settings: {{ KITFLEET_LOG__FILTER: {value} }}\n");
+        let environment = environment(&documents(&values, "fleet"), "api");
+        assert_eq!(environment.get("KITFLEET_LOG__FILTER").map(String::as_str), passed, "{value}");
+    }
+}
+
+#[test]
+fn settings_replace_the_charts_defaults() {
+    let settings = [
+        ("KITFLEET_SERVER__BASE_URL", "https://other.example.com"),
+        ("KITFLEET_SERVER__TRUSTED_PROXIES", "192.0.2.1"),
+        ("KITFLEET_WORKER__PLACEMENT", "spread"),
+        ("KITFLEET_WORKER__SANDBOX", "preferred"),
+        ("KITFLEET_WORKER__MAX_SESSIONS", "3"),
+        ("KITFLEET_WORKER__DRAIN_TIMEOUT", "10m"),
+        ("KITFLEET_WORKER__LIVE_LISTEN", "10.0.0.1:7401"),
+    ];
+    let values = format!("{REQUIRED}trustedProxies: [10.0.0.0/8]\nsettings: {}\n", json!(BTreeMap::from(settings)));
+    let documents = documents(&values, "fleet");
+    for component in ["api", "worker", "migrate"] {
+        let environment = environment(&documents, component);
+        for (name, value) in settings {
+            assert_eq!(environment[name], value, "{name} of {component}");
+        }
+    }
+    // They are derived from the time that a process drains.
+    for (component, seconds) in [("api", 635), ("worker", 630)] {
+        assert_eq!(pod(&documents, component)["spec"]["terminationGracePeriodSeconds"], json!(seconds));
+    }
+}
+
+#[test]
+fn names_fit_with_the_longest_release_name() {
+    // Two that differ only at their end.
+    let releases = [format!("{}1", "r".repeat(52)), format!("{}2", "r".repeat(52))];
+    let mut names = BTreeSet::new();
+    for release in &releases {
+        let documents = documents(EVERYTHING, release);
+        for document in &documents {
+            let (kind, name) = (document["kind"].to_string(), document["metadata"]["name"].to_string());
+            // With the quotes of JSON.
+            let most = if document["kind"] == "CronJob" { 54 } else { 65 };
+            assert!(name.len() <= most, "{kind} {name}");
+            assert!(names.insert((kind, name)), "two objects have the name of {document}");
+            let labels = document["metadata"]["labels"].as_object().expect("labels");
+            assert!(labels.values().all(|label| label.as_str().is_some_and(|label| label.len() <= 63)), "{labels:?}");
+        }
+    }
+}
+
+#[test]
+fn release_names_that_cannot_name_a_service_are_refused() {
+    for release in ["7fleet", "fleet.example"] {
+        let refused = render(REQUIRED, release);
+        assert!(!refused.status.success(), "{release}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot name a Service"), "{refused:?}");
+    }
+}
+
+#[test]
+fn listeners_follow_the_ip_family() {
+    for (values, listen, live) in [
+        ("", "0.0.0.0:8080", "$(POD_IP):7401"),
+        ("ipFamily: IPv6\n", "[::]:8080", "[$(POD_IP)]:7401"),
+        ("service: { ipFamilyPolicy: PreferDualStack }\n", "[::]:8080", "$(POD_IP):7401"),
+    ] {
+        let documents = documents(&format!("{REQUIRED}{values}"), "fleet");
+        let (api, worker) = (environment(&documents, "api"), environment(&documents, "worker"));
+        assert_eq!(api["KITFLEET_SERVER__LISTEN"], listen, "{values}");
+        assert_eq!(worker["KITFLEET_WORKER__LISTEN"], listen, "{values}");
+        assert_eq!(worker["KITFLEET_WORKER__LIVE_LISTEN"], live, "{values}");
+        // A variable can refer only to those before it.
+        assert_eq!(pod(&documents, "worker")["spec"]["containers"][0]["env"][0]["name"], "POD_IP");
+    }
+}
+
+#[test]
+fn readiness_of_the_api_does_not_depend_on_workers() {
+    let documents = documents(REQUIRED, "fleet");
+    let container = &pod(&documents, "api")["spec"]["containers"][0];
+    for probe in ["startupProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["path"], "/readyz?for=api", "{probe}");
+    }
+}
+
+#[test]
+fn one_network_policy_selects_each_pod() {
+    let documents = documents(EVERYTHING, "fleet");
+    let policies = of_kind(&documents, "NetworkPolicy");
+    for pod in pods(&documents) {
+        let labels = &pod["metadata"]["labels"];
+        let selects = |policy: &&&Value| {
+            let selector = policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels");
+            selector.iter().all(|(name, value)| labels[name] == *value)
+        };
+        let selecting: Vec<_> = policies.iter().filter(selects).collect();
+        assert_eq!(selecting.len(), 1, "{labels}");
+        let spec = &selecting[0]["spec"];
+        assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]), "{labels}");
+        let egress = spec["egress"].as_array().expect("rules");
+        let postgres = json!({"ports": [{"port": 5432}], "to": [{"ipBlock": {"cidr": "10.1.0.0/24"}}]});
+        assert!(egress.contains(&postgres), "{spec}");
+        // Only the job of the deletion cost calls the Kubernetes API, and neither job the internet.
+        let has_port = |port: u16| egress.iter().any(|rule| rule["ports"][0]["port"] == port);
+        let component = labels[COMPONENT].as_str().unwrap_or_default();
+        assert_eq!(has_port(443), component == "deletion-cost", "{spec}");
+        assert_eq!(has_port(587), ["api", "worker"].contains(&component), "{spec}");
+    }
+    let api = policies.iter().find(|policy| policy["metadata"]["name"] == "fleet-api").expect("a policy");
+    let from = &api["spec"]["ingress"][0]["from"];
+    assert_eq!(from[1]["namespaceSelector"]["matchLabels"]["name"], "monitoring", "{from}");
+}
+
+#[test]
+fn pod_monitor_sends_the_scrape_token() {
+    assert!(of_kind(&documents(REQUIRED, "fleet"), "PodMonitor").is_empty());
+    let documents = documents(EVERYTHING, "fleet");
+    let monitor = of_kind(&documents, "PodMonitor")[0];
+    assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+    let credentials = json!({"name": "kitfleet", "key": "METRICS_SCRAPE_TOKEN"});
+    assert_eq!(endpoint["authorization"], json!({"type": "Bearer", "credentials": credentials}));
+    // monitoring/alerts.yaml selects jobs by this prefix.
+    assert_eq!(endpoint["relabelings"][0]["replacement"], "kitfleet-$1");
+}
+
+/// `monitoring` checks what the autoscaler asks Prometheus for.
+#[test]
+fn chart_scales_workers_and_lets_them_drain() {
+    let documents = documents(EVERYTHING, "fleet");
+    assert_eq!(of_kind(&documents, "ScaledObject").len(), 1);
+    // The autoscaler decides on the number of workers.
+    let mut deployments = of_kind(&documents, "Deployment").into_iter();
+    let workers = deployments.find(|deployment| deployment["metadata"]["name"] == "fleet-worker").expect("workers");
+    assert!(workers["spec"].get("replicas").is_none(), "{workers}");
+    assert_eq!(pod(&documents, "worker")["spec"]["terminationGracePeriodSeconds"], json!(1830));
+    assert_eq!(environment(&documents, "worker")["KITFLEET_WORKER__DRAIN_TIMEOUT"], "1800s");
 }
 
 /// What the chart's job does every minute, with somebody who stands in for Kubernetes: each worker's pod is told how many sessions live
@@ -145,7 +418,7 @@ async fn pods_are_told_what_it_costs_to_delete_them() {
     job.env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path")));
     job.env("KUBERNETES", &kubernetes).env("ACCOUNT", account.path());
     let ran = run(job, "").await.code(0);
-    assert!(ran.stderr.contains("the pod elsewhere was told nothing"), "{ran:?}");
+    assert!(ran.stderr.contains("cannot annotate the pod elsewhere"), "{ran:?}");
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut costs: Vec<_> = told
         .iter()
