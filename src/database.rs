@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kitfleet_domain::database::{self, Schema};
+use kitfleet_domain::database::{self, SchemaState};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -16,7 +16,11 @@ use crate::embedded::{Cluster, Folder, Lock};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A database that can be connected to for as long as this lives.
-pub struct Database(Source);
+pub struct Database {
+    source: Source,
+    /// Name that `pg_stat_activity` shows for connections of this process.
+    application: String,
+}
 
 enum Source {
     Configured(Box<Configured>),
@@ -44,15 +48,25 @@ impl Configured {
 }
 
 impl Database {
+    fn new(source: Source) -> Self {
+        Self { source, application: "kitfleet".to_owned() }
+    }
+
+    /// The same, with connections that `pg_stat_activity` shows as `kitfleet ROLE`.
+    #[must_use]
+    pub fn for_role(self, role: &str) -> Self {
+        Self { application: format!("kitfleet {role}"), ..self }
+    }
+
     /// For `kitfleet up`: the configured database, or the embedded one, which this process then runs.
     pub async fn start(config: &Config) -> Result<Self> {
         if let Some(configured) = Configured::of(config)? {
-            return Ok(Self(configured));
+            return Ok(Self::new(configured));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take(&config.data_dir)? {
-                return Ok(Self(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
+                return Ok(Self::new(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
             }
             let in_use = "another kitfleet process runs the embedded database in";
             ensure!(Instant::now() < deadline, "{in_use} {}", config.data_dir.display());
@@ -64,9 +78,9 @@ impl Database {
     /// the same `data_dir`. Its schema has to be up to date: roles that run many times over leave that to one command.
     pub async fn join(config: &Config) -> Result<Self> {
         let database = match Configured::of(config)? {
-            Some(configured) => Self(configured),
+            Some(configured) => Self::new(configured),
             None => match attach(&config.data_dir).await {
-                Ok(folder) => Self(Source::Attached(folder)),
+                Ok(folder) => Self::new(Source::Attached(folder)),
                 Err(error) => bail!(
                     "database.url is not set, and no `kitfleet up` runs the embedded database in {} ({error:#})",
                     config.data_dir.display()
@@ -86,8 +100,10 @@ impl Database {
             config.data_dir.display()
         );
         let database = Self::to_migrate(config).await?;
-        match database.0 {
-            Source::Embedded(_) => database.migrate().await?,
+        match database.source {
+            Source::Embedded(_) => {
+                database.migrate().await?;
+            }
             Source::Configured(_) | Source::Attached(_) => database.require_migrations().await?,
         }
         Ok(database)
@@ -96,15 +112,15 @@ impl Database {
     /// [`Database::reach`] for the command that migrates.
     pub async fn to_migrate(config: &Config) -> Result<Self> {
         if let Some(configured) = Configured::of(config)? {
-            return Ok(Self(configured));
+            return Ok(Self::new(configured));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take(&config.data_dir)? {
-                return Ok(Self(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
+                return Ok(Self::new(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
             }
             match attach(&config.data_dir).await {
-                Ok(folder) => return Ok(Self(Source::Attached(folder))),
+                Ok(folder) => return Ok(Self::new(Source::Attached(folder))),
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
@@ -113,17 +129,22 @@ impl Database {
 
     /// How to connect.
     pub fn options(&self) -> PgConnectOptions {
-        match &self.0 {
+        self.named(match &self.source {
             Source::Configured(configured) => configured.pooled.clone(),
             Source::Embedded(cluster) => cluster.options(),
             Source::Attached(folder) => folder.options(),
-        }
+        })
+    }
+
+    /// A name that `database.url` sets is kept.
+    fn named(&self, options: PgConnectOptions) -> PgConnectOptions {
+        if options.get_application_name().is_some() { options } else { options.application_name(&self.application) }
     }
 
     /// How to connect for what a connection has to keep from one transaction to the next: what it listens to, and locks.
     pub fn direct_options(&self) -> PgConnectOptions {
-        match &self.0 {
-            Source::Configured(configured) => configured.direct.clone(),
+        match &self.source {
+            Source::Configured(configured) => self.named(configured.direct.clone()),
             Source::Embedded(_) | Source::Attached(_) => self.options(),
         }
     }
@@ -147,7 +168,7 @@ impl Database {
     }
 
     fn unreachable(&self) -> String {
-        match &self.0 {
+        match &self.source {
             Source::Configured(configured) => {
                 let pooled = &configured.pooled;
                 let place = pooled.get_socket().map_or_else(
@@ -161,7 +182,7 @@ impl Database {
     }
 
     /// Applies the migrations that the database lacks, and returns what its schema is then.
-    pub async fn migrate(&self) -> Result<Schema> {
+    pub async fn migrate(&self) -> Result<SchemaState> {
         // Of several that migrate one holds a lock meanwhile.
         let mut conn = connect(&self.direct_options()).await.with_context(|| self.unreachable())?;
         kitfleet_jobs::migrate(&mut conn).await?;
@@ -172,7 +193,7 @@ impl Database {
 
     async fn require_migrations(&self) -> Result<()> {
         ensure!(
-            schema(&mut self.connect().await?).await? != Schema::Older,
+            schema(&mut self.connect().await?).await? != SchemaState::Older,
             "the database's schema is not up to date: run `kitfleet migrate`"
         );
         Ok(())
@@ -180,17 +201,17 @@ impl Database {
 
     /// Stops the database when it is ours.
     pub async fn close(self) {
-        if let Source::Embedded(cluster) = self.0 {
+        if let Source::Embedded(cluster) = self.source {
             cluster.stop().await;
         }
     }
 }
 
 /// The database's schema. An empty database has no migration.
-pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<Schema> {
+pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     const UNDEFINED_TABLE: &str = "42P01";
     match database::schema(conn).await {
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(Schema::Older),
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(SchemaState::Older),
         schema => schema,
     }
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use kitfleet_domain::database::Schema;
+use kitfleet_domain::database::SchemaState;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
 use kitfleet_domain::{billing, vault, webhooks};
@@ -176,22 +176,19 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
         let mend = "raise max_connections there, or lower database.max_connections";
         checks.push(Check::warn("database connections", format!("the server allows {slots}"), mend));
     }
-    let theirs: f64 =
-        sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(&mut *conn).await?;
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let apart = (ours - theirs).abs();
+    let apart = kitfleet_domain::database::clock_skew(&mut *conn).await?.abs();
     checks.push(if apart > CLOCKS_MAY_DIFFER {
         Check::warn("clock", format!("{apart:.0} s from the database's"), "synchronise both machines' clocks (NTP)")
     } else {
         Check::ok("clock", "agrees with the database's")
     });
     checks.push(match database::schema(&mut *conn).await? {
-        Schema::Older => {
+        SchemaState::Older => {
             checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
             return Ok(checks);
         }
-        Schema::Current => Check::ok("migrations", "the schema is up to date"),
-        Schema::Newer => Check::ok("migrations", "the schema is newer than this program"),
+        SchemaState::Current => Check::ok("migrations", "the schema is up to date"),
+        SchemaState::Newer => Check::ok("migrations", "the schema is newer than this program"),
     });
     checks.push(workers_alive(conn).await?);
     checks.push(sealed(conn, config).await?);

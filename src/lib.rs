@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
-use kitfleet_domain::database::Schema;
+use kitfleet_domain::database::SchemaState;
 use serde_json::json;
 
 use crate::cli::{Cli, Command};
@@ -107,7 +107,7 @@ async fn migrate(config: &Config, format: Format) -> Result<()> {
     let database = Database::to_migrate(config).await?;
     let schema = database.migrate().await;
     database.close().await;
-    let is_newer = schema? == Schema::Newer;
+    let is_newer = schema? == SchemaState::Newer;
     format.print(&json!({"migrated": true, "newer": is_newer}), |_| {
         let newer = "the database's schema is newer than this version of Kitfleet, which leaves it as it is";
         if is_newer { newer } else { "the database's schema is up to date" }.to_owned()

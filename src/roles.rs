@@ -48,6 +48,7 @@ pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Re
     let Some(database) = stop.drain.run_until_cancelled(Database::start(config)).await.transpose()? else {
         return Ok(());
     };
+    let database = database.for_role("up");
     let served = up_on(config, listener, &database, stop, greet).await;
     database.close().await;
     served
@@ -124,7 +125,7 @@ async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
 pub async fn api_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     let listener = listen(config.server.listen, "server.listen").await?;
-    let database = Database::join(config).await?;
+    let database = Database::join(config).await?.for_role("api");
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
     let db = database.pool(config).await?;
@@ -140,7 +141,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_does_not_fit(config);
-    let database = Database::join(config).await?;
+    let database = Database::join(config).await?.for_role(&format!("worker {}", config.worker.name));
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
     let wakeups = wakeups(config, &database, &db)?;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::future::ready;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -152,7 +152,7 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
 
 /// The database's schema, compared with this program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Schema {
+pub enum SchemaState {
     /// It lacks migrations.
     Older,
     /// It has the same migrations.
@@ -165,15 +165,25 @@ pub enum Schema {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<Schema> {
+pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     let applied: Option<i64> =
         sqlx::query_scalar("select max(version) from _sqlx_migrations where success").fetch_one(conn).await?;
     Ok(match applied.cmp(&newest) {
-        Ordering::Less => Schema::Older,
-        Ordering::Equal => Schema::Current,
-        Ordering::Greater => Schema::Newer,
+        Ordering::Less => SchemaState::Older,
+        Ordering::Equal => SchemaState::Current,
+        Ordering::Greater => SchemaState::Newer,
     })
+}
+
+/// Seconds by which the clock of this process is ahead of the database's.
+///
+/// # Errors
+/// When the database fails.
+pub async fn clock_skew(conn: &mut PgConnection) -> sqlx::Result<f64> {
+    let theirs: f64 =
+        sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(conn).await?;
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - theirs)
 }
 
 /// The shared secret of this name, made up by whoever asks first.

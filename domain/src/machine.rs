@@ -1,7 +1,11 @@
-//! What the machine below has to give: room on a disk, and turns of a processor.
+//! Resources of the machine: room on a disk, memory, and turns of a processor.
+
+mod memory;
 
 use std::io;
 use std::path::Path;
+
+pub use self::memory::Memory;
 
 /// Of a small disk no more than this part has to stay free.
 const FLOOR_SHARE: u64 = 20;
@@ -29,10 +33,16 @@ impl Room {
         Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
     }
 
-    /// Whether less is left than `floor` bytes; of a small disk, than a twentieth.
+    /// Bytes that have to stay free: `floor`, or a twentieth of a small disk.
+    #[must_use]
+    pub fn floor(&self, floor: u64) -> u64 {
+        floor.min(self.all / FLOOR_SHARE)
+    }
+
+    /// Whether less is left than has to stay free.
     #[must_use]
     pub fn is_below(&self, floor: u64) -> bool {
-        self.left < floor.min(self.all / FLOOR_SHARE)
+        self.left < self.floor(floor)
     }
 }
 

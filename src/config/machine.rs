@@ -1,8 +1,8 @@
 //! What this machine has, where a default depends on it.
 
-use std::fs;
 use std::path::PathBuf;
 
+use kitfleet_domain::machine::Memory;
 use kitfleet_domain::workers::MOST_SESSIONS;
 
 pub(super) fn name() -> String {
@@ -22,15 +22,9 @@ pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     u32::try_from(sessions).unwrap_or(u32::MAX).clamp(1, MOST_SESSIONS)
 }
 
-/// The machine's memory, or what the control group of a container leaves of it.
+/// Bytes of the machine's memory, or of the narrowest control group around this process.
 pub fn memory_bytes() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
-    });
-    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    machine.into_iter().chain(group).min().unwrap_or(0)
+    Memory::now().map_or(0, |memory| memory.all)
 }
 
 #[cfg(test)]

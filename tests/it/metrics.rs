@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::outages::{let_in, server_of};
 use crate::support::app::free_port;
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::sink::Sink;
@@ -360,6 +361,53 @@ async fn a_worker_tells_what_it_counts() {
     assert_eq!(stranger.get("/readyz").await.expect(200).body["status"], "ok");
     client.get("/v1/sessions").await.expect(200);
     stranger.get("/v1/sessions").await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// Contract: operators 7. While the database cannot be read a scrape says so, and lacks the gauges that only the database knows.
+#[tokio::test]
+async fn a_scrape_without_the_database_lacks_its_gauges() {
+    let app = scraped(App::simulated()).start().await;
+    assert!((value(&app, "service_database_up").await - 1.0).abs() < f64::EPSILON);
+    assert!(value(&app, "service_clock_skew_seconds").await.abs() < 5.0);
+    let mut server = server_of(&app.database).await;
+    let_in(&mut server, &app.database, false).await;
+    let during = samples(&app.base_url).await;
+    let_in(&mut server, &app.database, true).await;
+    assert!(during.contains(&"service_database_up 0".to_owned()), "{during:#?}");
+    assert!(!during.iter().any(|sample| sample.starts_with("service_redis_up")), "no Redis is configured");
+    for absent in [
+        "service_sessions_live",
+        "service_worker_slots",
+        "service_workers",
+        "service_job_queue_depth",
+        "service_clock_skew",
+    ] {
+        assert!(!during.iter().any(|sample| sample.starts_with(absent)), "{absent} is stale");
+    }
+    assert!(during.iter().any(|sample| sample.starts_with("service_http_request_total")), "counters stay");
+    eventually(Duration::from_secs(20), "the gauges are back", async || {
+        samples(&app.base_url).await.contains(&"service_database_up 1".to_owned()).then_some(())
+    })
+    .await;
+    assert!(value(&app, "service_worker_slots").await > 0.0);
+    app.stop().await;
+}
+
+/// Contract: operators 11. `pg_stat_activity` names each process by its role, and a worker by its name.
+#[tokio::test]
+async fn connections_are_named_by_role_and_worker() {
+    let app =
+        App::simulated().in_processes().roles(&[Role::Api, Role::Worker]).set("worker.name", "north").start().await;
+    let names: Vec<String> = sqlx::query_scalar(
+        "select distinct application_name from pg_stat_activity where datname = current_database() order by 1",
+    )
+    .fetch_all(&app.database.pool)
+    .await
+    .expect("names");
+    for name in ["kitfleet api", "kitfleet worker north"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
     app.stop().await;
 }
 

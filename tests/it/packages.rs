@@ -1,6 +1,8 @@
 //! What Kitfleet is deployed with: a container image, compose, units of systemd, a Debian package and a chart (docs/deploying.md). Programs of others
 //! judge them, and every setting that they name is one.
 
+mod nginx;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -472,12 +474,15 @@ fn units_are_sound() {
     }
 }
 
-/// The Debian package needs what the setup installs for running, and the file that comes with it is a configuration.
+/// The Debian package and the image need what the setup installs for running, and the package's file is a configuration.
 #[test]
-fn the_debian_package_needs_what_the_setup_installs() {
+fn packages_of_the_setup_are_those_of_the_debian_package_and_the_image() {
     let setup = read("ops/setup");
-    let (_, list) = setup.split_once("\nworker=(").expect("a list");
+    let (_, list) = setup.split_once("\nrun=(").expect("a list");
     let mut needed: BTreeSet<_> = list.split_once(')').expect("an end").0.split_whitespace().collect();
+    let image = read("packaging/Containerfile");
+    let lacking: Vec<_> = needed.iter().filter(|package| !image.contains(*package)).collect();
+    assert!(lacking.is_empty(), "{lacking:?}");
     // It makes the user.
     needed.insert("systemd | systemd-standalone-sysusers");
     let manifest = read("Cargo.toml");

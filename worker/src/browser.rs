@@ -17,7 +17,6 @@ mod finding;
 mod forms;
 mod host;
 mod input;
-mod memory;
 mod numbers;
 mod pace;
 mod page;

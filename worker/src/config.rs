@@ -125,8 +125,17 @@ impl Bounds {
     /// Whether less is free than has to stay so on the disk that holds `folder`. One that does not answer is not for us to judge.
     #[must_use]
     pub fn is_full(&self, folder: &Path) -> bool {
-        Room::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
+        let Ok(room) = Room::on(folder) else { return false };
+        metrics::gauge!("service_worker_disk_free_bytes").set(bytes(room.left));
+        metrics::gauge!("service_worker_disk_floor_bytes").set(bytes(room.floor(self.free_disk)));
+        room.is_below(self.free_disk)
     }
+}
+
+/// Bytes as a gauge has them.
+#[expect(clippy::cast_precision_loss, reason = "a byte more or less of exbibytes does not matter")]
+pub fn bytes(count: u64) -> f64 {
+    count as f64
 }
 
 /// What is done where browsers cannot be confined to a folder and a way out of their own each.

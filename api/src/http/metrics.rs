@@ -61,6 +61,15 @@ const BUILD: &str = "service_build_info";
 const SANDBOXED: &str = "service_worker_sandboxed";
 const BROWSER_MEMORY: &str = "service_browser_memory_bytes";
 const BROWSER_DEATHS: &str = "service_browser_death_total";
+const DATABASE_UP: &str = "service_database_up";
+const REDIS_UP: &str = "service_redis_up";
+const CLOCK_SKEW: &str = "service_clock_skew_seconds";
+const DISK_FREE: &str = "service_worker_disk_free_bytes";
+const DISK_FLOOR: &str = "service_worker_disk_floor_bytes";
+
+/// Gauges that only the database knows. While it cannot be read they are left out of a scrape, because their last values are not true any more.
+const OF_THE_DATABASE: [&str; 9] =
+    [SESSIONS_LIVE, WORKERS, SECRET_AGE, SLOTS, SLOTS_FREE, QUEUE_DEPTH, QUEUE_AGE, CHAINS, CLOCK_SKEW];
 const REQUEST_TIME: &str = "service_http_request_duration_seconds";
 const OPERATION_TIME: &str = "service_session_operation_duration_seconds";
 const ATTEMPT_TIME: &str = "service_webhook_attempt_duration_seconds";
@@ -538,7 +547,21 @@ fn describe_standing() {
     describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
     describe_gauge!(BUILD, "What runs here: always 1.");
     describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
-    describe_gauge!(BROWSER_MEMORY, "Memory that the browsers of this worker's sessions have, and hot ones.");
+    describe_gauge!(
+        BROWSER_MEMORY,
+        "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
+    );
+    describe_gauge!(DATABASE_UP, "Whether this process could read the database for this scrape.");
+    describe_gauge!(
+        REDIS_UP,
+        "Whether Redis answered this process for this scrape. Absent without a configured Redis."
+    );
+    describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
+    describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
+    describe_gauge!(
+        DISK_FLOOR,
+        "Free bytes below which this worker takes no sessions and ends the one that wrote most."
+    );
     describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
     describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
     describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
@@ -553,6 +576,8 @@ pub struct Standing {
     pub backlogs: Vec<Backlog>,
     /// Seconds, by kind.
     pub secrets: [(&'static str, f64); 2],
+    /// Seconds by which the clock of this process is ahead of the database's.
+    pub clock_skew: f64,
 }
 
 pub fn note_standing(standing: &Standing) {
@@ -562,6 +587,7 @@ pub fn note_standing(standing: &Standing) {
     for (status, count) in &standing.workers {
         gauge!(WORKERS, "status" => *status).set(number(*count));
     }
+    gauge!(CLOCK_SKEW).set(standing.clock_skew);
     gauge!(SLOTS).set(number(standing.slots.all));
     gauge!(SLOTS_FREE).set(number(standing.slots.free));
     for (kind, seconds) in &standing.secrets {
@@ -571,6 +597,23 @@ pub fn note_standing(standing: &Standing) {
         gauge!(QUEUE_DEPTH, "job_type" => *job_type).set(number(*depth));
         gauge!(QUEUE_AGE, "job_type" => *job_type).set(age.as_secs_f64());
     }
+}
+
+/// Whether the database could be read, and whether Redis answered, where there is one.
+pub fn note_reachable(database: bool, redis: Option<bool>) {
+    gauge!(DATABASE_UP).set(u8::from(database));
+    if let Some(redis) = redis {
+        gauge!(REDIS_UP).set(u8::from(redis));
+    }
+}
+
+/// A scrape without the gauges that only the database knows.
+pub fn without_the_databases(scrape: &str) -> String {
+    let is_of_the_database = |line: &str| {
+        let name = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
+        OF_THE_DATABASE.contains(&name.split(['{', ' ']).next().unwrap_or_default())
+    };
+    scrape.split_inclusive('\n').filter(|line| !is_of_the_database(line)).collect()
 }
 
 /// How this process's pool stands.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::database::{self, Schema};
+use kitfleet_domain::database::{self, SchemaState};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_domain::workers::{self, Standing};
@@ -133,7 +133,7 @@ async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Option<Stan
         return Ok(Err("the disk of data_dir is full"));
     }
     let mut conn = db.acquire().await?;
-    if database::schema(&mut conn).await? == Schema::Older {
+    if database::schema(&mut conn).await? == SchemaState::Older {
         return Ok(Err("the database lacks migrations; run kitfleet migrate"));
     }
     Ok(Ok(workers::standing(&mut conn).await?))

@@ -8,7 +8,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::sessions::census;
 use kitfleet_domain::webhooks::reminders;
-use kitfleet_domain::{byok, workers};
+use kitfleet_domain::{byok, database, workers};
 use kitfleet_jobs::{inspect, maintenance};
 use sqlx::PgPool;
 use subtle::ConstantTimeEq;
@@ -21,6 +21,9 @@ use crate::http::openapi::{Database, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::http::{kinds, metrics};
+
+/// How long the database and Redis may take for a scrape.
+const PROBED_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Routes {
     Routes::new().with_metrics_token(routes!(scrape))
@@ -45,13 +48,35 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
     if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
         return Err(Problem::unauthorized("the metrics token is missing or wrong"));
     }
-    // The counters are worth having when the database is not: then the gauges keep what they said last.
     metrics::note_pool(app.db.num_idle(), app.db.size());
-    let refresh = tokio::spawn(refresh(app.db.clone()));
-    if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
-        tracing::debug!(%error, "how the deployment stands could not be read");
+    let (is_read, redis_answers) =
+        tokio::join!(refresh_in_time(app.db.clone()), redis_answers(app.config.redis.as_ref()));
+    metrics::note_reachable(is_read, redis_answers);
+    let scrape = app.metrics.render();
+    let scrape = if is_read { scrape } else { metrics::without_the_databases(&scrape) };
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], scrape).into_response())
+}
+
+/// Whether Redis answers; `None` without one.
+async fn redis_answers(redis: Option<&redis::Client>) -> Option<bool> {
+    let ping = async {
+        let mut connection = redis?.get_multiplexed_async_connection().await.ok()?;
+        redis::cmd("PING").query_async::<String>(&mut connection).await.ok()
+    };
+    redis.is_some().then_some(tokio::time::timeout(PROBED_WITHIN, ping).await.is_ok_and(|answer| answer.is_some()))
+}
+
+/// Refreshes the gauges that only the database knows. Answers whether that was possible.
+async fn refresh_in_time(db: PgPool) -> bool {
+    // In a task, so that the time limit leaves the connection's use to end by itself.
+    match tokio::time::timeout(PROBED_WITHIN, tokio::spawn(refresh(db))).await {
+        Ok(Ok(Ok(()))) => true,
+        Ok(Ok(Err(error))) => {
+            tracing::debug!(%error, "the state of the deployment could not be read");
+            false
+        }
+        Ok(Err(_)) | Err(_) => false,
     }
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 
 /// Notes what only the database knows, of all processes together.
@@ -66,6 +91,7 @@ async fn refresh(db: PgPool) -> sqlx::Result<()> {
             ("byok_key", byok::oldest_key_seconds(&mut conn).await?),
             ("webhook_secret", reminders::oldest_secret_seconds(&mut conn).await?),
         ],
+        clock_skew: database::clock_skew(&mut conn).await?,
     });
     for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
         metrics::note_chain(chain, pending);

@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::seldom::Seldom;
 use nix::unistd::Pid;
@@ -21,13 +21,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::Cause;
 use super::processes::Processes;
-use crate::config::Bounds;
+use crate::config::{Bounds, bytes};
 
 /// How often browsers are looked at. A page can fill a gigabyte of memory in half a second.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
 /// Every how manieth time their folders are measured too: disks are slower than memory.
 const FOLDERS_AFTER: u32 = 4;
+
+/// How often the shares of memory are measured that the metric tells: the kernel walks through all pages of a process for that.
+const SHARES_AFTER: Duration = Duration::from_secs(15);
 
 /// Bytes on the disk below which a browser is not to blame for a full one.
 const WORTH_BLAMING: u64 = 16 * MIB;
@@ -41,6 +44,8 @@ const MIB: u64 = 1024 * 1024;
 pub struct Watchdog {
     bounds: Bounds,
     watched: Mutex<Vec<Watched>>,
+    /// When the shares of memory were last measured.
+    measured_at: Mutex<Option<Instant>>,
 }
 
 /// A browser that is looked at for as long as anybody waits for its verdict.
@@ -87,7 +92,7 @@ impl Verdict {
 impl Watchdog {
     /// One that knows no browser yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, watched: Mutex::default() }
+        Self { bounds, watched: Mutex::default(), measured_at: Mutex::default() }
     }
 
     /// Looks at a browser from now on: a family and the folder that it writes to.
@@ -130,17 +135,28 @@ impl Watchdog {
                     .say(|held_back| tracing::error!(%error, held_back, "the memory of browsers is not bounded"));
             }
         };
-        let mut all = 0;
+        let (measures, mut shares) = (self.measures_shares(), 0);
         for (browser, verdict) in browsers {
-            let bytes = memory(&processes.below(browser.leader), self.bounds.memory);
-            browser.judge(verdict, bytes, self.bounds.memory, Cause::Memory);
-            all += bytes;
+            let family = processes.below(browser.leader);
+            let taken = memory(&family, self.bounds.memory);
+            browser.judge(verdict, taken, self.bounds.memory, Cause::Memory);
+            if measures {
+                shares += own_shares(&family);
+            }
         }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "no machine has so much memory that a byte of it is lost in this"
-        )]
-        metrics::gauge!("service_browser_memory_bytes").set(all as f64);
+        if measures {
+            metrics::gauge!("service_browser_memory_bytes").set(bytes(shares));
+        }
+    }
+
+    /// Whether it is time to measure the shares of memory.
+    fn measures_shares(&self) -> bool {
+        let mut measured_at = self.measured_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = measured_at.is_none_or(|at| at.elapsed() >= SHARES_AFTER);
+        if is_due {
+            *measured_at = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Condemns who has written too much, and who has written most when the disk is nearly full, one after the other.
@@ -171,7 +187,12 @@ impl Watchdog {
 /// Bytes of memory that processes have: an upper bound where that is enough to say that it is within the limit.
 fn memory(family: &[&Stat], limit: u64) -> u64 {
     let resident = family.iter().map(|process| process.rss_bytes().get()).sum();
-    if resident <= limit { resident } else { family.iter().map(|process| own_share(process.pid)).sum() }
+    if resident <= limit { resident } else { own_shares(family) }
+}
+
+/// Bytes of memory that processes have, each with its part of what it shares with others.
+fn own_shares(family: &[&Stat]) -> u64 {
+    family.iter().map(|process| own_share(process.pid)).sum()
 }
 
 /// A process's memory, with its part of what it shares with others; 0 for one that is gone.

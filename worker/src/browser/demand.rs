@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::memory::Memory;
+use kitfleet_domain::machine::Memory;
+
 use crate::config::WarmPool;
 
 /// Browsers that are asked for within so long of each other are one burst: no machine starts many others meanwhile.

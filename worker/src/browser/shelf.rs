@@ -1,5 +1,6 @@
 //! The hot browsers of a worker, and who takes them.
 
+use kitfleet_domain::machine::Memory;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,7 +9,6 @@ use tokio::sync::Notify;
 
 use super::demand::{Demand, Situation};
 use super::host::Host;
-use super::memory::Memory;
 use crate::config::WarmPool;
 
 /// Hot browsers, and what decides how many there are to be.

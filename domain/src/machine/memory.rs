@@ -1,4 +1,5 @@
-//! Memory that is left: the machine's, and that of the control groups that this process is in, which is a container's.
+//! Memory that is left: of the machine, and of the control groups that this process is in, such as a container's. Version 1 and
+//! version 2 of control groups are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,23 +33,40 @@ fn of_machine(root: &Path) -> Option<Memory> {
     Some(Memory { left: bytes("MemAvailable:")?, all: bytes("MemTotal:")? })
 }
 
-/// The control group of this process, and those that it is in. In a container it is the root of what there is to see.
+/// The control group of this process and those around it, in both hierarchies. In a container the path may be one of the machine, of which
+/// only the root is there to see.
 fn groups(root: &Path) -> Vec<PathBuf> {
     let told = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let group = told.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");
-    Path::new(group).ancestors().map(|group| mounted.join(group)).collect()
+    let of = |path: &str, mounted: &Path| {
+        let groups = Path::new(path.trim_start_matches('/')).ancestors();
+        groups.map(|group| mounted.join(group)).collect::<Vec<_>>()
+    };
+    let of_line = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        if controllers.is_empty() {
+            return Some(of(path, &mounted));
+        }
+        controllers.split(',').any(|controller| controller == "memory").then(|| of(path, &mounted.join("memory")))
+    };
+    told.lines().filter_map(of_line).flatten().collect()
 }
 
 /// `None` for a group without a limit.
 fn of_group(group: &Path) -> Option<Memory> {
     let read = |file: &str| fs::read_to_string(group.join(file)).ok();
     let bytes = |file: &str| read(file)?.trim().parse::<u64>().ok();
-    // Above the lower one nothing is killed, but everything is slowed down.
-    let all = bytes("memory.max").into_iter().chain(bytes("memory.high")).min()?;
+    let stat = |name: &str| number(&read("memory.stat")?, name);
+    // Above `memory.high` nothing is killed, but everything is slowed down.
+    let newer = bytes("memory.max").into_iter().chain(bytes("memory.high")).min();
+    let (all, used, spare) = match newer {
+        Some(all) => (all, bytes("memory.current")?, stat("inactive_file")?),
+        // Without a limit this is nearly the largest number, which the machine's memory is below.
+        None => (bytes("memory.limit_in_bytes")?, bytes("memory.usage_in_bytes")?, stat("total_inactive_file")?),
+    };
     // What was read of files, and not lately, is given up first.
-    let spare = number(&read("memory.stat")?, "inactive_file")?;
-    Some(Memory { left: all.saturating_sub(bytes("memory.current")?.saturating_sub(spare)), all })
+    Some(Memory { left: all.saturating_sub(used.saturating_sub(spare)), all })
 }
 
 /// The number behind a name at the beginning of a line.
@@ -83,6 +101,15 @@ mod tests {
         write("sys/fs/cgroup/some.slice/memory.current", &format!("{}\n", 2 * GIB));
         write("sys/fs/cgroup/some.slice/memory.stat", &format!("anon 1\ninactive_file {GIB}\nactive_file 2\n"));
         assert_eq!(Memory::told_below(&root), Some(Memory { left: GIB, all: 2 * GIB }));
+
+        // A container of version 1, which sees its own group as the root.
+        write("proc/self/cgroup", "9:cpu,cpuacct:/docker/5a\n4:memory:/docker/5a\n0::/\n");
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", &format!("{GIB}\n"));
+        write("sys/fs/cgroup/memory/memory.usage_in_bytes", &format!("{GIB}\n"));
+        write("sys/fs/cgroup/memory/memory.stat", &format!("inactive_file 1\ntotal_inactive_file {}\n", GIB / 2));
+        assert_eq!(Memory::told_below(&root), Some(Memory { left: GIB / 2, all: GIB }));
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(Memory::told_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
         fs::remove_dir_all(root).expect("it is removed");
     }
 
