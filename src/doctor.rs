@@ -36,8 +36,8 @@ const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1). In a \
-     container: packaging/seccomp.json, an unconfined AppArmor profile, and a /proc that is not masked (Docker: \
-     --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL; Kubernetes: procMount: Unmasked with hostUsers: false)";
+     container: packaging/seccomp.json, an unconfined AppArmor profile, and a /proc that is not masked (Docker and podman: \
+     --security-opt systempaths=unconfined; Kubernetes: procMount: Unmasked with hostUsers: false)";
 
 /// What a request would wait for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);

@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
-use crate::machine::yield_to_others;
+use crate::machine::run_when_idle;
 
 /// Bytes up to which work is done where it stands: it takes less time than handing a thread's other tasks on.
 const LIGHT: usize = 64 * 1024;
@@ -34,7 +34,7 @@ pub async fn apart<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Sen
     // Not one of the runtime's threads, for which a process that stops would wait.
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Where that is refused, everything works as before.
-        let _ = yield_to_others();
+        let _ = run_when_idle();
         // Nobody waits any more, perhaps.
         let _ = done.send(work());
     })?;

@@ -5,6 +5,10 @@ mod memory;
 use std::io;
 use std::path::Path;
 
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+
 pub use self::memory::Memory;
 
 /// Of a small disk no more than this part has to stay free.
@@ -55,9 +59,32 @@ pub fn yield_to_others() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes this thread run only when no other thread of the machine wants its core. A thread of normal priority that wakes up takes the core at
+/// once; from a thread that only has a higher nice value it does so after some milliseconds.
+///
+/// # Errors
+/// When that is refused: everything works as before then.
+pub fn run_when_idle() -> io::Result<()> {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_can_leave_its_core_to_all_others() {
+        let status = || std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+        let policy = |told: String| told.lines().find(|line| line.starts_with("policy")).map(ToOwned::to_owned);
+        std::thread::spawn(move || {
+            run_when_idle().expect("any thread may");
+            // 5 is SCHED_IDLE.
+            assert!(policy(status()).is_none_or(|line| line.trim_end().ends_with('5')), "{:?}", policy(status()));
+        })
+        .join()
+        .expect("it is done");
+    }
 
     #[test]
     fn a_small_disk_has_to_keep_only_its_share() {

@@ -137,8 +137,7 @@ class Site:
 class Engine:
     def __init__(self, name):
         self.name = name
-        self.unmask = "unmask=ALL" if name == "podman" else "systempaths=unconfined"
-        self.confined = ["--security-opt", f"seccomp={SECCOMP}", "--security-opt", self.unmask, "--shm-size", "1g"]
+        self.confined = ["--security-opt", f"seccomp={SECCOMP}", "--security-opt", "systempaths=unconfined", "--shm-size", "1g"]
         if self.name == "docker" and os.path.exists("/sys/module/apparmor"):
             self.confined += ["--security-opt", "apparmor=unconfined"]
 
@@ -224,7 +223,7 @@ class Fleet:
     def __init__(self, engine, compose):
         self.engine = engine
         self.compose_program = shlex.split(compose)
-        self.environment = dict(os.environ, IMAGE="kitfleet:slim", DRAIN_TIMEOUT="20s", STOP_GRACE_PERIOD="40s", UNMASK=engine.unmask)
+        self.environment = dict(os.environ, IMAGE="kitfleet:slim", DRAIN_TIMEOUT="20s", STOP_GRACE_PERIOD="40s")
         self.environment |= {
             "POSTGRES_PASSWORD": secrets.token_hex(24),
             "METRICS_SCRAPE_TOKEN": secrets.token_hex(24),

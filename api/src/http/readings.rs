@@ -4,6 +4,7 @@
 //! of an account there is one at a time.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::heavy::apart;
@@ -49,6 +50,19 @@ impl Readings {
         self.0.take(account, PATIENCE).await
     }
 
+    /// Begins to read and answer about so many bytes. A large reading waits for the account's turn, and has it until it is dropped and its work
+    /// is done: an account has one large answer at a time read from the database, opened and written.
+    ///
+    /// # Errors
+    /// When the turn does not come within half a minute.
+    pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<Reading<'_>, NotYet> {
+        let mut reading = Reading { readings: self, account, turn: None };
+        if bytes > LIGHT as u64 {
+            reading.take_turn().await?;
+        }
+        Ok(reading)
+    }
+
     /// Runs a search of about so many bytes when it is the account's turn.
     ///
     /// # Errors
@@ -59,16 +73,46 @@ impl Readings {
         bytes: usize,
         search: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ReadingError> {
-        if bytes <= LIGHT {
-            return Ok(search());
-        }
-        let turn = self.turn(account).await?;
-        let search = move || {
-            let found = search();
-            drop(turn);
-            found
+        self.begin(account, bytes as u64).await?.run(bytes, search).await
+    }
+}
+
+/// A reading that has begun.
+pub struct Reading<'a> {
+    readings: &'a Readings,
+    account: AccountId,
+    turn: Option<Arc<Turn>>,
+}
+
+impl Reading<'_> {
+    async fn take_turn(&mut self) -> Result<Arc<Turn>, NotYet> {
+        let turn = match self.turn.take() {
+            Some(turn) => turn,
+            None => Arc::new(self.readings.turn(self.account).await?),
         };
-        Ok(apart("reading", search).await?)
+        self.turn = Some(Arc::clone(&turn));
+        Ok(turn)
+    }
+
+    /// Runs a part of it that takes about so many bytes.
+    ///
+    /// # Errors
+    /// When the account's turn does not come, or the machine has no thread.
+    pub async fn run<T: Send + 'static>(
+        &mut self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ReadingError> {
+        if bytes <= LIGHT {
+            return Ok(work());
+        }
+        let turn = self.take_turn().await?;
+        let work = move || {
+            let done = work();
+            drop(turn);
+            done
+        };
+        Ok(apart("reading", work).await?)
     }
 }
 

@@ -11,7 +11,6 @@ use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, 
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::may_pass;
-use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
@@ -160,6 +159,7 @@ async fn answered(
     let bytes = turns::answer_bytes(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(bytes) = bytes else { return Ok(None) };
     let reservation = app.answers.reserve(account, bytes).await?;
+    let mut reading = app.readings.begin(account, bytes).await.map_err(ReadingError::from)?;
     let answer = turns::answer(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(answer) = answer else { return Ok(None) };
     let weight = answer.weight();
@@ -167,7 +167,7 @@ async fn answered(
         let answer = answer.open(&sealer)?;
         serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))
     };
-    let text = app.readings.run(account, weight, written).await??;
+    let text = reading.run(weight, written).await??;
     Ok(Some(counted_json(text, reservation)))
 }
 
@@ -240,10 +240,12 @@ async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known:
         (Receipt::Completed { status, bytes }, Some(vault), Some(receipt)) => {
             let (account, key) = (caller.account_id, receipt.key.as_str());
             let reservation = app.answers.reserve(account, bytes).await?;
+            let mut reading = app.readings.begin(account, bytes).await?;
             let sealed = receipts::sealed_body(&mut *app.db.acquire().await?, account, key).await?;
             // It went with its agent session meanwhile.
             let sealed = sealed.ok_or_else(not_found::<AgentSessionId>)?;
-            let opened = heavy(sealed.len(), || receipts::open(vault, account, key, &sealed));
+            let (vault, key) = (vault.clone(), key.to_owned());
+            let opened = reading.run(sealed.len(), move || receipts::open(&vault, account, &key, &sealed)).await?;
             let body = opened.map_err(|error| Problem::internal(&error))?;
             let status = StatusCode::from_u16(status).map_err(|error| Problem::internal(&error))?;
             Ok(MESSAGES.replay_counted(status, body, reservation))
@@ -376,10 +378,11 @@ async fn transcript(
     let (turns, bytes) = on_a_page(&ended, limit, app.config.limits.page_bytes as u64);
     let mut more = turns.len() < ended.len();
     let reservation = app.answers.reserve(caller.account_id, bytes).await?;
+    let mut reading = app.readings.begin(caller.account_id, bytes).await?;
     let sealer = app.agents().await?.clone();
     let stored = turns::transcript(&mut *app.db.acquire().await?, session, &turns).await?;
     let weight = stored.weight();
-    let told = app.readings.run(caller.account_id, weight, move || stored.open(&sealer)).await??;
+    let told = reading.run(weight, move || stored.open(&sealer)).await??;
     let mut data: Vec<_> = told.into_iter().flat_map(entries).collect();
     if with_it && !data.is_empty() {
         data.remove(0);
@@ -391,9 +394,8 @@ async fn transcript(
         cursors.sign(scope, last.turn_id.as_uuid())
     });
     let page = Page::new(data, next_cursor);
-    let text = heavy(usize::try_from(bytes).unwrap_or(usize::MAX), || serde_json::to_vec(&page))
-        .map_err(|error| Problem::internal(&error))?;
-    Ok(counted_json(text, reservation))
+    let text = reading.run(weight, move || serde_json::to_vec(&page)).await?;
+    Ok(counted_json(text.map_err(|error| Problem::internal(&error))?, reservation))
 }
 
 /// Which turns a page has, and how many bytes are stored of them. A turn may be large: a page ends with the one that makes it large, so that
