@@ -394,7 +394,7 @@ async fn a_scrape_without_the_database_lacks_its_gauges() {
     app.stop().await;
 }
 
-/// Contract: operators 11. `pg_stat_activity` names each process by its role, and a worker by its name.
+/// Contract: operators 12. `pg_stat_activity` names each process by its role, and a worker by its name.
 #[tokio::test]
 async fn connections_are_named_by_role_and_worker() {
     let app =
