@@ -83,6 +83,9 @@ async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> s
     Ok(())
 }
 
+/// How often a process that waits for another one's migrations tries to take the lock.
+const TRY_LOCK_AFTER: Duration = Duration::from_millis(100);
+
 /// Why the schema is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -101,7 +104,10 @@ pub enum MigrateError {
 /// When a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
-    sqlx::query("select pg_advisory_lock($1)").bind(LOCK).execute(&mut *conn).await?;
+    // A statement that waits for the lock would be one that `create index concurrently` of the process with the lock waits for: a deadlock.
+    while !sqlx::query_scalar::<_, bool>("select pg_try_advisory_lock($1)").bind(LOCK).fetch_one(&mut *conn).await? {
+        tokio::time::sleep(TRY_LOCK_AFTER).await;
+    }
     let migrated = migrate_locked(conn).await;
     sqlx::query("select pg_advisory_unlock($1)").bind(LOCK).execute(conn).await?;
     migrated

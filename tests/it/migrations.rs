@@ -11,8 +11,9 @@ use sqlx::Executor;
 use uuid::Uuid;
 
 use crate::packages::judge;
+use crate::support::commands::run;
 use crate::support::people::{PASSWORD, token_of};
-use crate::support::{App, Client, Role, eventually};
+use crate::support::{App, Client, Role, at_once, eventually};
 
 /// The newest migration of the version that had no sign-ins: sessions, workers and jobs.
 const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
@@ -49,13 +50,19 @@ async fn at(version: i64) -> App {
     app
 }
 
-/// Contract: command-line 3. On an empty database one command makes everything, a second one nothing, and a role that leaves
+/// Contract: command-line 3. On an empty database of several commands at once one makes everything, a later one nothing, and a role that leaves
 /// that to it does not start before.
 #[tokio::test]
 async fn an_empty_database_is_filled_once() {
     let mut app = emptied("public, apalis").await;
     app.run(&["api"]).await.code(1);
-    app.run(&["migrate"]).await.code(0);
+    let several = (0..4).map(|_| {
+        let command = app.command(&["migrate"]);
+        async move { run(command, "").await }
+    });
+    for migrated in at_once(several).await {
+        migrated.code(0);
+    }
     let applied = app.count("select count(*) from _sqlx_migrations where success").await;
     assert_eq!(usize::try_from(applied).expect("a count"), MIGRATIONS.iter().count());
     app.run(&["migrate"]).await.code(0);

@@ -366,7 +366,8 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     let (failed, mut drained, mut was_full) = (Seldom::new(), Drained::default(), false);
     loop {
         let mut pause = workers::HEARTBEAT;
-        let has_room = context.browsers.has_room().await;
+        let config = &context.config;
+        let has_room = context.browsers.has_room(config.bounds, config.data_dir.clone()).await;
         match (was_full, has_room) {
             (false, false) => {
                 tracing::error!("the disk is nearly full: no session is placed on this worker until it has room");

@@ -37,7 +37,7 @@ use super::simulated::Simulated;
 use super::user_ids::UserIds;
 use super::webkit::Webkit;
 use super::{Browser, Engine, StartError, user_ids};
-use crate::config::WorkerConfig;
+use crate::config::{Bounds, WorkerConfig};
 
 /// How often hot browsers are looked after: one may have died, be forgotten by those who wanted it, or be in memory's way.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -124,11 +124,10 @@ impl Pool {
         }
     }
 
-    /// Whether the disk has room for more browsers.
-    pub async fn has_room(&self) -> bool {
-        let Kind::Webkit(slots) = &self.kind else { return true };
-        let (folder, bounds) = (slots.hosts.config.data_dir.clone(), slots.hosts.config.bounds);
-        !spawn_blocking(move || bounds.is_full(&folder)).await.unwrap_or_default()
+    /// Whether the disk of `data_dir` has room for more browsers. Those that are simulated need none.
+    pub async fn has_room(&self, bounds: Bounds, data_dir: PathBuf) -> bool {
+        let is_full = spawn_blocking(move || bounds.is_full(&data_dir)).await.unwrap_or_default();
+        !(is_full && matches!(self.kind, Kind::Webkit(_)))
     }
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
