@@ -11,6 +11,7 @@ use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::live;
 use kitfleet_domain::retention::Fate;
 use kitfleet_domain::sessions::SessionStatus;
@@ -59,6 +60,7 @@ const QUEUE_AGE: &str = "service_job_queue_age_seconds";
 const POOL: &str = "service_db_pool_connections";
 const BUILD: &str = "service_build_info";
 const SANDBOXED: &str = "service_worker_sandboxed";
+const ENCRYPTION_KEY: &str = "service_encryption_key_ok";
 const BROWSER_MEMORY: &str = "service_browser_memory_bytes";
 const BROWSER_DEATHS: &str = "service_browser_death_total";
 const REQUEST_TIME: &str = "service_http_request_duration_seconds";
@@ -538,6 +540,7 @@ fn describe_standing() {
     describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
     describe_gauge!(BUILD, "What runs here: always 1.");
     describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
+    describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
     describe_gauge!(BROWSER_MEMORY, "Memory that the browsers of this worker's sessions have, and hot ones.");
     describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
     describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
@@ -578,6 +581,11 @@ pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
     gauge!(POOL, "state" => "idle").set(idle);
     gauge!(POOL, "state" => "in_use").set(all - idle);
+}
+
+/// Notes the check of this process's encryption key.
+pub fn note_encryption_key(status: KeyStatus) {
+    gauge!(ENCRYPTION_KEY).set(u8::from(status.is_usable()));
 }
 
 /// A count as gauges have it.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::database;
+use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::machine::Room;
+use kitfleet_domain::vault::Vault;
 use kitfleet_domain::workers::{self, Standing};
 use serde::Serialize;
 use sqlx::PgPool;
@@ -48,10 +50,31 @@ struct Ready {
     /// when their disks are nearly full
     #[schema(schema_with = standing)]
     workers: Standing,
+    /// `ok` when the present key is the deployment's; `retired` when a retired key of this process is; `none` when no key is configured and
+    /// nothing is sealed with one.
+    /// With `missing` or `wrong` the process is not ready, and the 503 has this member
+    #[schema(schema_with = key_status)]
+    encryption_key: KeyStatus,
 }
 
 fn standing() -> RefOr<Schema> {
     one_of(Standing::NAMES, None)
+}
+
+fn key_status() -> RefOr<Schema> {
+    one_of(KeyStatus::NAMES, None)
+}
+
+/// Reason why the process is not ready.
+struct NotReady {
+    detail: &'static str,
+    encryption_key: Option<KeyStatus>,
+}
+
+impl From<&'static str> for NotReady {
+    fn from(detail: &'static str) -> Self {
+        Self { detail, encryption_key: None }
+    }
 }
 
 /// Liveness
@@ -67,25 +90,30 @@ async fn alive() -> Answer<Alive> {
 
 /// Readiness
 ///
-/// Asks for the database, its migrations, a live worker, and room on the disk.
+/// Asks for the database, its migrations, the encryption key, a live worker, and room on the disk.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
     responses((status = 200, description = "It can serve", body = Ready), Database),
 )]
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
     // In a task, so that the time limit leaves the connection's use to end by itself.
-    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
+    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone(), app.config.auth.vault.clone()));
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "not ready");
-            Err("the database is unavailable")
+            Err("the database is unavailable".into())
         }
-        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer"),
+        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer".into()),
     };
     match found {
-        Ok(workers) => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers })),
-        Err(missing) => Err(Problem::unavailable_for_now(missing)),
+        Ok((workers, encryption_key)) => {
+            Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers, encryption_key }))
+        }
+        Err(NotReady { detail, encryption_key: None }) => Err(Problem::unavailable_for_now(detail)),
+        Err(NotReady { detail, encryption_key: Some(status) }) => {
+            Err(Problem::unavailable_for_now(detail).with("encryption_key", status))
+        }
     }
 }
 
@@ -94,15 +122,23 @@ fn is_full(folder: &Path) -> bool {
     Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
-/// How the workers stand, or what is missing.
-async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Standing, &'static str>> {
+/// Status of the workers and of the encryption key, or the reason why the process is not ready.
+async fn check(
+    db: PgPool,
+    data_dir: PathBuf,
+    vault: Option<Vault>,
+) -> sqlx::Result<Result<(Standing, KeyStatus), NotReady>> {
     // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
-        return Ok(Err("the disk of data_dir is full"));
+        return Ok(Err("the disk of data_dir is full".into()));
     }
     let mut conn = db.acquire().await?;
     if !database::is_migrated(&mut conn).await? {
-        return Ok(Err("the database lacks migrations; run kitfleet migrate"));
+        return Ok(Err("the database lacks migrations; run kitfleet migrate".into()));
     }
-    Ok(workers::standing(&mut conn).await?.ok_or("no worker is alive"))
+    let key = encryption_key::check(&mut conn, vault.as_ref()).await?;
+    if !key.is_usable() {
+        return Ok(Err(NotReady { detail: key.description(), encryption_key: Some(key) }));
+    }
+    Ok(workers::standing(&mut conn).await?.map(|workers| (workers, key)).ok_or("no worker is alive".into()))
 }

@@ -7,8 +7,9 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::sessions::census;
+use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::reminders;
-use kitfleet_domain::{byok, workers};
+use kitfleet_domain::{byok, encryption_key, workers};
 use kitfleet_jobs::{inspect, maintenance};
 use sqlx::PgPool;
 use subtle::ConstantTimeEq;
@@ -47,16 +48,17 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
     }
     // The counters are worth having when the database is not: then the gauges keep what they said last.
     metrics::note_pool(app.db.num_idle(), app.db.size());
-    let refresh = tokio::spawn(refresh(app.db.clone()));
+    let refresh = tokio::spawn(refresh(app.db.clone(), app.config.auth.vault.clone()));
     if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
         tracing::debug!(%error, "how the deployment stands could not be read");
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 
-/// Notes what only the database knows, of all processes together.
-async fn refresh(db: PgPool) -> sqlx::Result<()> {
+/// Reads the gauges of the deployment from the database, and checks the encryption key of this process.
+async fn refresh(db: PgPool, vault: Option<Vault>) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
+    metrics::note_encryption_key(encryption_key::check(&mut conn, vault.as_ref()).await?);
     metrics::note_standing(&Standing {
         sessions: census::live(&mut conn).await?,
         workers: workers::census(&mut conn).await?,
