@@ -49,7 +49,7 @@ pub enum Command {
     /// Manage accounts.
     #[command(subcommand)]
     Account(Account),
-    /// Manage API keys.
+    /// Manage API keys, and the key that secrets are sealed with.
     #[command(subcommand)]
     Key(Key),
     /// See who is alive, and take a worker out of service.
@@ -164,6 +164,14 @@ pub enum Key {
         /// The key.
         #[arg(value_parser = any_key)]
         key: AnyKey,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Seal every secret in the database with the present `mfa.encryption_key`, so that retired keys can be removed.
+    RotateSealing {
+        /// Make the configured key the deployment's although it does not open the secrets that are there: for a key that is lost.
+        #[arg(long)]
+        replace_probe: bool,
         #[command(flatten)]
         format: Format,
     },

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use kitfleet_domain::database::SchemaState;
+use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
 use kitfleet_domain::{billing, vault, webhooks};
@@ -191,6 +192,7 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
         SchemaState::Newer => Check::ok("migrations", "the schema is newer than this program"),
     });
     checks.push(workers_alive(conn).await?);
+    checks.push(encryption_key(conn, config).await?);
     checks.push(sealed(conn, config).await?);
     Ok(checks)
 }
@@ -214,6 +216,25 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
         }
         Some(Standing::NoDriver) => {
             Check::warn(subject, format!("{alive} alive, and none has browsers: no session can be made"), mend)
+        }
+    })
+}
+
+/// Compares the configured key with the one that the deployment's secrets are sealed with.
+async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
+    let subject = "encryption key";
+    let status = encryption_key::check(conn, config.auth().vault.as_ref()).await?;
+    Ok(match status {
+        KeyStatus::Ok | KeyStatus::None => Check::ok(subject, status.description()),
+        KeyStatus::Retired => Check::warn(
+            subject,
+            status.description(),
+            "run `kitfleet key rotate-sealing` with the key that is to be used",
+        ),
+        KeyStatus::Missing | KeyStatus::Wrong => {
+            let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; when it is lost, \
+                        `kitfleet key rotate-sealing --replace-probe`";
+            Check::fail(subject, status.description(), mend)
         }
     })
 }

@@ -2,6 +2,7 @@
 
 mod draining;
 mod requeueing;
+mod resealing;
 
 use std::io::{BufRead as _, stdin};
 
@@ -62,7 +63,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
     let mut conn = database.connect().await?;
     match order {
         Order::Account(order) => account(&mut conn, order, &config.limits).await?,
-        Order::Key(order) => key(&mut conn, order).await?,
+        Order::Key(order) => key(config, &mut conn, order).await?,
         Order::Workers(Workers::List { all, format }) => {
             let columns =
                 ["id", "name", "status", "driver", "live_sessions", "max_sessions", "started_at", "last_seen_at"];
@@ -190,7 +191,7 @@ fn password() -> Result<String> {
     Ok(password.to_owned())
 }
 
-async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
+async fn key(config: &Config, conn: &mut PgConnection, order: Key) -> Result<()> {
     match order {
         Key::Mint { account: Some(account), name, scopes, format, .. } => {
             mint_key(conn, account, &name, &scopes, format).await
@@ -224,6 +225,7 @@ async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
             ensure!(known, "there is no key {id}");
             format.print(&json!({"id": id, "status": "revoked"}), |_| format!("{id} is revoked"))
         }
+        Key::RotateSealing { replace_probe, format } => resealing::rotate(config, conn, replace_probe, format).await,
     }
 }
 

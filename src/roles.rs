@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, ConnectionLimits, LiveConfig, RateLimits, ServeError};
 use kitfleet_domain::database::watched;
+use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
@@ -65,6 +66,7 @@ async fn up_on(
     let owner = owner::welcome(&mut database.connect().await?, &config.data_dir).await?;
     let db = database.pool(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
+    check_encryption_key(config, &db).await?;
 
     // Before anybody is told that there is a worker, or given a session of a dead one.
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
@@ -129,6 +131,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
     let db = database.pool(config).await?;
+    check_encryption_key(config, &db).await?;
     let wakeups = wakeups(config, &database, &db)?;
     let served = kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop.drain);
     // Its operations go on without it, and their callers can ask another API process.
@@ -144,6 +147,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let database = Database::join(config).await?.for_role(&format!("worker {}", config.worker.name));
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
+    check_encryption_key(config, &db).await?;
     let wakeups = wakeups(config, &database, &db)?;
     let stop_health = CancellationToken::new();
     let health = match config.worker.listen {
@@ -163,6 +167,21 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     }
     database.close().await;
     ended
+}
+
+/// Logs an encryption key that is not the deployment's. The process starts all the same, and serves requests that need no key.
+async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
+    let status = encryption_key::register(&mut *db.acquire().await?, config.auth().vault.as_ref()).await?;
+    match status {
+        KeyStatus::Ok | KeyStatus::Retired | KeyStatus::None => {}
+        KeyStatus::Missing | KeyStatus::Wrong => tracing::error!(
+            encryption_key = <&str>::from(status),
+            "{}: second factors, webhook secrets, proxies and everything else that is sealed cannot be read, and this process is not \
+             ready; configure the key that sealed them, see \"Retire a leaked encryption key\" in docs/operating.md",
+            status.description(),
+        ),
+    }
+    Ok(())
 }
 
 /// Makes the process count before a worker does, which says as it starts what its browsers are.

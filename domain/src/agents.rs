@@ -29,11 +29,11 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::database;
 use crate::heavy::heavy;
-use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
+use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId, StepId, TurnId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
@@ -87,6 +87,45 @@ pub(crate) const AREA: Area = Area {
         ),
         ("agent_model_uses", Bound::Account("1 for each turn")),
         ("bundled_model_spending", Bound::Account("1")),
+    ],
+    sealed: &[
+        Sealed {
+            kind: "agent_turns",
+            table: "agent_turns",
+            id: "id",
+            part: None,
+            purpose: PURPOSE,
+            has_shared_key: true,
+            columns: &[
+                ("sealed_request", |row| TurnId::from(row.id).to_string()),
+                ("sealed_said", |row| TurnId::from(row.id).to_string()),
+            ],
+        },
+        Sealed {
+            kind: "agent_steps",
+            table: "agent_steps",
+            id: "id",
+            part: None,
+            purpose: PURPOSE,
+            has_shared_key: true,
+            columns: &[
+                ("sealed_wish", |row| StepId::from(row.id).to_string()),
+                ("sealed_shown", |row| StepId::from(row.id).to_string()),
+                ("sealed_result", |row| StepId::from(row.id).to_string()),
+                ("sealed_text_origins", |row| StepId::from(row.id).to_string()),
+            ],
+        },
+        Sealed {
+            kind: "message_receipts",
+            table: "agent_message_receipts",
+            id: "account_id",
+            part: Some("key"),
+            purpose: receipts::PURPOSE,
+            has_shared_key: false,
+            columns: &[("sealed_body", |row| {
+                receipts::owner(AccountId::from(row.id), row.part.as_deref().unwrap_or_default())
+            })],
+        },
     ],
     ..Area::named("agents")
 };

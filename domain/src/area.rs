@@ -6,6 +6,7 @@
 
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::actors::Actor;
 use crate::ids::AccountId;
@@ -34,6 +35,8 @@ pub struct Area {
     pub losses: &'static [Loss],
     /// What such an account loses when its sessions have ended, because it hears of that.
     pub last_losses: &'static [Loss],
+    /// Its columns that the vault seals. A rotation of the deployment's key reseals these and no others.
+    pub sealed: &'static [Sealed],
 }
 
 impl Area {
@@ -51,6 +54,7 @@ impl Area {
             chains: &[],
             losses: &[],
             last_losses: &[],
+            sealed: &[],
         }
     }
 
@@ -118,3 +122,34 @@ pub struct Chain {
     /// Seconds between its ticks.
     pub period: i32,
 }
+
+/// Sealed columns of one table.
+#[derive(Debug, Clone, Copy)]
+pub struct Sealed {
+    /// Kind of secret, as `kitfleet key rotate-sealing` reports it.
+    pub kind: &'static str,
+    /// The table.
+    pub table: &'static str,
+    /// Column of the primary key that is a UUID.
+    pub id: &'static str,
+    /// Second column of the primary key, a text, where the key has two.
+    pub part: Option<&'static str>,
+    /// Purpose that the vault derives a key for.
+    pub purpose: &'static str,
+    /// Whether a key in `server_secrets` seals them where the deployment has none of its own ([`crate::database::vault`]).
+    pub has_shared_key: bool,
+    /// The columns, each with the owner that its secrets are bound to.
+    pub columns: &'static [(&'static str, SecretOwner)],
+}
+
+/// Primary key of a row with a sealed column.
+#[derive(Debug, Clone)]
+pub struct RowKey {
+    /// Value of [`Sealed::id`].
+    pub id: Uuid,
+    /// Value of [`Sealed::part`].
+    pub part: Option<String>,
+}
+
+/// Returns the owner that the vault binds a row's secret to.
+pub type SecretOwner = fn(&RowKey) -> String;

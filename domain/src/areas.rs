@@ -6,7 +6,7 @@ mod tests;
 use indexmap::IndexMap;
 use sqlx::PgConnection;
 
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Chain, Purge, Sealed};
 use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::{
@@ -69,6 +69,11 @@ pub fn chains() -> impl Iterator<Item = Chain> {
 /// The tables that are not purged by their rows' age, and why.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
+}
+
+/// The columns that the vault seals.
+pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
+    ALL.iter().flat_map(|area| area.sealed)
 }
 
 /// What is purged together when it has reached its term.

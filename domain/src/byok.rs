@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 
 use crate::accounts;
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::{Invalid, Rules};
@@ -38,6 +38,15 @@ pub(crate) const AREA: Area = Area {
         ("byok_keys", Bound::Account("1 for each model provider")),
         ("bundled_llm_consents", Bound::Account("1")),
     ],
+    sealed: &[Sealed {
+        kind: "model_keys",
+        table: "byok_keys",
+        id: "account_id",
+        part: Some("provider"),
+        purpose: PURPOSE,
+        has_shared_key: false,
+        columns: &[("sealed_key", |row| owner(AccountId::from(row.id), row.part.as_deref().unwrap_or_default()))],
+    }],
     ..Area::named("byok")
 };
 
@@ -121,7 +130,7 @@ impl ProviderKey {
     }
 
     fn seal(&self, vault: &Vault, account: AccountId, provider: Provider) -> Vec<u8> {
-        vault.seal(PURPOSE, &owner(account, provider), self.0.as_bytes())
+        vault.seal(PURPOSE, &owner(account, provider.name()), self.0.as_bytes())
     }
 }
 
@@ -131,8 +140,8 @@ impl fmt::Debug for ProviderKey {
     }
 }
 
-fn owner(account: AccountId, provider: Provider) -> String {
-    format!("{account} {}", provider.name())
+fn owner(account: AccountId, provider: &str) -> String {
+    format!("{account} {provider}")
 }
 
 /// A key as it is stored.
@@ -153,7 +162,7 @@ impl SealedKey {
     /// # Errors
     /// When it was sealed with a key that this process does not have.
     pub fn open(&self, vault: &Vault) -> Result<ProviderKey, CannotOpen> {
-        let opened = vault.open(PURPOSE, &owner(self.account, self.provider), &self.sealed)?;
+        let opened = vault.open(PURPOSE, &owner(self.account, self.provider.name()), &self.sealed)?;
         String::from_utf8(opened).map(ProviderKey).map_err(|_| CannotOpen)
     }
 }

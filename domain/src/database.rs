@@ -205,6 +205,41 @@ pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<
     Ok(value)
 }
 
+/// The shared secret of this name, if there is one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find_server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Vec<u8>>> {
+    sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_optional(conn).await
+}
+
+/// Stores a shared secret of this name, unless there is one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!("insert into server_secrets (name, value) values ($1, $2) on conflict do nothing", name, value)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Stores a shared secret of this name instead of the one that there may be.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into server_secrets (name, value) values ($1, $2)
+         on conflict (name) do update set value = excluded.value",
+        name,
+        value,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// What seals secrets of this purpose: the deployment's keys where it has some, and otherwise one that its processes share,
 /// so that nothing has to be configured. What that one sealed opens later too.
 ///

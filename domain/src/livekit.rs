@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 use url::Url;
 use uuid::Uuid;
 
-use crate::area::{Area, Bound};
+use crate::area::{Area, Bound, Sealed};
 use crate::ids::{AccountId, AgentSessionId, MacNodeId};
 use crate::live::Role;
 use crate::timestamp::Timestamp;
@@ -27,6 +27,15 @@ pub(crate) const AREA: Area = Area {
         ("mac_nodes", Bound::Operator("one for each machine")),
         ("livekit_rooms", Bound::Account("1 for each agent session")),
     ],
+    sealed: &[Sealed {
+        kind: "livekit_secrets",
+        table: "mac_nodes",
+        id: "id",
+        part: None,
+        purpose: PURPOSE,
+        has_shared_key: false,
+        columns: &[("sealed_api_secret", |row| MacNodeId::from(row.id).to_string())],
+    }],
     ..Area::named("livekit")
 };
 

@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::vault::{CannotOpen, Vault};
 
-use crate::area::{Area, Bound, Purge};
+use crate::area::{Area, Bound, Purge, Sealed};
 pub use recovery_codes::{Batch, hash as hash_recovery_code};
 pub use totp::Enrollment;
 
@@ -40,6 +40,15 @@ pub(crate) const AREA: Area = Area {
         ("totp_steps", Bound::Account("100")),
         ("mfa_challenges", Bound::Term("a day after it expired")),
     ],
+    sealed: &[Sealed {
+        kind: "second_factors",
+        table: "mfa_factors",
+        id: "account_id",
+        part: None,
+        purpose: PURPOSE,
+        has_shared_key: false,
+        columns: &[("sealed_secret", |row| AccountId::from(row.id).to_string())],
+    }],
     ..Area::named("mfa")
 };
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
-use crate::area::{Area, Bound, Chain};
+use crate::area::{Area, Bound, Chain, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
@@ -44,8 +44,20 @@ pub(crate) const AREA: Area = Area {
         ("profile_stores", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),
         ("profile_store_chunks", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),
     ],
+    sealed: &[Sealed {
+        kind: "profile_keys",
+        table: "profiles",
+        id: "id",
+        part: None,
+        purpose: KEY_PURPOSE,
+        has_shared_key: true,
+        columns: &[("sealed_key", |row| ProfileId::from(row.id).to_string())],
+    }],
     ..Area::named("profiles")
 };
+
+/// Purpose for which the vault seals profiles' keys.
+pub const KEY_PURPOSE: &str = "profiles";
 
 /// Purges profiles that were in the recycle bin for long enough, removes what nobody's profile holds any more, and deletes what
 /// has reached its term of everything else.

@@ -17,7 +17,7 @@ use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use crate::accounts;
-use crate::area::{Area, Bound, Purge};
+use crate::area::{Area, Bound, Purge, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, ProxyId};
 use crate::timestamp::Timestamp;
@@ -43,6 +43,18 @@ pub(crate) const AREA: Area = Area {
         ("session_proxies", Bound::Account("1 for each live session")),
         ("proxy_checks", Bound::Account("1")),
     ],
+    sealed: &[Sealed {
+        kind: "proxies",
+        table: "proxies",
+        id: "id",
+        part: None,
+        purpose: PURPOSE,
+        has_shared_key: false,
+        columns: &[
+            ("sealed_password", |row| owner(ProxyId::from(row.id), Part::Password)),
+            ("sealed_config", |row| owner(ProxyId::from(row.id), Part::Config)),
+        ],
+    }],
     ..Area::named("proxies")
 };
 

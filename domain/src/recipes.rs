@@ -12,7 +12,7 @@ use uuid::Uuid;
 use self::steps::Step;
 use crate::accounts::{self, AccountStatus};
 use crate::agents::Sealer;
-use crate::area::{Area, Bound};
+use crate::area::{Area, Bound, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::heavy::heavy;
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
@@ -29,6 +29,15 @@ pub(crate) const AREA: Area = Area {
     actions: &["recipe.created", "recipe.deleted"],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     bounds: &[("recipes", Bound::Account("`limits.recipes` (1,000), each of `limits.recipe_bytes` (256 KiB)"))],
+    sealed: &[Sealed {
+        kind: "recipes",
+        table: "recipes",
+        id: "id",
+        part: None,
+        purpose: PURPOSE,
+        has_shared_key: false,
+        columns: &[("sealed_steps", |row| RecipeId::from(row.id).to_string())],
+    }],
     ..Area::named("recipes")
 };
 

@@ -12,6 +12,7 @@ use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use sqlx::PgConnection;
+use zeroize::Zeroizing;
 
 /// Bytes of a key's name, which a sealed secret begins with.
 const KEY_ID: usize = 4;
@@ -68,8 +69,13 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(by).collect()
     }
 
-    /// What everything that it opens begins with.
-    fn key_ids(&self) -> Vec<Vec<u8>> {
+    /// First bytes of everything that the present key sealed.
+    pub(crate) fn present_key_id(&self) -> Vec<u8> {
+        self.current.id.to_vec()
+    }
+
+    /// First bytes of everything that one of the keys sealed.
+    pub(crate) fn key_ids(&self) -> Vec<Vec<u8>> {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }
 
@@ -93,6 +99,15 @@ impl Vault {
         let key = std::iter::once(&self.current).chain(&self.retired).find(|key| key.id == id).ok_or(CannotOpen)?;
         let payload = Payload { msg: text, aad: owner.as_bytes() };
         key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| CannotOpen)
+    }
+
+    /// Seals a sealed secret with the present key, for the same purpose and owner.
+    ///
+    /// # Errors
+    /// As [`Vault::open`].
+    pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
+        let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
+        Ok(self.seal(purpose, owner, &secret))
     }
 }
 
@@ -210,5 +225,17 @@ mod tests {
         let sealed = old.seal("mfa", "acc_1", b"secret");
         assert!(new.open("mfa", "acc_1", &sealed).is_ok());
         assert!(old.open("mfa", "acc_1", &new.seal("mfa", "acc_1", b"secret")).is_err());
+    }
+
+    #[test]
+    fn a_resealed_secret_opens_with_the_present_key_alone() {
+        let (old, both) = (Vault::new([1; 32], &[]), Vault::new([2; 32], &[[1; 32]]));
+        let sealed = old.seal("mfa", "acc_1", b"secret");
+        let resealed = both.reseal("mfa", "acc_1", &sealed).expect("the retired key opens it");
+        let new = Vault::new([2; 32], &[]);
+        assert_eq!(new.open("mfa", "acc_1", &resealed).ok().as_deref(), Some(&b"secret"[..]));
+        assert!(resealed.starts_with(&new.present_key_id()));
+        assert!(new.reseal("mfa", "acc_1", &sealed).is_err());
+        assert!(both.reseal("mfa", "acc_2", &sealed).is_err());
     }
 }

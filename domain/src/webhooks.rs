@@ -12,8 +12,9 @@ pub mod secrets;
 
 use url::Url;
 
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge, Sealed};
 use crate::events::EventType;
+use crate::ids::WebhookId;
 use crate::limits::Limits;
 use crate::validation::Invalid;
 
@@ -53,6 +54,18 @@ pub(crate) const AREA: Area = Area {
         ),
         ("delivery_requeues", Bound::Operator("one for each request of staff")),
     ],
+    sealed: &[Sealed {
+        kind: "webhook_secrets",
+        table: "webhook_endpoints",
+        id: "id",
+        part: None,
+        purpose: secrets::PURPOSE,
+        has_shared_key: true,
+        columns: &[
+            ("sealed_secret", |row| WebhookId::from(row.id).to_string()),
+            ("sealed_prev_secret", |row| WebhookId::from(row.id).to_string()),
+        ],
+    }],
     ..Area::named("webhooks")
 };
 

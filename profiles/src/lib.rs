@@ -25,7 +25,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
-use kitfleet_domain::profiles::stores;
+use kitfleet_domain::profiles::{KEY_PURPOSE, stores};
 use kitfleet_domain::turns::{NotYet, Turns};
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
@@ -45,8 +45,6 @@ pub use self::portable::{About, Document, DocumentError};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 
-/// What the vault is told the keys are for.
-const PURPOSE: &str = "profiles";
 /// Keys that are sealed anew in a transaction.
 const BATCH: i64 = 500;
 /// How long a store's bytes may take to go. A place that is away would hold up all others, and connections with them.
@@ -200,7 +198,7 @@ struct Shared {
 /// # Errors
 /// When the database fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
-    database::vault(conn, PURPOSE, configured).await
+    database::vault(conn, KEY_PURPOSE, configured).await
 }
 
 impl Stores {
@@ -225,7 +223,7 @@ impl Stores {
     /// A fresh key for a profile's stores, sealed with the deployment's: what `profiles.sealed_key` holds.
     #[must_use]
     pub fn new_key(&self, profile: ProfileId) -> Vec<u8> {
-        self.0.vault.seal(PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
+        self.0.vault.seal(KEY_PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
     /// Writes what a browser holds as a new store of a profile, but for cookies that no document could have: browsers that
@@ -426,8 +424,8 @@ impl Stores {
             after = Some(last.profile);
             for stores::SealedKey { profile, sealed } in keys {
                 let owner = profile.to_string();
-                if let Ok(key) = self.0.vault.open(PURPOSE, &owner, &sealed) {
-                    stores::reseal_key(&mut tx, profile, &self.0.vault.seal(PURPOSE, &owner, &key)).await?;
+                if let Ok(key) = self.0.vault.open(KEY_PURPOSE, &owner, &sealed) {
+                    stores::reseal_key(&mut tx, profile, &self.0.vault.seal(KEY_PURPOSE, &owner, &key)).await?;
                     rotated.resealed += 1;
                 } else {
                     tracing::warn!(%profile, "none of the configured keys opens this profile's");
@@ -439,7 +437,7 @@ impl Stores {
     }
 
     fn key(&self, profile: ProfileId, sealed: &[u8]) -> Option<[u8; 32]> {
-        self.0.vault.open(PURPOSE, &profile.to_string(), sealed).ok()?.try_into().ok()
+        self.0.vault.open(KEY_PURPOSE, &profile.to_string(), sealed).ok()?.try_into().ok()
     }
 
     /// Seals what `produce` writes, as a new store of the profile.

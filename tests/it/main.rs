@@ -54,6 +54,7 @@ mod purges;
 mod rate_limits;
 mod recipes;
 mod retention;
+mod sealing;
 mod sessions;
 mod sign_ins;
 mod slots;

@@ -11,6 +11,7 @@ use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::live;
 use kitfleet_domain::retention::Fate;
 use kitfleet_domain::sessions::SessionStatus;
@@ -59,6 +60,7 @@ const QUEUE_AGE: &str = "service_job_queue_age_seconds";
 const POOL: &str = "service_db_pool_connections";
 const BUILD: &str = "service_build_info";
 const SANDBOXED: &str = "service_worker_sandboxed";
+const ENCRYPTION_KEY: &str = "service_encryption_key_ok";
 const BROWSER_MEMORY: &str = "service_browser_memory_bytes";
 const BROWSER_DEATHS: &str = "service_browser_death_total";
 const DATABASE_UP: &str = "service_database_up";
@@ -562,6 +564,7 @@ fn describe_standing() {
         DISK_FLOOR,
         "Free bytes below which this worker takes no sessions and ends the one that wrote most."
     );
+    describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
     describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
     describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
     describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
@@ -621,6 +624,11 @@ pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
     gauge!(POOL, "state" => "idle").set(idle);
     gauge!(POOL, "state" => "in_use").set(all - idle);
+}
+
+/// Notes the check of this process's encryption key.
+pub fn note_encryption_key(status: KeyStatus) {
+    gauge!(ENCRYPTION_KEY).set(u8::from(status.is_usable()));
 }
 
 /// A count as gauges have it.

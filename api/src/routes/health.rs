@@ -6,8 +6,10 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::database::{self, SchemaState};
+use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::vault::Vault;
 use kitfleet_domain::workers::{self, Standing};
 use serde::Serialize;
 use sqlx::PgPool;
@@ -53,6 +55,11 @@ struct Ready {
     /// `no_room` when their disks are nearly full; `none` when no worker is alive
     #[schema(schema_with = standing)]
     workers: &'static str,
+    /// `ok` when the present key is the deployment's; `retired` when a retired key of this process is; `none` when no key is configured and
+    /// nothing is sealed with one.
+    /// With `missing` or `wrong` the process is not ready, and the 503 has this member
+    #[schema(schema_with = key_status)]
+    encryption_key: KeyStatus,
 }
 
 /// What a caller asks readiness for
@@ -77,6 +84,22 @@ fn standing() -> RefOr<Schema> {
     one_of(&[Standing::NAMES, &[NO_WORKER]].concat(), None)
 }
 
+fn key_status() -> RefOr<Schema> {
+    one_of(KeyStatus::NAMES, None)
+}
+
+/// Reason why the process is not ready.
+struct NotReady {
+    detail: &'static str,
+    encryption_key: Option<KeyStatus>,
+}
+
+impl From<&'static str> for NotReady {
+    fn from(detail: &'static str) -> Self {
+        Self { detail, encryption_key: None }
+    }
+}
+
 /// Liveness
 ///
 /// Asks nothing but the process itself.
@@ -90,7 +113,7 @@ async fn alive() -> Answer<Alive> {
 
 /// Readiness
 ///
-/// Checks the database, its migrations, that a worker is alive, and that the disk has room. With `for=api` a process without a live
+/// Checks the database, its migrations, the encryption key, that a worker is alive, and that the disk has room. With `for=api` a process without a live
 /// worker is ready, too: a load balancer would otherwise take all API processes away while no worker runs.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
@@ -100,24 +123,28 @@ async fn alive() -> Answer<Alive> {
 async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
     let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);
     // In a task, so that the time limit leaves the connection's use to end by itself.
-    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
+    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone(), app.config.auth.vault.clone()));
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "not ready");
-            Err("the database is unavailable")
+            Err("the database is unavailable".into())
         }
-        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer"),
+        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer".into()),
     };
     match found {
-        Ok(None) if audience == Audience::Sessions => Err(Problem::unavailable_for_now("no worker is alive")),
-        Ok(workers) => Ok(Answer(Ready {
+        Ok((None, _)) if audience == Audience::Sessions => Err(Problem::unavailable_for_now("no worker is alive")),
+        Ok((workers, encryption_key)) => Ok(Answer(Ready {
             status: "ok",
             database: "ok",
             migrations: "ok",
             workers: workers.map_or(NO_WORKER, Into::into),
+            encryption_key,
         })),
-        Err(missing) => Err(Problem::unavailable_for_now(missing)),
+        Err(NotReady { detail, encryption_key: None }) => Err(Problem::unavailable_for_now(detail)),
+        Err(NotReady { detail, encryption_key: Some(status) }) => {
+            Err(Problem::unavailable_for_now(detail).with("encryption_key", status))
+        }
     }
 }
 
@@ -126,15 +153,23 @@ fn is_full(folder: &Path) -> bool {
     Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
-/// The state of the workers that are alive, or what this process lacks.
-async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Option<Standing>, &'static str>> {
+/// State of the workers that are alive and status of the encryption key, or the reason why the process is not ready.
+async fn check(
+    db: PgPool,
+    data_dir: PathBuf,
+    vault: Option<Vault>,
+) -> sqlx::Result<Result<(Option<Standing>, KeyStatus), NotReady>> {
     // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
-        return Ok(Err("the disk of data_dir is full"));
+        return Ok(Err("the disk of data_dir is full".into()));
     }
     let mut conn = db.acquire().await?;
     if database::schema(&mut conn).await? == SchemaState::Older {
-        return Ok(Err("the database lacks migrations; run kitfleet migrate"));
+        return Ok(Err("the database lacks migrations; run kitfleet migrate".into()));
     }
-    Ok(Ok(workers::standing(&mut conn).await?))
+    let key = encryption_key::check(&mut conn, vault.as_ref()).await?;
+    if !key.is_usable() {
+        return Ok(Err(NotReady { detail: key.description(), encryption_key: Some(key) }));
+    }
+    Ok(Ok((workers::standing(&mut conn).await?, key)))
 }

@@ -9,7 +9,7 @@ use crate::ids::{AccountId, AgentSessionId};
 use crate::vault::{CannotOpen, Vault};
 
 /// What the vault is told that receipts are for.
-const PURPOSE: &str = "agent receipts";
+pub(super) const PURPOSE: &str = "agent receipts";
 
 /// What a message is known by: by the present key first.
 #[derive(Debug, Clone)]
@@ -135,14 +135,19 @@ pub(super) async fn complete(
     Ok(())
 }
 
+/// Owner that a receipt's body is bound to.
+pub(super) fn owner(account: AccountId, key: &str) -> String {
+    format!("{account} {key}")
+}
+
 /// Seals an answer for the receipt of the account's key.
 #[must_use]
 pub fn seal(vault: &Vault, account: AccountId, key: &str, body: &[u8]) -> Vec<u8> {
-    vault.seal(PURPOSE, &format!("{account} {key}"), body)
+    vault.seal(PURPOSE, &owner(account, key), body)
 }
 
 /// # Errors
 /// When it was sealed with a key that this process does not have.
 pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
-    vault.open(PURPOSE, &format!("{account} {key}"), sealed)
+    vault.open(PURPOSE, &owner(account, key), sealed)
 }

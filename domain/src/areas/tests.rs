@@ -208,3 +208,24 @@ fn every_event_and_every_mail_is_some_areas() {
     let told = sorted(&mut ALL.iter().flat_map(|area| area.mails).copied());
     assert_eq!(told, sorted(&mut Template::ALL.iter().map(|template| template.name())));
 }
+
+/// Contract: command-line 15. Whatever is sealed for some purpose is in a column that an area declares, of a table of its own.
+#[test]
+fn every_purpose_of_the_vault_has_declared_columns() {
+    let (purpose, literal) = (regex(r#"\bconst (?:KEY_)?PURPOSE: &str = "([^"]+)";"#), regex(r#"\.seal\(\s*""#));
+    let modules = modules();
+    let used: BTreeSet<_> =
+        modules.values().flat_map(|code| purpose.captures_iter(code)).map(|found| found[1].to_owned()).collect();
+    for (module, code) in &modules {
+        assert!(!literal.is_match(code), "{module} seals for a purpose without a name");
+    }
+    let declared: BTreeSet<_> = sealed().map(|sealed| sealed.purpose.to_owned()).chain(["probe".to_owned()]).collect();
+    assert_eq!(used, declared);
+    for area in &ALL {
+        for sealed in area.sealed {
+            assert_eq!(owner(sealed.table), area.name, "{} is not of the area that declares it", sealed.table);
+        }
+    }
+    let kinds: BTreeSet<_> = sealed().map(|sealed| sealed.kind).collect();
+    assert_eq!(kinds.len(), sealed().count(), "two kinds have one name");
+}

@@ -13,7 +13,7 @@ use crate::ids::WebhookId;
 use crate::vault::{CannotOpen, Vault};
 
 /// What the vault is told the secrets are for.
-const PURPOSE: &str = "webhooks";
+pub(super) const PURPOSE: &str = "webhooks";
 
 /// What secrets are sealed with.
 ///

@@ -1,0 +1,123 @@
+//! Check of the configured encryption key against the key that the deployment's secrets are sealed with.
+//!
+//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A process whose keys do
+//! not open it cannot open the secrets of customers either, and no other process opens the secrets that it seals.
+
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use crate::area::Sealed;
+use crate::vault::Vault;
+use crate::{areas, database};
+
+/// Name of the probe in `server_secrets`.
+const PROBE: &str = "encryption_key_probe";
+const PURPOSE: &str = "probe";
+const OWNER: &str = "deployment";
+/// Rows of a table that are looked at where there is no probe yet.
+const SAMPLE: u32 = 1_000;
+
+/// Result of the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum KeyStatus {
+    /// The present key has sealed the probe.
+    Ok,
+    /// A retired key opens the probe: the deployment's key is about to change, or this process has not changed it yet.
+    Retired,
+    /// No key is configured, and nothing is sealed with one.
+    None,
+    /// No key is configured, and secrets are sealed with one.
+    Missing,
+    /// None of the configured keys opens the probe.
+    Wrong,
+}
+
+impl KeyStatus {
+    /// Every status, as the contract spells it.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    /// Whether the process can open the deployment's secrets.
+    #[must_use]
+    pub fn is_usable(self) -> bool {
+        matches!(self, Self::Ok | Self::Retired | Self::None)
+    }
+
+    /// Description for logs, commands and problem documents.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Ok => "mfa.encryption_key opens the secrets in the database",
+            Self::Retired => {
+                "one of mfa.retired_encryption_keys, and not mfa.encryption_key, is the key of the last `kitfleet key rotate-sealing`"
+            }
+            Self::None => "mfa.encryption_key is not set, and no secret is sealed with one",
+            Self::Missing => "mfa.encryption_key is not set, and secrets in the database are sealed with one",
+            Self::Wrong => {
+                "neither mfa.encryption_key nor one of mfa.retired_encryption_keys opens the secrets in the database"
+            }
+        }
+    }
+}
+
+/// Compares the configured keys with the probe, or with a sample of the sealed rows where no process has stored a probe yet.
+///
+/// # Errors
+/// When the database fails.
+pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
+    let probe = database::find_server_secret(&mut *conn, PROBE).await?;
+    Ok(match (configured, probe) {
+        (Some(vault), Some(probe)) if vault.open(PURPOSE, OWNER, &probe).is_err() => KeyStatus::Wrong,
+        (Some(vault), Some(probe)) if probe.starts_with(&vault.present_key_id()) => KeyStatus::Ok,
+        (Some(_), Some(_)) => KeyStatus::Retired,
+        (None, Some(_)) => KeyStatus::Missing,
+        (configured, None) => match (configured, sample(conn, configured).await?) {
+            (Some(_), (false, _) | (_, true)) => KeyStatus::Ok,
+            (Some(_), (true, false)) => KeyStatus::Wrong,
+            (None, (false, _)) => KeyStatus::None,
+            (None, (true, _)) => KeyStatus::Missing,
+        },
+    })
+}
+
+/// Stores a probe where there is none and the configured key is not known to be wrong, and checks the keys.
+///
+/// # Errors
+/// When the database fails.
+pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
+    let status = check(&mut *conn, configured).await?;
+    let Some(vault) = configured.filter(|_| status == KeyStatus::Ok) else { return Ok(status) };
+    // Another process may store one with another key at the same time.
+    database::add_server_secret(&mut *conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await?;
+    check(conn, configured).await
+}
+
+/// Seals the probe with the present key, whatever key sealed it before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
+    database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
+}
+
+/// Looks for secrets that only a key of the deployment's own seals, and for one of the sample that these keys open.
+async fn sample(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<(bool, bool)> {
+    let columns = || {
+        let own = areas::sealed().filter(|sealed| !sealed.has_shared_key);
+        own.flat_map(|sealed: &Sealed| sealed.columns.iter().map(|(column, _)| (sealed.table, *column)))
+    };
+    let any: Vec<_> =
+        columns().map(|(table, column)| format!("exists(select from {table} where {column} is not null)")).collect();
+    let opens: Vec<_> = columns()
+        .map(|(table, column)| {
+            format!(
+                "exists(select from (select {column} from {table} where {column} is not null limit {SAMPLE}) sample
+                        where substr({column}, 1, 4) = any($1))"
+            )
+        })
+        .collect();
+    let select = format!("select {}, {}", any.join(" or "), opens.join(" or "));
+    let ids = configured.map(Vault::key_ids).unwrap_or_default();
+    sqlx::query_as(AssertSqlSafe(select)).bind(ids).fetch_one(conn).await
+}
