@@ -49,6 +49,12 @@ use self::simulated::Simulated;
 pub use self::view::{Acted, View};
 use self::webkit::Webkit;
 
+/// Memory that this machine, or the control group of this process, has left. `None` where the kernel does not tell.
+#[must_use]
+pub fn free_memory() -> Option<u64> {
+    memory::Memory::now().map(|memory| memory.left)
+}
+
 /// One session's browser.
 pub struct Browser(Engine);
 
