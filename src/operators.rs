@@ -239,8 +239,8 @@ async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &
     };
     let mut tx = conn.begin().await?;
     if !changes.is_empty() {
-        let changed = accounts::change_limits(&mut tx, account, changes).await?;
-        changed.with_context(|| format!("there is no account {account}"))?;
+        let known = accounts::change_limits(&mut tx, account, changes).await?;
+        known.with_context(|| format!("there is no account {account}"))?;
     }
     let found = accounts::find(&mut tx, account).await?.with_context(|| format!("there is no account {account}"))?;
     tx.commit().await?;

@@ -515,9 +515,9 @@ pub async fn change_limits(
         concurrent_sessions: changes.concurrent_sessions.apply(from.concurrent_sessions),
         profiles: changes.profiles.apply(from.profiles),
     };
-    let changed = LimitsChanged { from, to };
+    let limits = LimitsChanged { from, to };
     if from == to {
-        return Ok(Some(changed));
+        return Ok(Some(limits));
     }
     let column = |limit: Option<u32>| limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX));
     sqlx::query!(
@@ -528,10 +528,10 @@ pub async fn change_limits(
     )
     .execute(&mut *conn)
     .await?;
-    let payload = serde_json::json!(changed);
+    let payload = serde_json::json!(limits);
     let entry = Entry { action: "account.limits_changed", target: Some(id.to_string()), payload };
     audit::record(conn, id, &Actor::System, entry).await?;
-    Ok(Some(changed))
+    Ok(Some(limits))
 }
 
 /// What is so of an account for as long as it is held.

@@ -115,11 +115,11 @@ pub async fn change_limits(
     if status == AccountStatus::Deleted {
         return Err(Refused::conflict("the account is deleted"));
     }
-    let changed = accounts::change_limits(&mut tx, account, changes).await?.ok_or(Refused::Unknown)?;
-    if changed.from == changed.to {
+    let limits = accounts::change_limits(&mut tx, account, changes).await?.ok_or(Refused::Unknown)?;
+    if limits.from == limits.to {
         return Err(Refused::conflict("the account has these limits already"));
     }
-    staff::record(&mut tx, by, Deed::to_account(Operation::LimitsSet, account, json!(changed))).await?;
+    staff::record(&mut tx, by, Deed::to_account(Operation::LimitsSet, account, json!(limits))).await?;
     Ok(tx.commit().await?)
 }
 

@@ -42,11 +42,11 @@ async fn sessions_of_all_accounts_are_listed_and_shown() {
 
     assert_eq!(ids(&staff, "").await, [foreign.clone(), with_profile.clone()]);
     assert_eq!(ids(&staff, "all=true").await, [ended.clone(), foreign.clone(), with_profile.clone()]);
-    assert_eq!(ids(&staff, "status=destroyed").await, [ended.clone()]);
+    assert_eq!(ids(&staff, "status=destroyed").await, [ended.as_str()]);
     assert_eq!(ids(&staff, "status=busy").await, [""; 0]);
-    assert_eq!(ids(&staff, &format!("account_id={account}")).await, [with_profile.clone()]);
+    assert_eq!(ids(&staff, &format!("account_id={account}")).await, [with_profile.as_str()]);
     assert_eq!(ids(&staff, &format!("account_id={account}&all=true")).await, [ended.clone(), with_profile.clone()]);
-    assert_eq!(ids(&staff, &format!("profile_id={profile}")).await, [with_profile.clone()]);
+    assert_eq!(ids(&staff, &format!("profile_id={profile}")).await, [with_profile.as_str()]);
     assert_eq!(ids(&staff, &format!("worker_id={worker}&all=true")).await.len(), 3);
     assert_eq!(ids(&staff, &format!("worker_id={}", unknown_id("wrk"))).await, [""; 0]);
     for (name, wrong) in
@@ -56,7 +56,7 @@ async fn sessions_of_all_accounts_are_listed_and_shown() {
     }
     let first = staff.get("/v1/admin/sessions?all=true&limit=2").await.expect(200).body;
     let next = first["next_cursor"].as_str().expect("a cursor");
-    assert_eq!(ids(&staff, &format!("all=true&limit=2&cursor={next}")).await, [with_profile.clone()]);
+    assert_eq!(ids(&staff, &format!("all=true&limit=2&cursor={next}")).await, [with_profile.as_str()]);
     staff.get(&format!("/v1/admin/sessions?limit=2&cursor={next}")).await.invalid("cursor");
 
     client.navigate(&with_profile, "https://example.com/").await;

@@ -231,7 +231,7 @@ async fn set_tier(
 
 /// Limits for an account. An absent one stays as it is
 #[derive(Deserialize, ToSchema)]
-#[schema(as = ChangeLimits, example = json!({"concurrent_sessions": 40, "profiles": 500, "reason": "a load test, until Friday"}))]
+#[schema(as = UpdateCustomerLimits, example = json!({"concurrent_sessions": 40, "profiles": 500, "reason": "a load test, until Friday"}))]
 struct ChangeLimits {
     /// Live sessions at once; null for the limit of the tier
     #[serde(default, deserialize_with = "given")]
@@ -265,7 +265,7 @@ fn limit_change(limit: Option<&OwnLimit>, name: &'static str, most: u32) -> Resu
 ///
 /// They replace those of its tier, whatever tier it moves to. What the account has beyond a lower limit stays.
 #[utoipa::path(
-    patch, path = "/v1/admin/accounts/{id}/limits", tag = "Staff", operation_id = "changeCustomerLimits",
+    patch, path = "/v1/admin/accounts/{id}/limits", tag = "Staff", operation_id = "updateCustomerLimits",
     params(IdPath<AccountId>), request_body = ChangeLimits,
     responses(
         (status = 200, description = "The account", body = CustomerAccount),
