@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::accounts::{AccountStatus, Tier};
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::{AccountId, ApiKeyId, DeliveryId, StaffCredentialId, WebhookId, WorkerId};
+use kitfleet_domain::ids::{
+    AccountId, ApiKeyId, DeliveryId, ProfileId, SessionId, StaffCredentialId, WebhookId, WorkerId,
+};
+use kitfleet_domain::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
+use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_jobs::inspect;
 
@@ -52,7 +56,10 @@ pub enum Command {
     /// Manage API keys, and the key that secrets are sealed with.
     #[command(subcommand)]
     Key(Key),
-    /// See who is alive, and take a worker out of service.
+    /// See sessions of all accounts, and end one.
+    #[command(subcommand)]
+    Sessions(Sessions),
+    /// See who is alive, take a worker out of service, and return it.
     #[command(subcommand)]
     Workers(Workers),
     /// Look into the job tables.
@@ -104,6 +111,53 @@ pub enum Account {
         #[command(flatten)]
         format: Format,
     },
+    /// List accounts, the newest first.
+    List {
+        /// Only accounts on this tier.
+        #[arg(long)]
+        tier: Option<Tier>,
+        /// Only accounts with this status: active, suspended or deleted.
+        #[arg(long, value_parser = account_status)]
+        status: Option<AccountStatus>,
+        /// Maximum number of accounts.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show the usage of an account, or of the accounts with the most usage.
+    Usage {
+        /// The account, acc_…; without it the accounts with the most usage.
+        account: Option<AccountId>,
+        /// Maximum number of accounts.
+        #[arg(long, default_value_t = 10, conflicts_with = "account", value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        top: i64,
+        /// Number of UTC days, today included.
+        #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=400))]
+        days: u32,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show the limits of an account, or replace those of its tier.
+    Limits(AccountLimits),
+}
+
+/// `kitfleet account limits`
+#[derive(Debug, Args)]
+pub struct AccountLimits {
+    /// The account, acc_….
+    pub account: AccountId,
+    /// Live sessions at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_SESSIONS)))]
+    pub concurrent_sessions: Option<u32>,
+    /// Profiles.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_PROFILES)))]
+    pub profiles: Option<u32>,
+    /// Return every limit to that of the tier.
+    #[arg(long, conflicts_with_all = ["concurrent_sessions", "profiles"])]
+    pub clear: bool,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// `kitfleet account create`
@@ -177,6 +231,52 @@ pub enum Key {
     },
 }
 
+/// `kitfleet sessions`
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// List the sessions that live, the newest first.
+    List(SessionList),
+    /// Show a session: what it waits for, its operation, worker, profile and agent session.
+    Show {
+        /// The session, ses_….
+        session: SessionId,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// End a session, as its owner can. Its slot and its profile are free then, also when its worker has died.
+    Destroy {
+        /// The session, ses_….
+        session: SessionId,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// `kitfleet sessions list`
+#[derive(Debug, Args)]
+pub struct SessionList {
+    /// Include sessions that have ended.
+    #[arg(long)]
+    pub all: bool,
+    /// Only sessions of this status: creating, ready, busy, destroyed or errored.
+    #[arg(long, value_parser = session_status)]
+    pub status: Option<SessionStatus>,
+    /// Only sessions of this account, acc_….
+    #[arg(long)]
+    pub account: Option<AccountId>,
+    /// Only sessions on this worker, wrk_….
+    #[arg(long)]
+    pub worker: Option<WorkerId>,
+    /// Only sessions that began with this profile, prof_….
+    #[arg(long)]
+    pub profile: Option<ProfileId>,
+    /// Maximum number of sessions.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    pub limit: i64,
+    #[command(flatten)]
+    pub format: Format,
+}
+
 /// `kitfleet workers`
 #[derive(Debug, Subcommand)]
 pub enum Workers {
@@ -190,6 +290,14 @@ pub enum Workers {
     },
     /// Give a worker no more sessions; those it has live on, until they end or the deadline.
     Drain(Drain),
+    /// Give a draining worker sessions again. One that was told to stop does not return.
+    Undrain {
+        /// The worker's id or name.
+        #[arg(value_parser = worker)]
+        worker: String,
+        #[command(flatten)]
+        format: Format,
+    },
 }
 
 /// `kitfleet workers drain`
@@ -349,6 +457,15 @@ fn any_key(id: &str) -> Result<AnyKey, String> {
 fn job(id: &str) -> Result<String, String> {
     let known = inspect::is_id(id).then(|| id.to_owned());
     known.ok_or_else(|| "no job's id: those are 26 characters, int_… or wdl_…".to_owned())
+}
+
+fn account_status(name: &str) -> Result<AccountStatus, String> {
+    AccountStatus::named(name).ok_or_else(|| format!("one of {}", AccountStatus::NAMES.join(", ")))
+}
+
+fn session_status(name: &str) -> Result<SessionStatus, String> {
+    let known = SessionStatus::ALL.iter().copied().find(|status| status.name() == name);
+    known.ok_or_else(|| "one of creating, ready, busy, destroyed, errored".to_owned())
 }
 
 fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {

@@ -91,6 +91,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Doctor(format) => doctor::examine(&config, format).await,
         Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
         Command::Key(order) => operators::obey(&config, Order::Key(order)).await,
+        Command::Sessions(order) => operators::obey(&config, Order::Sessions(order)).await,
         Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
         Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
         Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,

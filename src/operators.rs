@@ -3,29 +3,34 @@
 mod draining;
 mod requeueing;
 mod resealing;
+mod sessions;
 
 use std::io::{BufRead as _, stdin};
 
-use anyhow::{Context as _, Result, bail, ensure};
-use kitfleet_domain::accounts::AccountStatus;
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use kitfleet_domain::accounts::{AccountStatus, LimitChange, LimitChanges};
 use kitfleet_domain::api_keys::{self, ApiKey, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::{AccountId, DeliveryId, IntentId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::staff::{self, StaffCredential};
+use kitfleet_domain::usage::{self, AccountUsage};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::backend::lazy_pool;
 use kitfleet_jobs::inspect::{self, Retried};
+use kitfleet_jobs::staff::Refused;
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
 use kitfleet_worker::crypto_orders::{self, Swept};
 use kitfleet_worker::maintenance::{self, Purged, Reminded};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
-use crate::cli::{Account, AnyKey, Deliveries, Jobs, Key, NewAccount, Profiles, Sweep, Workers};
+use crate::cli::{
+    Account, AccountLimits, AnyKey, Deliveries, Jobs, Key, NewAccount, Profiles, Sessions, Sweep, Workers,
+};
 use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
@@ -39,6 +44,8 @@ pub enum Order {
     Account(Account),
     /// `kitfleet key`
     Key(Key),
+    /// `kitfleet sessions`
+    Sessions(Sessions),
     /// `kitfleet workers`
     Workers(Workers),
     /// `kitfleet jobs`
@@ -65,10 +72,29 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Account(order) => account(&mut conn, order, &config.limits).await?,
         Order::Key(order) => key(config, &mut conn, order).await?,
         Order::Workers(Workers::List { all, format }) => {
-            let columns =
-                ["id", "name", "status", "driver", "live_sessions", "max_sessions", "started_at", "last_seen_at"];
+            let columns = [
+                "id",
+                "name",
+                "status",
+                "driver",
+                "live_sessions",
+                "max_sessions",
+                "free_disk_bytes",
+                "free_memory_bytes",
+                "version",
+                "is_sandboxed",
+                "started_at",
+                "last_seen_at",
+            ];
             format.table(&workers::list(&mut conn, all).await?, &columns)?;
         }
+        Order::Workers(Workers::Undrain { worker, format }) => {
+            let id = draining::worker_called(&mut conn, &worker).await?;
+            let returned = kitfleet_jobs::workers::undrain(&mut conn, id).await;
+            let returned = returned.map_err(|refused| refusal(refused, &format!("worker {id}")))?;
+            format.print(&returned, |worker| format!("{} takes sessions again", worker.id))?;
+        }
+        Order::Sessions(order) => sessions::run(&mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
         Order::Deliveries(order) => delivery(&mut conn, order).await?,
@@ -163,6 +189,87 @@ async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Re
             let found = accounts::find(conn, account).await?;
             format.describe(&found.with_context(|| format!("there is no account {account}"))?)
         }
+        Account::List { tier, status, limit, format } => {
+            let filter = accounts::Filter { email: None, tier, status, before: None, limit };
+            let columns = ["id", "email", "name", "status", "tier", "created_at"];
+            format.table(&accounts::list(conn, &filter).await?, &columns)
+        }
+        Account::Usage { account, top, days, format } => {
+            let used = usage::by_account(conn, days, account, top).await?;
+            if let Some(account) = account {
+                ensure!(!used.is_empty(), "there is no account {account}");
+            }
+            let rows: Vec<_> = used.iter().map(usage_row).collect();
+            format.table_of(&used, &rows, &USAGE_COLUMNS)
+        }
+        Account::Limits(order) => account_limits(conn, order, limits).await,
+    }
+}
+
+const USAGE_COLUMNS: [&str; 10] = [
+    "account_id",
+    "email",
+    "tier",
+    "live_sessions",
+    "session_minute",
+    "navigate",
+    "interact",
+    "wait",
+    "state_capture",
+    "screenshot_capture",
+];
+
+/// A row of the table of usage: the totals stand beside the account.
+fn usage_row(used: &AccountUsage) -> Value {
+    let mut row = json!(used.totals);
+    row["account_id"] = json!(used.account_id);
+    row["email"] = json!(used.email);
+    row["tier"] = json!(used.tier);
+    row["live_sessions"] = json!(used.live_sessions);
+    row
+}
+
+/// Shows the limits of an account, after it has changed those that are named.
+async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &Limits) -> Result<()> {
+    let AccountLimits { account, concurrent_sessions, profiles, clear, format } = order;
+    let change = |limit: Option<u32>| limit.map_or(LimitChange::Unchanged, LimitChange::Own);
+    let changes = if clear {
+        LimitChanges::CLEARED
+    } else {
+        LimitChanges { concurrent_sessions: change(concurrent_sessions), profiles: change(profiles) }
+    };
+    let mut tx = conn.begin().await?;
+    if !changes.is_empty() {
+        let known = accounts::change_limits(&mut tx, account, changes).await?;
+        known.with_context(|| format!("there is no account {account}"))?;
+    }
+    let found = accounts::find(&mut tx, account).await?.with_context(|| format!("there is no account {account}"))?;
+    tx.commit().await?;
+    let own = found.own_limits();
+    let (sessions, profiles) = (limits.sessions_of(found.tier, own), limits.profiles_of(found.tier, own));
+    let shown = json!({
+        "id": account,
+        "tier": found.tier,
+        "limits": {"concurrent_sessions": sessions, "profiles": profiles},
+        "own_limits": own,
+    });
+    let source = |own: Option<u32>| if own.is_some() { "its own limit" } else { "the limit of its tier" };
+    format.print(&shown, |_| {
+        format!(
+            "{account} is on {}\nconcurrent sessions  {sessions} ({})\nprofiles             {profiles} ({})",
+            found.tier,
+            source(own.concurrent_sessions),
+            source(own.profiles),
+        )
+    })
+}
+
+/// Why something was not done, of a thing that is named.
+fn refusal(refused: Refused, what: &str) -> anyhow::Error {
+    match refused {
+        Refused::Unknown => anyhow!("there is no {what}"),
+        Refused::Conflict(why) => anyhow!("{what}: {why}"),
+        Refused::Database(error) => error.into(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write as _, stdout};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// For whom a command prints.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -36,13 +36,21 @@ impl Format {
         self.print(value, |_| fields_of(&fields))
     }
 
+    /// Prints `value` as JSON, or each of its fields on a line, those of an object within it under a dotted name.
+    pub fn describe_deep<T: Serialize>(self, value: &T) -> Result<()> {
+        let fields = flattened(serde_json::to_value(value)?);
+        self.print(value, |_| fields_of(&fields))
+    }
+
     /// Prints `rows` as JSON, or the named fields of each as a table.
     pub fn table<T: Serialize>(self, rows: &[T], columns: &[&str]) -> Result<()> {
-        if self.json {
-            return line(&json(rows)?);
-        }
-        let rows: Vec<Value> = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
-        line(&aligned(&rows, columns))
+        let cells: Vec<Value> = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        self.table_of(rows, &cells, columns)
+    }
+
+    /// Prints `rows` as JSON, or the named fields of `cells`, which say the same in one level, as a table.
+    pub fn table_of<T: Serialize>(self, rows: &[T], cells: &[Value], columns: &[&str]) -> Result<()> {
+        if self.json { line(&json(rows)?) } else { line(&aligned(cells, columns)) }
     }
 }
 
@@ -59,6 +67,23 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)?)
 }
 
+/// The same object in one level.
+fn flattened(value: Value) -> Value {
+    let Value::Object(members) = value else { return value };
+    let mut flat = Map::new();
+    for (name, member) in members {
+        match flattened(member) {
+            Value::Object(inner) => {
+                flat.extend(inner.into_iter().map(|(inner, value)| (format!("{name}.{inner}"), value)));
+            }
+            member => {
+                flat.insert(name, member);
+            }
+        }
+    }
+    Value::Object(flat)
+}
+
 fn fields_of(value: &Value) -> String {
     let fields = value.as_object().into_iter().flatten();
     let width = fields.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -67,8 +92,8 @@ fn fields_of(value: &Value) -> String {
 }
 
 fn aligned(rows: &[Value], columns: &[&str]) -> String {
-    let heading = columns.iter().map(|name| name.to_uppercase().replace('_', " ")).collect();
-    let cells = rows.iter().map(|row| columns.iter().map(|name| cell(&row[*name])).collect());
+    let heading = columns.iter().map(|name| heading(name)).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|name| cell_of(name, &row[*name])).collect());
     let lines: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
@@ -76,6 +101,22 @@ fn aligned(rows: &[Value], columns: &[&str]) -> String {
         let padded: Vec<String> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text + padded.join("  ").trim_end() + "\n"
     })
+}
+
+/// The suffix of fields that count bytes.
+const BYTES: &str = "_bytes";
+
+fn heading(name: &str) -> String {
+    name.strip_suffix(BYTES).unwrap_or(name).to_uppercase().replace('_', " ")
+}
+
+/// A cell of a table. Bytes are shown in GiB.
+fn cell_of(name: &str, value: &Value) -> String {
+    const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+    match value.as_f64() {
+        Some(bytes) if name.ends_with(BYTES) => format!("{:.1} GiB", bytes / GIB),
+        _ => cell(value),
+    }
 }
 
 fn cell(value: &Value) -> String {
@@ -89,6 +130,19 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_gib() {
+        let rows = [serde_json::json!({"free_disk_bytes": 53_687_091_200_i64}), serde_json::json!({})];
+        assert_eq!(aligned(&rows, &["free_disk_bytes"]), "FREE DISK\n50.0 GiB\n-\n");
+    }
+
+    #[test]
+    fn objects_are_flattened() {
+        let nested = serde_json::json!({"id": "a", "worker": {"id": "b", "at": {"x": 1}}, "none": null});
+        let flat = serde_json::json!({"id": "a", "worker.id": "b", "worker.at.x": 1, "none": null});
+        assert_eq!(flattened(nested), flat);
+    }
 
     #[test]
     fn a_table_is_aligned() {

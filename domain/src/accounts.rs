@@ -18,7 +18,7 @@ use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
-    actions: &["account.email_verified", "subscription.tier_changed"],
+    actions: &["account.email_verified", "account.limits_changed", "subscription.tier_changed"],
     mails: &["tier_changed"],
     bounds: &[("accounts", Bound::Operator("one for each signup; a deleted one stays without its data"))],
     ..Area::named("accounts")
@@ -150,6 +150,76 @@ pub struct Account {
     pub email_verified_at: Option<Timestamp>,
     /// When it signed up.
     pub created_at: Timestamp,
+    /// Live sessions at once, where the account has a limit of its own.
+    pub concurrent_sessions_limit: Option<i32>,
+    /// Profiles, where the account has a limit of its own.
+    pub profiles_limit: Option<i32>,
+}
+
+impl Account {
+    /// The limits of its own.
+    #[must_use]
+    pub fn own_limits(&self) -> OwnLimits {
+        OwnLimits::of_columns(self.concurrent_sessions_limit, self.profiles_limit)
+    }
+}
+
+/// Limits of one account that replace those of its tier. `None` where the tier decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct OwnLimits {
+    /// Live sessions at once.
+    pub concurrent_sessions: Option<u32>,
+    /// Profiles.
+    pub profiles: Option<u32>,
+}
+
+impl OwnLimits {
+    fn of_columns(concurrent_sessions: Option<i32>, profiles: Option<i32>) -> Self {
+        let limit = |column: Option<i32>| column.and_then(|limit| u32::try_from(limit).ok());
+        Self { concurrent_sessions: limit(concurrent_sessions), profiles: limit(profiles) }
+    }
+}
+
+/// A change of one of an account's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LimitChange {
+    /// It stays as it is.
+    #[default]
+    Unchanged,
+    /// The tier decides again.
+    Cleared,
+    /// The account has a limit of its own.
+    Own(u32),
+}
+
+impl LimitChange {
+    fn apply(self, before: Option<u32>) -> Option<u32> {
+        match self {
+            Self::Unchanged => before,
+            Self::Cleared => None,
+            Self::Own(limit) => Some(limit),
+        }
+    }
+}
+
+/// Changes of an account's limits (contract: limits 11).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LimitChanges {
+    /// Of live sessions at once.
+    pub concurrent_sessions: LimitChange,
+    /// Of profiles.
+    pub profiles: LimitChange,
+}
+
+impl LimitChanges {
+    /// All limits are those of the tier again.
+    pub const CLEARED: Self = Self { concurrent_sessions: LimitChange::Cleared, profiles: LimitChange::Cleared };
+
+    /// Whether every limit stays as it is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What an account's owner is called. It stands in logs and on pages, so that it holds no control characters.
@@ -230,7 +300,8 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
 pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Account>> {
     sqlx::query_as!(
         Account,
-        r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at
+        r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at,
+                  concurrent_sessions_limit, profiles_limit
            from accounts where id = $1"#,
         id as _,
     )
@@ -281,7 +352,8 @@ pub struct Filter<'a> {
 pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
     sqlx::query_as!(
         Account,
-        r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at
+        r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at,
+                  concurrent_sessions_limit, profiles_limit
            from accounts
            where ($1::text is null or email_key = $1) and ($2::text is null or tier = $2) and ($3::text is null or status = $3)
              and id < $4
@@ -402,6 +474,64 @@ pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     )
     .fetch_optional(conn)
     .await
+}
+
+/// As [`lock`], with the limits of the account's own.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<(Tier, OwnLimits)>> {
+    let locked = sqlx::query!(
+        r#"select tier as "tier: Tier", concurrent_sessions_limit, profiles_limit
+           from accounts where id = $1 and status <> 'deleted' for no key update"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(locked.map(|row| (row.tier, OwnLimits::of_columns(row.concurrent_sessions_limit, row.profiles_limit))))
+}
+
+/// The limits of an account's own, before and after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LimitsChanged {
+    /// Before it.
+    pub from: OwnLimits,
+    /// After it.
+    pub to: OwnLimits,
+}
+
+/// Changes the limits of an account's own and writes `account.limits_changed`, unless they are so already. What the account has beyond a
+/// lower limit stays. `None` when there is no such account, or it is deleted. `conn` is in a transaction.
+///
+/// # Errors
+/// When the database fails.
+pub async fn change_limits(
+    conn: &mut PgConnection,
+    id: AccountId,
+    changes: LimitChanges,
+) -> sqlx::Result<Option<LimitsChanged>> {
+    let Some((_, from)) = lock_limits(&mut *conn, id).await? else { return Ok(None) };
+    let to = OwnLimits {
+        concurrent_sessions: changes.concurrent_sessions.apply(from.concurrent_sessions),
+        profiles: changes.profiles.apply(from.profiles),
+    };
+    let limits = LimitsChanged { from, to };
+    if from == to {
+        return Ok(Some(limits));
+    }
+    let column = |limit: Option<u32>| limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX));
+    sqlx::query!(
+        "update accounts set concurrent_sessions_limit = $2, profiles_limit = $3, updated_at = now() where id = $1",
+        id as _,
+        column(to.concurrent_sessions),
+        column(to.profiles),
+    )
+    .execute(&mut *conn)
+    .await?;
+    let payload = serde_json::json!(limits);
+    let entry = Entry { action: "account.limits_changed", target: Some(id.to_string()), payload };
+    audit::record(conn, id, &Actor::System, entry).await?;
+    Ok(Some(limits))
 }
 
 /// What is so of an account for as long as it is held.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::accounts::Tier;
+use crate::accounts::{OwnLimits, Tier};
 
 /// What `result_bytes` may be at most: what a browser may say in one piece, with some room for what stands around it.
 pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
@@ -199,10 +199,25 @@ impl Default for Profiles {
     }
 }
 
+/// Live sessions at once that an account's own limit may allow.
+pub const MOST_OWN_SESSIONS: u32 = 10_000;
+/// Profiles that an account's own limit may allow.
+pub const MOST_OWN_PROFILES: u32 = 1_000_000;
+
 impl Limits {
-    /// How many profiles an account of this tier may have.
+    /// How many sessions an account may have live at once.
     #[must_use]
-    pub fn profiles_of(&self, tier: Tier) -> u32 {
+    pub fn sessions_of(&self, tier: Tier, own: OwnLimits) -> u32 {
+        own.concurrent_sessions.unwrap_or_else(|| self.concurrent_sessions.of(tier))
+    }
+
+    /// How many profiles an account may have.
+    #[must_use]
+    pub fn profiles_of(&self, tier: Tier, own: OwnLimits) -> u32 {
+        own.profiles.unwrap_or_else(|| self.profiles_of_tier(tier))
+    }
+
+    fn profiles_of_tier(&self, tier: Tier) -> u32 {
         match tier {
             Tier::Free => self.profiles.free,
             Tier::SoloManual => self.profiles.solo_manual,

@@ -180,8 +180,8 @@ impl Origin {
 /// Why there is no new profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has as many as its tier allows, those in the recycle bin among them.
-    #[error("the account has {current} profiles, those in the recycle bin among them; its tier allows {limit}")]
+    /// The account has as many as its own limit, or that of its tier, allows, those in the recycle bin among them.
+    #[error("the account has {current} profiles, those in the recycle bin among them; it may have {limit}")]
     CapReached {
         /// Now.
         current: i64,
@@ -229,12 +229,12 @@ pub(crate) async fn require_bytes(
 /// # Errors
 /// When it may not, or the database fails.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
-    let tier = accounts::lock(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
+    let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
         sqlx::query_scalar!(r#"select count(*) as "count!" from profiles where account_id = $1"#, account as _)
             .fetch_one(conn)
             .await?;
-    let limit = i64::from(limits.profiles_of(tier));
+    let limit = i64::from(limits.profiles_of(tier, own));
     if current < limit { Ok(()) } else { Err(CreateError::CapReached { current, limit }) }
 }
 

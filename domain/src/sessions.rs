@@ -7,6 +7,7 @@
 pub mod capabilities;
 pub mod census;
 pub mod gui_input;
+pub mod inspection;
 pub mod intents;
 pub mod keeping;
 pub mod leftovers;
@@ -130,6 +131,9 @@ impl Session {
 }
 
 impl SessionStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [Self::Creating, Self::Ready, Self::Busy, Self::Destroyed, Self::Errored];
+
     /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -202,8 +206,8 @@ pub enum CreateError {
     /// What the proxy keeps cannot be opened.
     #[error(transparent)]
     ProxySealed(#[from] CannotOpen),
-    /// The account has as many live sessions as its tier allows.
-    #[error("the account has {current} live sessions; its tier allows {limit}")]
+    /// The account has as many live sessions as its own limit, or that of its tier, allows.
+    #[error("the account has {current} live sessions; it may have {limit}")]
     ConcurrencyLimit {
         /// Live now.
         current: i64,
@@ -308,7 +312,7 @@ async fn write(
     let line = audit::Line::new(new.account_id, actor, entry);
     let account = sqlx::query!(
         r#"with account as materialized (
-               select live, allowed from count_sessions_locked($2) a
+               select live, coalesce(own_limit, allowed) as allowed from lock_and_count_sessions($2) a
                join unnest($14::text[], $15::bigint[]) as t (tier, allowed) on t.tier = a.tier
            ), slot as materialized (
                select take_slot($1, $16, $17) as worker_id from account where live < allowed and $16::boolean is not null
@@ -482,20 +486,22 @@ pub enum Cause {
     MaxAge,
     /// The account was suspended.
     AccountSuspended,
+    /// An operator or staff ended it.
+    Staff,
 }
 
 impl Cause {
     fn actor(&self) -> &Actor {
         match self {
             Self::Customer(actor) => actor,
-            Self::FreeTierCap | Self::MaxAge | Self::AccountSuspended => &Actor::System,
+            Self::FreeTierCap | Self::MaxAge | Self::AccountSuspended | Self::Staff => &Actor::System,
         }
     }
 
-    /// `reason` of `session.completed`; a customer's destroy has none.
+    /// `reason` of `session.completed`, which has none when a customer, an operator or staff ended the session.
     fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Customer(_) => None,
+            Self::Customer(_) | Self::Staff => None,
             Self::FreeTierCap => Some("auto-destroyed: free-tier session duration cap"),
             Self::MaxAge => Some("auto-destroyed: session duration cap"),
             Self::AccountSuspended => Some("account suspended"),

@@ -177,6 +177,9 @@ pub enum Operation {
     /// Moved it to another tier.
     #[strum(serialize = "account.tier_changed")]
     TierChanged,
+    /// Changed its limits.
+    #[strum(serialize = "account.limits_set")]
+    LimitsSet,
     /// Noted something about it.
     #[strum(serialize = "account.note_written")]
     NoteWritten,
@@ -198,9 +201,15 @@ pub enum Operation {
     /// Kept a job from running.
     #[strum(serialize = "job.cancelled")]
     JobCancelled,
+    /// Ended a session.
+    #[strum(serialize = "session.ended")]
+    SessionEnded,
     /// Took a worker out of service.
     #[strum(serialize = "worker.drained")]
     WorkerDrained,
+    /// Returned a worker to service.
+    #[strum(serialize = "worker.undrained")]
+    WorkerUndrained,
     /// Told of something that goes wrong.
     #[strum(serialize = "incident.posted")]
     IncidentPosted,

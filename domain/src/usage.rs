@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
+use serde::Serialize;
 use sqlx::PgConnection;
 
 use crate::accounts::{self, Tier};
@@ -34,7 +35,7 @@ enum Record {
 }
 
 /// How much of everything there was.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Minutes of sessions that have begun.
     pub session_minute: i64,
@@ -115,6 +116,87 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
     }
     let closed = first.iter_days().take_while(|date| *date < today);
     Ok(closed.map(|date| Day { date, totals: by_day.remove(&date).unwrap_or_default() }).collect())
+}
+
+/// Usage of one account over some days.
+#[derive(Debug, Serialize)]
+pub struct AccountUsage {
+    /// Account.
+    pub account_id: AccountId,
+    /// E-mail address of the account.
+    pub email: String,
+    /// Tier of the account.
+    pub tier: Tier,
+    /// Live sessions now.
+    pub live_sessions: i64,
+    /// Usage of these days.
+    pub totals: Totals,
+}
+
+/// Usage of accounts over the last UTC days, today included: at most `limit` accounts that used something, those with the most session
+/// minutes first and then those with the most operations, or `only` this one, whatever it used (contract: staff 22).
+///
+/// # Errors
+/// When the database fails.
+pub async fn by_account(
+    conn: &mut PgConnection,
+    days: u32,
+    only: Option<AccountId>,
+    limit: i64,
+) -> sqlx::Result<Vec<AccountUsage>> {
+    let first = today(&mut *conn).await? - Days::new(u64::from(days.saturating_sub(1)));
+    let rows = sqlx::query!(
+        r#"with used as (
+               select account_id, record::text as record, count from usage_counts
+               where day >= $1 and ($2::uuid is null or account_id = $2)
+               union all
+               select s.account_id, 'session_minute', lived.minutes
+               from sessions s, session_minutes(s.created_at, now()) lived
+               where s.live and s.status in ('ready', 'busy') and lived.day >= $1 and ($2 is null or s.account_id = $2)
+           ), totals as (
+               select account_id,
+                      coalesce(sum(count) filter (where record = 'session_minute'), 0)::bigint as session_minute,
+                      coalesce(sum(count) filter (where record = 'navigate'), 0)::bigint as navigate,
+                      coalesce(sum(count) filter (where record = 'interact'), 0)::bigint as interact,
+                      coalesce(sum(count) filter (where record = 'wait'), 0)::bigint as wait,
+                      coalesce(sum(count) filter (where record = 'state_capture'), 0)::bigint as state_capture,
+                      coalesce(sum(count) filter (where record = 'screenshot_capture'), 0)::bigint as screenshot_capture,
+                      coalesce(sum(count) filter (where record <> 'session_minute'), 0)::bigint as operations
+               from used group by account_id
+           ), top as (
+               select * from totals where session_minute + operations > 0
+               order by session_minute desc, operations desc, account_id limit $3
+           )
+           select a.id, a.email, a.tier as "tier: Tier",
+                  (select count(*) from sessions s where s.account_id = a.id and s.live) as "live_sessions!",
+                  coalesce(t.session_minute, 0) as "session_minute!", coalesce(t.navigate, 0) as "navigate!",
+                  coalesce(t.interact, 0) as "interact!", coalesce(t.wait, 0) as "wait!",
+                  coalesce(t.state_capture, 0) as "state_capture!", coalesce(t.screenshot_capture, 0) as "screenshot_capture!"
+           from (select account_id from top where $2 is null union all select $2 where $2 is not null) listed
+                join accounts a on a.id = listed.account_id
+                left join top t on t.account_id = a.id
+           order by t.session_minute desc nulls last, t.operations desc nulls last, a.id"#,
+        first,
+        only as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    let accounts = rows.into_iter().map(|row| AccountUsage {
+        account_id: row.id,
+        email: row.email,
+        tier: row.tier,
+        live_sessions: row.live_sessions,
+        totals: Totals {
+            session_minute: row.session_minute,
+            navigate: row.navigate,
+            interact: row.interact,
+            wait: row.wait,
+            state_capture: row.state_capture,
+            screenshot_capture: row.screenshot_capture,
+        },
+    });
+    Ok(accounts.collect())
 }
 
 /// Deletes what was counted on days that were over longer ago than `age`, up to `limit` rows. Answers how many.

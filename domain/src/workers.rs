@@ -106,6 +106,16 @@ pub struct Worker {
     pub started_at: Timestamp,
     /// Its last heartbeat.
     pub last_seen_at: Timestamp,
+    /// Time at which the sessions of a draining worker are ended.
+    pub drain_by: Option<Timestamp>,
+    /// Version of its program.
+    pub version: Option<String>,
+    /// Whether its browsers are confined; `None` for a worker without real browsers.
+    pub is_sandboxed: Option<bool>,
+    /// Free space on the disk of its browsers.
+    pub free_disk_bytes: Option<i64>,
+    /// Memory that its machine, or its control group, has left.
+    pub free_memory_bytes: Option<i64>,
 }
 
 /// A worker that starts.
@@ -123,6 +133,10 @@ pub struct NewWorker<'a> {
     pub public_key: &'a [u8],
     /// Where its browsers can be seen, if they can.
     pub live: Option<&'a LiveEnd>,
+    /// Version of its program.
+    pub version: &'a str,
+    /// Whether its browsers are confined; `None` for a worker without real browsers.
+    pub is_sandboxed: Option<bool>,
 }
 
 /// Where the browsers of a worker can be seen (contract: live 21).
@@ -141,8 +155,9 @@ pub struct LiveEnd {
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "with worker as (
-             insert into workers (id, name, driver, max_sessions, public_key, live_address, live_fingerprint)
-             values ($1, $2, $3, $4, $5, $6, $7) returning id
+             insert into workers
+                 (id, name, driver, max_sessions, public_key, live_address, live_fingerprint, version, is_sandboxed)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id
          )
          insert into worker_slots (worker_id, number) select id, generate_series(1, $4) from worker",
         new.id as _,
@@ -152,6 +167,8 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
         new.public_key,
         new.live.map(|live| live.address.as_str()),
         new.live.and_then(|live| live.fingerprint.as_deref()),
+        new.version,
+        new.is_sandboxed,
     )
     .execute(conn)
     .await?;
@@ -216,19 +233,32 @@ pub struct Lease {
     pub overdue: bool,
 }
 
-/// Renews a worker's lease, and says whether its disk has room for more sessions (contract: workers 17). `None` when it was declared
-/// lost, or stopped: it must not go on.
+/// Resources of a worker's machine, as a heartbeat reports them.
+#[derive(Debug, Clone, Copy)]
+pub struct Resources {
+    /// Whether the disk has room for more sessions (contract: workers 17).
+    pub has_room: bool,
+    /// Free space on the disk of its browsers.
+    pub free_disk_bytes: Option<i64>,
+    /// Memory that the machine, or the control group of the worker, has left.
+    pub free_memory_bytes: Option<i64>,
+}
+
+/// Renews a worker's lease and reports its resources. `None` when it was declared lost, or stopped: it must not go on.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, has_room: bool) -> sqlx::Result<Option<Lease>> {
+pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resources) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
-        r#"update workers set last_seen_at = now(), has_room = $2 where id = $1 and status in ('active', 'draining')
+        r#"update workers set last_seen_at = now(), has_room = $2, free_disk_bytes = $3, free_memory_bytes = $4
+           where id = $1 and status in ('active', 'draining')
            returning status = 'draining' as "draining!",
                      status = 'draining' and coalesce(drain_by <= now(), false) as "overdue!""#,
         id as _,
-        has_room,
+        resources.has_room,
+        resources.free_disk_bytes,
+        resources.free_memory_bytes,
     )
     .fetch_optional(conn)
     .await
@@ -244,6 +274,53 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
         .execute(conn)
         .await?;
     Ok(drained.rows_affected() == 1)
+}
+
+/// Returns a draining worker to service, with the slots that it lost when it began to drain (contract: workers 28). `false` when no such
+/// worker drains, when it was told to stop, and when it runs a version that cannot return to service.
+///
+/// # Errors
+/// When the database fails.
+pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    let returned = sqlx::query_scalar!(
+        r#"with returned as (
+               update workers set status = 'active', drain_by = null
+               where id = $1 and status = 'draining' and stopping_at is null and version is not null
+               returning id, max_sessions
+           ), slots as (
+               insert into worker_slots (worker_id, number) select id, generate_series(1, max_sessions) from returned
+               on conflict do nothing
+           )
+           select id as "id: WorkerId" from returned"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(returned.is_some())
+}
+
+/// Drains a worker that was told to stop, and keeps it from returning to service.
+///
+/// # Errors
+/// When the database fails.
+pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update workers set status = 'draining', stopping_at = coalesce(stopping_at, now())
+         where id = $1 and status in ('active', 'draining')",
+        id as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whether a worker drains. It cannot return to service before the transaction of `conn` has ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    let status = sqlx::query_scalar!("select status from workers where id = $1 for share", id as _);
+    Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
 }
 
 /// Says when what still lives on a worker that drains is ended (contract: workers 20), in place of what was said before. `false`
@@ -538,7 +615,8 @@ pub async fn list_before(
 ) -> sqlx::Result<Vec<Worker>> {
     sqlx::query_as!(
         Worker,
-        r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at,
+        r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
+                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes,
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"
            from workers w where ($1 or w.status in ('active', 'draining')) and w.id < $2 order by w.id desc limit $3"#,
@@ -547,5 +625,23 @@ pub async fn list_before(
         limit,
     )
     .fetch_all(conn)
+    .await
+}
+
+/// A worker, whether it lives or not.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Worker>> {
+    sqlx::query_as!(
+        Worker,
+        r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
+                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes,
+                  (select count(*) from sessions s
+                   where s.worker_id = w.id and s.live) as "live_sessions!"
+           from workers w where w.id = $1"#,
+        id as _,
+    )
+    .fetch_optional(conn)
     .await
 }

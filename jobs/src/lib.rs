@@ -18,12 +18,14 @@ mod notifications;
 pub mod operations;
 pub mod proxies;
 pub mod replies;
+pub mod sessions;
 pub mod staff;
 pub mod status;
 pub mod traces;
 pub mod waiting;
 pub mod wakeups;
 pub mod webhooks;
+pub mod workers;
 
 use std::slice;
 use std::time::Duration;

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{self, AccountStatus, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, Tier};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
-use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, WorkerId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, SessionId, WorkerId};
 use kitfleet_domain::staff::{self, By, Deed, Operation};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use kitfleet_domain::webhooks::requeues::{self, Requeue, Whose};
-use kitfleet_domain::workers;
+use kitfleet_domain::workers::{self, Worker};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
@@ -97,6 +97,42 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
     }
     let details = json!({"from": before, "to": tier});
     staff::record(&mut tx, by, Deed::to_account(Operation::TierChanged, account, details)).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Changes the limits of an account that is not deleted.
+///
+/// # Errors
+/// When there is no such account, it is deleted or has these limits, or the database fails.
+pub async fn change_limits(
+    conn: &mut PgConnection,
+    account: AccountId,
+    changes: LimitChanges,
+    by: &By,
+) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
+    if status == AccountStatus::Deleted {
+        return Err(Refused::conflict("the account is deleted"));
+    }
+    let limits = accounts::change_limits(&mut tx, account, changes).await?.ok_or(Refused::Unknown)?;
+    if limits.from == limits.to {
+        return Err(Refused::conflict("the account has these limits already"));
+    }
+    staff::record(&mut tx, by, Deed::to_account(Operation::LimitsSet, account, json!(limits))).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Ends a live session of any account.
+///
+/// # Errors
+/// When there is no such session, it has ended, or the database fails.
+pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let account = crate::sessions::destroy(&mut tx, session).await?;
+    let target = Some(session.to_string());
+    let deed = Deed { operation: Operation::SessionEnded, account: Some(account), target, details: json!({}) };
+    staff::record(&mut tx, by, deed).await?;
     Ok(tx.commit().await?)
 }
 
@@ -229,12 +265,23 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
 pub async fn drain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     if !workers::drain(&mut tx, worker).await? {
-        let known = workers::list(&mut tx, true).await?.into_iter().find(|known| known.id == worker);
-        let status = known.ok_or(Refused::Unknown)?.status;
+        let status = workers::find(&mut tx, worker).await?.ok_or(Refused::Unknown)?.status;
         return Err(Refused::conflict(format!("the worker is {status}")));
     }
     staff::record(&mut tx, by, Deed::to_service(Operation::WorkerDrained, worker.to_string())).await?;
     Ok(tx.commit().await?)
+}
+
+/// Returns a draining worker to service.
+///
+/// # Errors
+/// When there is no such worker, it does not drain or cannot return to service, or the database fails.
+pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result<Worker, Refused> {
+    let mut tx = conn.begin().await?;
+    let returned = crate::workers::undrain(&mut tx, worker).await?;
+    staff::record(&mut tx, by, Deed::to_service(Operation::WorkerUndrained, worker.to_string())).await?;
+    tx.commit().await?;
+    Ok(returned)
 }
 
 /// Ends a crypto order as failed that nobody has paid in time.

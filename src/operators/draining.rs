@@ -49,7 +49,10 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
 }
 
 /// The worker of this id or, when it is the only one alive, of this name.
-async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
+///
+/// # Errors
+/// When no living worker has the name, or several have it.
+pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
     if let Ok(id) = id_or_name.parse() {
         return Ok(id);
     }
@@ -89,6 +92,7 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
         let Drained { live_sessions, ended_sessions, .. } = drained;
         match drained.status.as_str() {
             "lost" => bail!("{id} was lost while it drained, with the sessions that lived on it"),
+            "active" => bail!("{id} was returned to service while it drained"),
             "draining" if live_sessions > 0 => {}
             _ => {
                 ensure!(

@@ -192,6 +192,7 @@ async fn exit_codes_tell_failure_from_misuse() {
         "doctor",
         "account",
         "key",
+        "sessions",
         "workers",
         "jobs",
         "deliveries",

@@ -1,6 +1,9 @@
 //! What staff do over HTTP (contract: staff).
 
+mod accounts;
 mod requeueing;
+mod sessions;
+mod workers;
 
 use std::time::Duration;
 
@@ -301,6 +304,8 @@ async fn lists_of_staff_come_in_pages() {
     app.dead_letters(&endpoint, 5, 1).await;
     for list in [
         "accounts?status=active",
+        "sessions?",
+        "sessions?all=true",
         "webhook-deliveries?status=dlq",
         "webhook-deliveries?",
         "jobs?",

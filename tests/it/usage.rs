@@ -41,7 +41,7 @@ impl Client {
 
 impl App {
     /// What was counted so many UTC days ago, or ahead.
-    async fn count_usage(&self, account: AccountId, days_ago: i32, record: &str, slot: i16, count: i64) {
+    pub async fn count_usage(&self, account: AccountId, days_ago: i32, record: &str, slot: i16, count: i64) {
         sqlx::query(
             "insert into usage_counts (account_id, day, record, slot, count)
              values ($1, (now() at time zone 'utc')::date - $2, $3, $4, $5)",

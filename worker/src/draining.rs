@@ -43,7 +43,12 @@ impl Drained {
     /// # Errors
     /// When the database fails. The next heartbeat tries it again.
     pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
-        if !lease.draining || self.empty {
+        if !lease.draining {
+            if self.begun {
+                tracing::info!(worker = %context.id, "returned to service: sessions are placed on this worker again");
+                context.browsers.resume();
+                *self = Self::default();
+            }
             return Ok(());
         }
         if !self.begun {
@@ -51,16 +56,19 @@ impl Drained {
             context.browsers.wind_down();
             self.begun = true;
         }
-        if lease.overdue {
-            let ended = end_what_lives(context).await?;
+        // It may have returned to service, taken sessions and drained again since the last heartbeat.
+        let mut is_empty = is_empty(context).await?;
+        if lease.overdue && !is_empty {
+            let ended = end_overdue(context).await?;
             if ended > 0 {
                 tracing::warn!(worker = %context.id, ended, "sessions still lived when the time to drain was over");
             }
+            is_empty = self::is_empty(context).await?;
         }
-        self.empty = workers::is_empty(&mut *context.lazy.acquire().await?, context.id).await?;
-        if self.empty {
+        if is_empty && !self.empty {
             tracing::info!(worker = %context.id, "drained: no session lives on this worker any more");
         }
+        self.empty = is_empty;
         Ok(())
     }
 }
@@ -95,8 +103,8 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     }
 }
 
-async fn begin_to_drain(context: &Context) -> sqlx::Result<bool> {
-    workers::drain(&mut *context.db.acquire().await?, context.id).await
+async fn begin_to_drain(context: &Context) -> sqlx::Result<()> {
+    workers::begin_stop(&mut *context.db.acquire().await?, context.id).await
 }
 
 async fn is_empty(context: &Context) -> sqlx::Result<bool> {
@@ -107,6 +115,17 @@ async fn is_empty(context: &Context) -> sqlx::Result<bool> {
 async fn end_for_good(context: &Context) -> sqlx::Result<usize> {
     begin_to_drain(context).await?;
     end_what_lives(context).await
+}
+
+/// Ends the sessions of a worker whose deadline has passed, unless it has returned to service since the lease was renewed.
+async fn end_overdue(context: &Context) -> sqlx::Result<usize> {
+    let mut tx = begin(&context.db).await?;
+    if !workers::hold_drain(&mut tx, context.id).await? {
+        return Ok(0);
+    }
+    let ended = leftovers::fail_sessions_of(&mut tx, context.id).await?;
+    tx.commit().await?;
+    Ok(ended)
 }
 
 async fn end_what_lives(context: &Context) -> sqlx::Result<usize> {

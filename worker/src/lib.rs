@@ -26,9 +26,10 @@ use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
 use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::machine::{Memory, Room};
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::workers::{self, Driver, Lease, NewWorker};
+use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::queue_of;
@@ -47,7 +48,7 @@ use kitfleet_profiles::Stores;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -170,6 +171,8 @@ async fn run_with(
         max_sessions: i32::try_from(config.max_sessions).unwrap_or(i32::MAX),
         public_key: &opener.public_key(),
         live: live_end.as_ref(),
+        version: env!("CARGO_PKG_VERSION"),
+        is_sandboxed: (config.driver == Driver::Webkit).then(|| browsers.is_confined()),
     };
     workers::register(&mut *db.acquire().await?, new).await?;
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
@@ -366,17 +369,16 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     let (failed, mut drained, mut was_full) = (Seldom::new(), Drained::default(), false);
     loop {
         let mut pause = workers::HEARTBEAT;
-        let config = &context.config;
-        let has_room = context.browsers.has_room(config.bounds, config.data_dir.clone()).await;
-        match (was_full, has_room) {
+        let resources = resources(context).await;
+        match (was_full, resources.has_room) {
             (false, false) => {
                 tracing::error!("the disk is nearly full: no session is placed on this worker until it has room");
             }
             (true, true) => tracing::info!("the disk has room again"),
             _ => {}
         }
-        was_full = !has_room;
-        match heartbeat(context, rounds, &mut drained, has_room).await {
+        was_full = !resources.has_room;
+        match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
@@ -389,13 +391,23 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     }
 }
 
+/// The resources that a heartbeat reports.
+async fn resources(context: &Context) -> Resources {
+    let folder = context.config.data_dir.clone();
+    let has_room = context.browsers.has_room(context.config.bounds, folder.clone()).await;
+    let measure = move || (Room::on(&folder).ok().map(|room| room.left), Memory::now().map(|memory| memory.left));
+    let (disk, memory) = spawn_blocking(measure).await.unwrap_or_default();
+    let bytes = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
+    Resources { has_room, free_disk_bytes: bytes(disk), free_memory_bytes: bytes(memory) }
+}
+
 async fn heartbeat(
     context: &Context,
     rounds: &Rounds,
     drained: &mut Drained,
-    has_room: bool,
+    resources: Resources,
 ) -> sqlx::Result<Option<Lease>> {
-    let lease = workers::heartbeat(&mut *context.lazy.acquire().await?, context.id, has_room).await?;
+    let lease = workers::heartbeat(&mut *context.lazy.acquire().await?, context.id, resources).await?;
     if let Some(lease) = lease {
         drained.heed(lease, context).await?;
     }

@@ -296,6 +296,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "suspend",
         "take",
         "test",
+        "undrain",
         "update",
         "verify",
         "wait",

@@ -58,6 +58,14 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
     }
 }
 
+/// Deserializes a member that is there, also when it is null.
+///
+/// # Errors
+/// When it has the wrong type.
+pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 /// A JSON object whose rules were not checked yet. It may lack members or have some of the wrong type, which the caller hears of
 /// together with what breaks a rule (contract: errors 4).
 pub struct Unchecked<T> {

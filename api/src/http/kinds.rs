@@ -127,7 +127,7 @@ pub static CONCURRENCY_LIMIT: Kind = Kind {
     slug: "concurrency-limit",
     title: "ConcurrencyLimit",
     status: StatusCode::TOO_MANY_REQUESTS,
-    meaning: "The account has as many live sessions (current_sessions) as its tier allows (limit).",
+    meaning: "The account has as many live sessions (current_sessions) as it may have (limit).",
     remedy: "Destroy a session that is no longer needed, or upgrade. Waiting alone frees no slot.",
 };
 pub static INTERNAL: Kind = Kind {
@@ -175,7 +175,7 @@ pub static PROFILE_LIMIT: Kind = Kind {
     slug: FEATURE_UNAVAILABLE.slug,
     title: FEATURE_UNAVAILABLE.title,
     status: StatusCode::FORBIDDEN,
-    meaning: "The account has as many profiles (current_profiles, those in the recycle bin among them) as its tier allows \
+    meaning: "The account has as many profiles (current_profiles, those in the recycle bin among them) as it may have \
               (limit).",
     remedy: "Purge a profile that is no longer needed, or upgrade the account.",
 };

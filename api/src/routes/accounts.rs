@@ -67,7 +67,7 @@ struct OwnAccount {
     teams: Vec<TeamOwner>,
     /// Whether it has a second factor
     mfa_enrolled: bool,
-    /// What its tier allows
+    /// What it may have at once: limits of its own, or else those of its tier
     limits: AccountLimits,
 }
 
@@ -75,7 +75,7 @@ fn status() -> RefOr<Schema> {
     named("AccountStatus", one_of(&["active", "suspended", "deleted"], None))
 }
 
-/// What a tier allows
+/// What an account may have at once
 #[derive(Serialize, ToSchema)]
 struct AccountLimits {
     /// Live sessions at once
@@ -104,7 +104,7 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
     let owners = members::owners(&mut conn, account.id).await?;
     let mfa_enrolled = mfa::is_enrolled(&mut conn, account.id).await?;
     drop(conn);
-    let limits = &app.config.limits;
+    let (limits, own) = (&app.config.limits, account.own_limits());
     Ok(Answer(OwnAccount {
         mfa_enrolled,
         id: account.id,
@@ -116,8 +116,8 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
         created_at: account.created_at,
         teams: owners.into_iter().map(TeamOwner::from).collect(),
         limits: AccountLimits {
-            concurrent_sessions: limits.concurrent_sessions.of(account.tier),
-            profiles: limits.profiles_of(account.tier),
+            concurrent_sessions: limits.sessions_of(account.tier, own),
+            profiles: limits.profiles_of(account.tier, own),
         },
     }))
 }

@@ -54,7 +54,7 @@ pub fn routes() -> Routes {
     "payload": {"name": "CI", "scopes": ["read", "write:sessions"]}, "ip_address": "203.0.113.9",
     "user_agent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)", "timestamp": "2026-11-20T18:05:00.123Z",
 }))]
-struct AuditEntry {
+pub struct AuditEntry {
     /// Its id, without a prefix
     #[schema(value_type = String, format = Uuid)]
     id: Uuid,
@@ -113,7 +113,7 @@ impl From<Row> for AuditEntry {
 
 /// A page of the audit log, newest first
 #[derive(Serialize, ToSchema)]
-struct AuditPage {
+pub struct AuditPage {
     data: Vec<AuditEntry>,
     /// What gets the next page; null on the last one
     #[schema(required = true)]
@@ -137,12 +137,19 @@ fn log_of(caller: &Caller) -> Log {
     responses((status = 200, description = "A page", body = AuditPage), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AuditPage>> {
+    page(&app, &query, log_of(&caller), "audit_log").await
+}
+
+/// The page of a log that a query asks for. `list` names the list that its cursors are bound to, besides the account.
+///
+/// # Errors
+/// When a parameter is not valid, or the database fails.
+pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Result<Answer<AuditPage>> {
     let action = query.filters(query.parsed("action", known_action), &app.config.limits)?;
-    let log = log_of(&caller);
-    let scope = CursorScope { account: log.account, list: "audit_log", filters: &[action] };
+    let scope = CursorScope { account: log.account, list, filters: &[action] };
     let page = lists::page(
-        &app,
-        &query,
+        app,
+        query,
         scope,
         |row: &Row| row.id,
         async |conn, after, limit| log::list(conn, log, Filter { action, after }, limit).await,

@@ -52,7 +52,7 @@ use crate::http::state::App;
 use crate::routes::proxies::{proxy_in_use, sealed_elsewhere};
 
 use wire::{CreateBody, SessionList};
-pub use wire::{LaunchBody, Session};
+pub use wire::{LaunchBody, Session, status};
 
 const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
 const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();
@@ -290,7 +290,11 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(Session::from)))
 }
 
-fn parse_status(text: &str) -> Result<SessionStatus, Invalid> {
+/// The status of this name.
+///
+/// # Errors
+/// On field `status`, when there is none.
+pub fn parse_status(text: &str) -> Result<SessionStatus, Invalid> {
     let deserializer: StrDeserializer<'_, UnknownStatus> = text.into_deserializer();
     SessionStatus::deserialize(deserializer)
         .map_err(|_| Invalid::field("status", "must be one of creating, ready, busy, destroyed, errored"))

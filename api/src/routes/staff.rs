@@ -1,4 +1,4 @@
-//! What staff do for customers (contract: staff 7 to 16), over the functions that the operators' commands use, too.
+//! What staff do for customers (contract: staff 7 to 24), over the functions that the operators' commands use, too.
 
 mod accounts;
 mod crypto_orders;
@@ -6,6 +6,8 @@ mod deliveries;
 mod incidents;
 mod jobs;
 mod mac_nodes;
+mod sessions;
+mod usage;
 mod workers;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
@@ -34,6 +36,8 @@ pub fn routes() -> Routes {
         .merge(incidents::routes())
         .merge(jobs::routes())
         .merge(mac_nodes::routes())
+        .merge(sessions::routes())
+        .merge(usage::routes())
         .merge(workers::routes())
         .never_stored()
 }

@@ -54,7 +54,7 @@ struct UsageSummary {
 
 /// How much of each record type there was
 #[derive(Serialize, ToSchema)]
-struct MonthTotals {
+pub struct MonthTotals {
     /// Minutes of sessions that have begun
     session_minute: i64,
     /// Pages loaded

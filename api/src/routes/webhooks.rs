@@ -16,7 +16,7 @@ use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_domain::webhooks::deliveries::{self, Asked, DeliveryStatus, ReplayError};
 use kitfleet_domain::webhooks::endpoints::{self, ChangeError, Changes, CreateError, NewEndpoint};
 use kitfleet_domain::webhooks::{Subscriptions, WebhookUrl};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Unchecked, Unused};
+use crate::http::json::{Unchecked, Unused, given};
 use crate::http::kinds;
 use crate::http::lists::{self, List, Listed, Page, Paging, Query};
 use crate::http::openapi::{
@@ -272,11 +272,6 @@ struct UpdateWebhook {
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Words(Option<String>);
-
-/// What is there, also when that is null.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
 
 /// Change a webhook endpoint
 ///

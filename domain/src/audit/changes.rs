@@ -38,9 +38,10 @@ pub const COUNTED: [&str; 22] = [
 ];
 
 /// Actions that are not counted, each with the reason.
-pub const NOT_COUNTED: [(&str, &str); 27] = [
+pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("account.byok_provider_key_cleared", "a deletion"),
     ("account.email_verified", "a sign-in"),
+    ("account.limits_changed", "an action of the system"),
     ("account.login", "a sign-in"),
     ("account.logout", "a sign-out"),
     ("account.mfa_disabled", "a deletion"),

@@ -156,19 +156,20 @@ pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason) -> sqlx:
     Ok(())
 }
 
-/// Lets go of what sessions of dead workers had in hand, of up to `limit` of them, and tells of those that ended well: nobody
-/// saves what they left.
+/// Lets go of what sessions of dead workers had in hand, of up to `limit` of them or of `only` this one, and tells of those that ended
+/// well: nobody saves what they left.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn forsake(conn: &mut PgConnection, limit: i64) -> sqlx::Result<()> {
+pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"
            from sessions s join workers w on w.id = s.worker_id
            where s.profile_in_hand and s.profile_id is not null and not s.live
-             and w.status in ('lost', 'stopped')
+             and w.status in ('lost', 'stopped') and ($2::uuid is null or s.id = $2)
            order by s.account_id, s.id limit $1 for update of s skip locked"#,
         limit,
+        only as _,
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -57,7 +57,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         };
         settle(alone, failed).await?;
     }
-    keeping::forsake(conn, limit).await?;
+    keeping::forsake(conn, None, limit).await?;
     Ok(ended)
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::PgConnection;
 use strum::VariantArray as _;
+use uuid::Uuid;
 
 use super::components::Component;
 use super::notices::{self, Kind};
@@ -69,6 +70,12 @@ impl Status {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// The status of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
@@ -280,6 +287,34 @@ pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
             .fetch_all(&mut *conn)
             .await?;
     read(conn, &open).await
+}
+
+/// Incidents to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// Only incidents with this status.
+    pub status: Option<Status>,
+    /// Only incidents that are older than this one.
+    pub before: Option<IncidentId>,
+    /// Maximum number of incidents.
+    pub limit: i64,
+}
+
+/// Incidents, resolved ones too, the newest first, each with its newest updates.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
+    let ids = sqlx::query_scalar!(
+        r#"select id as "id: IncidentId" from incidents
+           where ($1::text is null or status = $1) and id < $2 order by id desc limit $3"#,
+        filter.status.map(Status::name),
+        filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
+        filter.limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    read(conn, &ids).await
 }
 
 /// An incident.

@@ -115,6 +115,13 @@ impl Pool {
         }
     }
 
+    /// Keeps browsers hot again, after [`Pool::wind_down`].
+    pub fn resume(&self) {
+        if let Kind::Webkit(slots) = &self.kind {
+            slots.hosts.shelf.reopen();
+        }
+    }
+
     /// Whether every browser is confined to its own folder and its own way out.
     #[must_use]
     pub fn is_confined(&self) -> bool {

@@ -99,6 +99,12 @@ impl Shelf {
         self.changed.notify_one();
     }
 
+    /// Undoes [`Shelf::close`].
+    pub fn reopen(&self) {
+        self.with(|stock| stock.closed = false);
+        self.changed.notify_one();
+    }
+
     /// Waits until another number of them may have to be there.
     pub async fn changed(&self) {
         self.changed.notified().await;

@@ -3,9 +3,11 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::accounts::{self, AccountStatus, Filter, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, Filter, LimitChange, LimitChanges, Tier};
+use kitfleet_domain::audit::log::Log;
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_jobs::staff::{self, Refund};
@@ -18,12 +20,13 @@ use utoipa_axum::routes;
 use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::json::Unchecked;
+use crate::http::json::{Unchecked, given};
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoCustomer, OutOfPlace, Unauthorized, named, one_of, tier};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::routes::audit_log::{self, AuditPage};
 
 /// Characters of a note, at most.
 const NOTE_CHARS: usize = 5_000;
@@ -37,6 +40,8 @@ pub fn routes() -> Routes {
         .for_staff(routes!(suspend))
         .for_staff(routes!(reactivate))
         .for_staff(routes!(set_tier))
+        .for_staff(routes!(change_limits))
+        .for_staff(routes!(log))
         .for_staff(routes!(note))
         .for_staff(routes!(refund))
 }
@@ -46,6 +51,7 @@ pub fn routes() -> Routes {
 #[schema(example = json!({
     "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
     "tier": "api_starter", "email_verified_at": "2026-11-20T18:06:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
+    "own_limits": {"concurrent_sessions": 40, "profiles": null},
 }))]
 struct CustomerAccount {
     /// Its id
@@ -67,6 +73,26 @@ struct CustomerAccount {
     /// When it signed up
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    /// Limits that replace those of its tier
+    own_limits: OwnLimits,
+}
+
+/// Limits of one account that replace those of its tier; null where the tier decides
+#[derive(Serialize, ToSchema)]
+struct OwnLimits {
+    /// Live sessions at once
+    #[schema(required = true)]
+    concurrent_sessions: Option<u32>,
+    /// Profiles
+    #[schema(required = true)]
+    profiles: Option<u32>,
+}
+
+impl From<accounts::OwnLimits> for OwnLimits {
+    fn from(own: accounts::OwnLimits) -> Self {
+        let accounts::OwnLimits { concurrent_sessions, profiles } = own;
+        Self { concurrent_sessions, profiles }
+    }
 }
 
 fn status() -> RefOr<Schema> {
@@ -75,8 +101,9 @@ fn status() -> RefOr<Schema> {
 
 impl From<accounts::Account> for CustomerAccount {
     fn from(account: accounts::Account) -> Self {
-        let accounts::Account { id, email, name, status, tier, email_verified_at, created_at } = account;
-        Self { id, email, name, status, tier, email_verified_at, created_at }
+        let own_limits = account.own_limits().into();
+        let accounts::Account { id, email, name, status, tier, email_verified_at, created_at, .. } = account;
+        Self { id, email, name, status, tier, email_verified_at, created_at, own_limits }
     }
 }
 
@@ -200,6 +227,89 @@ async fn set_tier(
     let mut conn = app.db.acquire().await?;
     staff::set_tier(&mut conn, id, tier, &by).await?;
     shown(&mut conn, id).await
+}
+
+/// Limits for an account. An absent one stays as it is
+#[derive(Deserialize, ToSchema)]
+#[schema(as = UpdateCustomerLimits, example = json!({"concurrent_sessions": 40, "profiles": 500, "reason": "a load test, until Friday"}))]
+struct ChangeLimits {
+    /// Live sessions at once; null for the limit of the tier
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, maximum = 10_000)]
+    concurrent_sessions: Option<OwnLimit>,
+    /// Profiles; null for the limit of the tier
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, maximum = 1_000_000)]
+    profiles: Option<OwnLimit>,
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// A limit of an account's own; null for that of its tier.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct OwnLimit(Option<i64>);
+
+/// The change of one limit, whose maximum is `most`.
+fn limit_change(limit: Option<&OwnLimit>, name: &'static str, most: u32) -> Result<LimitChange, Invalid> {
+    let number = match limit {
+        None => return Ok(LimitChange::Unchanged),
+        Some(OwnLimit(None)) => return Ok(LimitChange::Cleared),
+        Some(OwnLimit(Some(number))) => u32::try_from(*number).ok().filter(|number| *number <= most),
+    };
+    number.map(LimitChange::Own).ok_or_else(|| Invalid::field(name, format!("must be 0 to {most}, or null")))
+}
+
+/// Change the limits of an account
+///
+/// They replace those of its tier, whatever tier it moves to. What the account has beyond a lower limit stays.
+#[utoipa::path(
+    patch, path = "/v1/admin/accounts/{id}/limits", tag = "Staff", operation_id = "updateCustomerLimits",
+    params(IdPath<AccountId>), request_body = ChangeLimits,
+    responses(
+        (status = 200, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, OutOfPlace, Database,
+    ),
+)]
+async fn change_limits(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    body: Unchecked<ChangeLimits>,
+) -> Result<Answer<CustomerAccount>> {
+    let (changes, by) = body.check(|ChangeLimits { concurrent_sessions, profiles, reason }| {
+        let sessions = limit_change(concurrent_sessions.as_ref(), "concurrent_sessions", MOST_OWN_SESSIONS);
+        let profiles = limit_change(profiles.as_ref(), "profiles", MOST_OWN_PROFILES);
+        let changes = both(sessions, profiles).and_then(|(concurrent_sessions, profiles)| {
+            let changes = LimitChanges { concurrent_sessions, profiles };
+            let message = "must have at least one of concurrent_sessions and profiles";
+            if changes.is_empty() { Err(Invalid::field("body", message)) } else { Ok(changes) }
+        });
+        both(changes, staff.because(&reason))
+    })?;
+    let id = path.id()?;
+    let mut conn = app.db.acquire().await?;
+    staff::change_limits(&mut conn, id, changes, &by).await?;
+    shown(&mut conn, id).await
+}
+
+/// List the audit log of an account
+///
+/// As its owner reads it, but without the members of payloads that tell where somebody was.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{id}/log", tag = "Staff", operation_id = "listCustomerLog",
+    params(
+        IdPath<AccountId>, Paging,
+        ("action" = Option<String>, Query, description = "Only entries of this one action", example = "session.created"),
+    ),
+    responses((status = 200, description = "A page", body = AuditPage), Unauthorized, InvalidQuery, NoCustomer, Database),
+)]
+async fn log(_: Staff, State(app): State<App>, path: IdPath<AccountId>, query: Query) -> Result<Answer<AuditPage>> {
+    let account = path.id()?;
+    let known = accounts::find(&mut *app.db.acquire().await?, account).await?;
+    known.ok_or_else(not_found::<AccountId>)?;
+    audit_log::page(&app, &query, Log { account, reader: None }, "account_log").await
 }
 
 /// Something to remember about an account

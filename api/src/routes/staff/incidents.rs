@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::ids::IncidentId;
-use kitfleet_domain::status::incidents::{self, Message, NewIncident, Status};
+use kitfleet_domain::status::incidents::{self, Filter, Message, NewIncident, Status};
 use kitfleet_domain::validation::both;
 use kitfleet_jobs::status;
 use serde::Deserialize;
@@ -12,17 +12,19 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
+use super::{cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::json::Unchecked;
-use crate::http::openapi::{Body, Database, NoIncident, OutOfPlace, Unauthorized, named, one_of};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoIncident, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::status::{Incident, impact};
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(post)).for_staff(routes!(update)).for_staff(routes!(resolve))
+    Routes::new().for_staff(routes!(post, list)).for_staff(routes!(update)).for_staff(routes!(resolve))
 }
 
 fn open_status() -> RefOr<Schema> {
@@ -98,6 +100,31 @@ async fn post(
     })?;
     let id = status::post(&mut *app.db.acquire().await?, new, &by).await?;
     Ok((StatusCode::CREATED, shown(&app, id).await?))
+}
+
+type IncidentList = Page<Incident>;
+
+impl Listed for Incident {
+    const LIST: &'static str = "IncidentList";
+    const MEANING: &'static str = "A page of incidents, newest first";
+}
+
+/// List incidents
+///
+/// Resolved ones too.
+#[utoipa::path(
+    get, path = "/v1/admin/incidents", tag = "Staff", operation_id = "listIncidents",
+    params(Paging, ("status" = Option<String>, Query, description = "Only incidents with this status")),
+    responses((status = 200, description = "A page", body = IncidentList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<IncidentList>> {
+    let status = query.filters(filter(&query, "status", Status::named), &app.config.limits)?;
+    let filters = [query.text("status")?];
+    let id_of = |incident: &incidents::Incident| incident.id.as_uuid();
+    let page = lists::page(&app, &query, cursors("incidents", &filters), id_of, async |conn, before, limit| {
+        incidents::list(conn, Filter { status, before: before.map(IncidentId::from), limit }).await
+    });
+    Ok(Answer(page.await?.map(Incident::from)))
 }
 
 /// Say what is new of an incident

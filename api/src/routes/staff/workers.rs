@@ -7,6 +7,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::workers;
 use kitfleet_jobs::staff;
 use serde::Serialize;
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
@@ -20,7 +21,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(list)).for_staff(routes!(drain))
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(drain)).for_staff(routes!(undrain))
 }
 
 /// A process that has browsers
@@ -28,7 +29,8 @@ pub fn routes() -> Routes {
 #[schema(example = json!({
     "id": "wrk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "eu-1", "status": "active", "driver": "webkit",
     "live_sessions": 3, "max_sessions": 8, "started_at": "2026-11-20T18:05:00.123Z",
-    "last_seen_at": "2026-11-20T18:06:00.123Z",
+    "last_seen_at": "2026-11-20T18:06:00.123Z", "drain_by": null, "version": "0.1.0", "is_sandboxed": true,
+    "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64,
 }))]
 struct WorkerRow {
     /// This incarnation
@@ -50,6 +52,21 @@ struct WorkerRow {
     /// When it was last heard of
     #[schema(value_type = String, format = DateTime)]
     last_seen_at: Timestamp,
+    /// Time at which the sessions of a draining worker are ended; null without a deadline
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    drain_by: Option<Timestamp>,
+    /// Version of its program; null for a version that does not report it
+    #[schema(required = true)]
+    version: Option<String>,
+    /// Whether its browsers are confined; null for a worker without real browsers, or of a version that does not report it
+    #[schema(required = true)]
+    is_sandboxed: Option<bool>,
+    /// Free space on the disk of its browsers; null until it is reported
+    #[schema(required = true)]
+    free_disk_bytes: Option<i64>,
+    /// Memory that its machine, or its control group, has left; null until it is reported
+    #[schema(required = true)]
+    free_memory_bytes: Option<i64>,
 }
 
 impl From<workers::Worker> for WorkerRow {
@@ -63,6 +80,11 @@ impl From<workers::Worker> for WorkerRow {
             max_sessions: worker.max_sessions,
             started_at: worker.started_at,
             last_seen_at: worker.last_seen_at,
+            drain_by: worker.drain_by,
+            version: worker.version,
+            is_sandboxed: worker.is_sandboxed,
+            free_disk_bytes: worker.free_disk_bytes,
+            free_memory_bytes: worker.free_memory_bytes,
         }
     }
 }
@@ -92,6 +114,18 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<W
     Ok(Answer(page.await?.map(WorkerRow::from)))
 }
 
+/// Get a worker
+///
+/// Also one that has stopped or was lost.
+#[utoipa::path(
+    get, path = "/v1/admin/workers/{id}", tag = "Staff", operation_id = "getWorker",
+    params(IdPath<WorkerId>),
+    responses((status = 200, description = "The worker", body = WorkerRow), Unauthorized, NoWorker, Database),
+)]
+async fn get(_: Staff, State(app): State<App>, path: IdPath<WorkerId>) -> Result<Answer<WorkerRow>> {
+    shown(&mut *app.db.acquire().await?, path.id()?).await
+}
+
 /// Drain a worker
 ///
 /// It takes no more sessions; those it has live on.
@@ -106,6 +140,26 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<W
 async fn drain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Result<Answer<WorkerRow>> {
     let mut conn = app.db.acquire().await?;
     staff::drain(&mut conn, id, &by).await?;
-    let drained = workers::list(&mut conn, true).await?.into_iter().find(|worker| worker.id == id);
-    Ok(Answer(drained.ok_or_else(not_found::<WorkerId>)?.into()))
+    shown(&mut conn, id).await
+}
+
+/// Return a draining worker to service
+///
+/// It takes sessions again. A worker that was told to stop does not return.
+#[utoipa::path(
+    post, path = "/v1/admin/workers/{id}/undrain", tag = "Staff", operation_id = "undrainWorker",
+    params(IdPath<WorkerId>), request_body = Because,
+    responses(
+        (status = 200, description = "The worker", body = WorkerRow),
+        Unauthorized, Body, NoWorker, OutOfPlace, Database,
+    ),
+)]
+async fn undrain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Result<Answer<WorkerRow>> {
+    let returned = staff::undrain(&mut *app.db.acquire().await?, id, &by).await?;
+    app.line.look();
+    Ok(Answer(returned.into()))
+}
+
+async fn shown(conn: &mut PgConnection, id: WorkerId) -> Result<Answer<WorkerRow>> {
+    Ok(Answer(workers::find(conn, id).await?.ok_or_else(not_found::<WorkerId>)?.into()))
 }

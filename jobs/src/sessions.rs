@@ -1,0 +1,25 @@
+//! Ending a session of any account (contract: staff 18; command-line 16).
+
+use kitfleet_domain::ids::{AccountId, SessionId};
+use kitfleet_domain::sessions::{Cause, Destroyed, inspection, keeping};
+use sqlx::{Connection as _, PgConnection};
+
+use crate::browser;
+use crate::staff::Refused;
+
+/// Ends a live session as its owner's DELETE does, and returns the account that owns it. A dead worker does not keep it: the slot is free,
+/// and so is the profile, of which what the session held is lost then.
+///
+/// # Errors
+/// When there is no such session, it has ended, or the database fails.
+pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<AccountId, Refused> {
+    let mut tx = conn.begin().await?;
+    let account = inspection::account_of(&mut tx, session).await?.ok_or(Refused::Unknown)?;
+    match browser::destroy(&mut tx, account, session, &Cause::Staff).await?.ok_or(Refused::Unknown)? {
+        Destroyed::Now { .. } => {}
+        Destroyed::Before => return Err(Refused::Conflict("the session has ended".to_owned())),
+    }
+    keeping::forsake(&mut tx, Some(session), 1).await?;
+    tx.commit().await?;
+    Ok(account)
+}

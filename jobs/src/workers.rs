@@ -1,0 +1,27 @@
+//! Returning a worker to service (contract: workers 28; staff 20; command-line 17).
+
+use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::workers::{self, Worker};
+use sqlx::{Connection as _, PgConnection};
+
+use crate::staff::Refused;
+
+/// Has a draining worker take sessions again.
+///
+/// # Errors
+/// When there is no such worker, it does not drain or cannot return to service, or the database fails.
+pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Refused> {
+    let mut tx = conn.begin().await?;
+    let is_returned = workers::undrain(&mut tx, id).await?;
+    let worker = workers::find(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+    if !is_returned {
+        let reason = match (worker.status.as_str(), &worker.version) {
+            ("draining", None) => "the worker runs a version that cannot return to service; restart it".to_owned(),
+            ("draining", Some(_)) => "the worker was told to stop".to_owned(),
+            (status, _) => format!("the worker is {status}"),
+        };
+        return Err(Refused::Conflict(reason));
+    }
+    tx.commit().await?;
+    Ok(worker)
+}
