@@ -134,7 +134,7 @@ impl Bounds {
 
 /// Bytes as a gauge has them.
 #[expect(clippy::cast_precision_loss, reason = "a byte more or less of exbibytes does not matter")]
-pub fn bytes(count: u64) -> f64 {
+pub(crate) fn bytes(count: u64) -> f64 {
     count as f64
 }
 

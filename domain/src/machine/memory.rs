@@ -15,6 +15,7 @@ pub struct Memory {
 
 impl Memory {
     /// As it is now; `None` where the kernel does not tell.
+    #[must_use]
     pub fn now() -> Option<Self> {
         Self::told_below(Path::new("/"))
     }

@@ -74,7 +74,7 @@ impl Nginx {
     }
 }
 
-/// Contract: requests 1; notifications 4; live 2. Answers, large uploads, event streams and WebSockets pass as they are, and the service
+/// Contract: requests 1; notifications 4; live 2. Answers, large uploads, event streams and live views pass as they are, and the service
 /// sees the caller's address.
 #[tokio::test]
 async fn nginx_passes_uploads_streams_websockets_and_addresses() {

@@ -48,6 +48,24 @@ async fn end_all(client: &Client, sessions: Vec<String>) {
     }
 }
 
+/// Contract: workers 28; staff 19. A worker that drains keeps no browser hot, and does so again when it returns to service.
+#[tokio::test]
+async fn browsers_are_hot_again_after_a_drain() {
+    let app = telling().start().await;
+    let (client, staff) = (app.client().await, app.staff().await);
+    until_hot(&app, 1, 0).await;
+    let worker = staff.get("/v1/admin/workers").await.expect(200).body["data"][0].clone();
+    assert!(worker["is_sandboxed"].is_boolean(), "{worker}");
+    let path = |what: &str| format!("/v1/admin/workers/{}/{what}", worker["id"].as_str().expect("an id"));
+    let because = json!({"reason": "a new kernel"});
+    staff.post(&path("drain"), because.clone()).await.expect(200);
+    until_hot(&app, 0, 0).await;
+    staff.post(&path("undrain"), because).await.expect(200);
+    until_hot(&app, 1, 0).await;
+    client.session().await;
+    app.stop().await;
+}
+
 /// As many browsers are hot as the largest burst of the last minutes asked for, of the slots that no customer
 /// has; one that dies is replaced; and when no burst comes for some minutes, they go.
 #[tokio::test]
