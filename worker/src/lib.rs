@@ -366,18 +366,20 @@ impl Rounds {
 
 /// Renews the lease, for as long as it holds, and looks for what waits.
 async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
-    let (failed, mut drained, mut was_full) = (Seldom::new(), Drained::default(), false);
+    let (failed, mut drained, mut lacked) = (Seldom::new(), Drained::default(), None);
     loop {
         let mut pause = workers::HEARTBEAT;
-        let resources = resources(context).await;
-        match (was_full, resources.has_room) {
-            (false, false) => {
-                tracing::error!("the disk is nearly full: no session is placed on this worker until it has room");
+        let config = &context.config;
+        let lacks = context.browsers.lacks(config.bounds, config.data_dir.clone()).await;
+        match (lacked, lacks) {
+            (None, Some(what)) => {
+                tracing::error!(what, "nearly full: no session is placed on this worker until there is room");
             }
-            (true, true) => tracing::info!("the disk has room again"),
+            (Some(what), None) => tracing::info!(what, "there is room again"),
             _ => {}
         }
-        was_full = !resources.has_room;
+        lacked = lacks;
+        let resources = resources(context, lacks.is_none()).await;
         match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
@@ -392,9 +394,8 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
 }
 
 /// The resources that a heartbeat reports.
-async fn resources(context: &Context) -> Resources {
+async fn resources(context: &Context, has_room: bool) -> Resources {
     let folder = context.config.data_dir.clone();
-    let has_room = context.browsers.has_room(context.config.bounds, folder.clone()).await;
     let measure = move || (Room::on(&folder).ok().map(|room| room.left), Memory::now().map(|memory| memory.left));
     let (disk, memory) = spawn_blocking(measure).await.unwrap_or_default();
     let bytes = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());

@@ -553,11 +553,8 @@ fn describe_standing() {
         BROWSER_MEMORY,
         "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
     );
-    describe_gauge!(DATABASE_UP, "Whether this process could read the database for this scrape.");
-    describe_gauge!(
-        REDIS_UP,
-        "Whether Redis answered this process for this scrape. Absent without a configured Redis."
-    );
+    describe_gauge!(DATABASE_UP, "Whether this process can read the database, 1 or 0.");
+    describe_gauge!(REDIS_UP, "Whether Redis answers this process, 1 or 0. Absent without a configured Redis.");
     describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
     describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
     describe_gauge!(

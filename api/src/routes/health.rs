@@ -52,7 +52,7 @@ struct Ready {
     #[schema(example = "ok")]
     migrations: &'static str,
     /// `ok` when a worker takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers;
-    /// `no_room` when their disks are nearly full; `none` when no worker is alive
+    /// `no_room` when their disks or their memory are nearly full; `none` when no worker is alive
     #[schema(schema_with = standing)]
     workers: &'static str,
     /// `ok` when the present key is the deployment's; `retired` when a retired key of this process is; `none` when no key is configured and

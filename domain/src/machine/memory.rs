@@ -13,11 +13,24 @@ pub struct Memory {
     pub all: u64,
 }
 
+/// Bytes that have to stay free on a large machine.
+const FLOOR: u64 = 256 * 1024 * 1024;
+
+/// Of a small machine no more than this part has to stay free.
+const FLOOR_SHARE: u64 = 20;
+
 impl Memory {
     /// As it is now; `None` where the kernel does not tell.
     #[must_use]
     pub fn now() -> Option<Self> {
         Self::told_below(Path::new("/"))
+    }
+
+    /// Whether less is left than has to stay free: 256 MiB, or a twentieth of a small machine. Whatever else runs there counts, such as
+    /// another worker.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.left < FLOOR.min(self.all / FLOOR_SHARE)
     }
 
     /// As the files of the kernel tell that lie below `root`. Who is narrowest decides.
@@ -112,6 +125,13 @@ mod tests {
         write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
         assert_eq!(Memory::told_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
         fs::remove_dir_all(root).expect("it is removed");
+    }
+
+    #[test]
+    fn memory_is_short_below_256_mib_or_a_twentieth() {
+        let memory = |left, all| Memory { left, all };
+        assert!(memory(GIB / 4 - 1, 64 * GIB).is_short() && !memory(GIB / 4, 64 * GIB).is_short());
+        assert!(memory(GIB / 20 - 1, GIB).is_short() && !memory(GIB / 20, GIB).is_short());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
+use kitfleet_domain::machine::Memory;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -131,10 +132,15 @@ impl Pool {
         }
     }
 
-    /// Whether the disk of `data_dir` has room for more browsers. Those that are simulated need none.
-    pub async fn has_room(&self, bounds: Bounds, data_dir: PathBuf) -> bool {
-        let is_full = spawn_blocking(move || bounds.is_full(&data_dir)).await.unwrap_or_default();
-        !(is_full && matches!(self.kind, Kind::Webkit(_)))
+    /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers need neither.
+    pub async fn lacks(&self, bounds: Bounds, data_dir: PathBuf) -> Option<&'static str> {
+        let measure = move || match Memory::now() {
+            _ if bounds.is_full(&data_dir) => Some("disk"),
+            Some(memory) if memory.is_short() => Some("memory"),
+            _ => None,
+        };
+        let lacks = spawn_blocking(measure).await.unwrap_or_default();
+        lacks.filter(|_| matches!(self.kind, Kind::Webkit(_)))
     }
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
