@@ -30,7 +30,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 const FOLDERS_AFTER: u32 = 4;
 
 /// How often the shares of memory are measured that the metric tells: the kernel walks through all pages of a process for that.
-const SHARES_AFTER: Duration = Duration::from_secs(15);
+const SHARES_AFTER: Duration = Duration::from_secs(10);
 
 /// Bytes on the disk below which a browser is not to blame for a full one.
 const WORTH_BLAMING: u64 = 16 * MIB;
