@@ -471,6 +471,28 @@ async fn gauge(base_url: &str) -> String {
     sample.expect("the gauge").to_owned()
 }
 
+/// Contract: workers 17; operators 2. A worker whose key is not the deployment's takes no session.
+#[tokio::test]
+async fn a_worker_with_another_key_takes_no_session() {
+    let builder = App::simulated().set("mfa.encryption_key", OLD).in_processes().roles(&[Role::Api]);
+    let mut app = builder.start().await;
+    let client = app.client().await;
+    app.start_with(Role::Worker, &[("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))]);
+    eventually(Duration::from_secs(30), "the worker tells what it lacks", async || {
+        let answer = client.get("/readyz").await;
+        (answer.status == 200 && answer.body["workers"] == "no_room").then_some(())
+    })
+    .await;
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(30), "a worker with the key is there", async || {
+        (client.get("/readyz").await.body["workers"] == "ok").then_some(())
+    })
+    .await;
+    client.session().await;
+    app.stop().await;
+}
+
 /// Contract: operators 2, 7; command-line 10, 17. A process whose key is not the deployment's, or that has none, says so in its log, by
 /// `/readyz`, by the gauge and by `doctor`; it never becomes the deployment's by itself.
 #[tokio::test]

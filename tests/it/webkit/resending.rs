@@ -221,6 +221,37 @@ async fn an_approval_covers_one_form() {
     agent.scene.app.stop().await;
 }
 
+/// Contract: agents 21, 43. An approval ends with its step, and covers nothing that a frame or a timer of the page submits by itself, not even
+/// while the step is under way.
+#[tokio::test]
+async fn an_approval_ends_with_its_step() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let by_itself = "<iframe name=sink></iframe><form id=ad method=post action=/hit target=sink></form>
+        <script>setInterval(() => ad.submit(), 50)</script>";
+    let framed = scene.written(by_itself).replace("127.0.0.1", "localhost");
+    let late = "<iframe name=sink></iframe><form id=late method=post action=/hit target=sink></form>";
+    for page in [
+        format!("<iframe src='{framed}'></iframe><button>Send</button>"),
+        format!("{by_itself}<button>Send</button>"),
+        format!("{late}<button onclick='setTimeout(() => late.submit(), 2500)'>Send</button>"),
+    ] {
+        // Forms are held from the first message on.
+        let asked = agent.say(&format!("open {}, tap Send", scene.written(&page))).await;
+        assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
+        agent.approve(&asked, 1).await;
+        agent.say("wait 3 seconds").await;
+        posts(&agent, 0).await;
+    }
+    // A form that the approved tap submits by a timer of its own is what was approved.
+    let own = format!("{late}<button onclick='setTimeout(() => late.submit(), 400)'>Send</button>");
+    let asked = agent.say(&format!("open {}, tap Send", scene.written(&own))).await;
+    agent.approve(&asked, 1).await;
+    posts(&agent, 1).await;
+    scene.assert_ready().await;
+    agent.scene.app.stop().await;
+}
+
 /// Contract: agents 42. What the customer's own tap has scheduled is held as well, once a message drives, whatever its steps are.
 #[tokio::test]
 async fn forms_are_held_while_a_message_only_waits() {

@@ -27,6 +27,12 @@ use crate::{navigation, script};
 /// How long is waited for a page to hear whether forms are held.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
 
+/// How long an approved step waits for the form that its tap submits by a timer. WebKit takes a timer for the user's doing for as long.
+const FORM_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often it looks whether that form was submitted.
+const LOOK_AFTER: Duration = Duration::from_millis(20);
+
 /// How the listener reports a form.
 const HELD: &str = "held";
 
@@ -101,6 +107,8 @@ pub struct Submissions {
     script: RefCell<Option<UserScript>>,
     /// The last attempt that was stopped and not reported yet.
     stopped: RefCell<Option<Stopped>>,
+    /// Whether our own script submits the approved form, without a gesture.
+    releases: Cell<bool>,
     /// Where a form goes whose load was allowed in another window: that load begins anew in this one.
     in_place: RefCell<Option<String>>,
 }
@@ -167,7 +175,8 @@ pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
     let address = request.uri().map(String::from).unwrap_or_default();
     let is_allowed = match submissions.rule.get() {
         SubmissionRule::AllowAll => return false,
-        SubmissionRule::AllowOneForm => is_form,
+        // What a frame or a timer of the page submits by itself has no gesture, and is not what was approved.
+        SubmissionRule::AllowOneForm => is_form && (submissions.releases.get() || action.is_user_gesture()),
         SubmissionRule::AllowOneRepeat => is_own_repeat,
         SubmissionRule::HoldAll | SubmissionRule::HoldUnapproved => {
             kind == NavigationType::Other && submissions.in_place.borrow_mut().take_if(|to| *to == address).is_some()
@@ -239,9 +248,24 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
     held
 }
 
+/// Ends the approval of the step that was just done: nothing that the page submits later is covered by it.
+async fn end_approval(browser: &Rc<Browser>) {
+    let submissions = &browser.submissions;
+    let mut waited = Duration::ZERO;
+    while submissions.rule.get() == SubmissionRule::AllowOneForm && waited < FORM_WITHIN {
+        glib::timeout_future(LOOK_AFTER).await;
+        waited += LOOK_AFTER;
+    }
+    if matches!(submissions.rule.get(), SubmissionRule::AllowOneForm | SubmissionRule::AllowOneRepeat) {
+        use_up(browser);
+    }
+    submissions.releases.set(false);
+}
+
 /// What a page was kept from submitting since this was last asked, or is in a moment.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     navigation::wait_for_policy_decisions(browser).await;
+    end_approval(browser).await;
     let stopped = browser.submissions.stopped.take()?;
     let (address, is_form) = match &stopped {
         Stopped::Event => (None, true),
@@ -260,6 +284,7 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
 /// When the page cannot be asked.
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     follow(browser, SubmissionRule::AllowOneForm).await;
+    browser.submissions.releases.set(true);
     let released = script::evaluate(browser, RELEASE).await;
     navigation::give_a_moment(browser).await;
     Ok(released? == json!(true))
