@@ -62,8 +62,14 @@ def until(what, condition, seconds=60):
 
 def call(address, method, path, key=None, body=None, timeout=60):
     """The status and the JSON of an answer."""
-    connection = http.client.HTTPConnection(address, timeout=timeout)
+    connection = http.client.HTTPConnection(address, timeout=5)
     try:
+        try:
+            connection.connect()
+        except TimeoutError as error:
+            # podman drops what is sent to a container that was just removed.
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "no answer to the connection") from error
+        connection.sock.settimeout(timeout)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if body is not None:
             headers["Content-Type"] = "application/json"
