@@ -1,4 +1,4 @@
-//! Ending a session of any account (contract: staff 18; command-line 16).
+//! Ending a session of any account (contract: staff 18; command-line 19).
 
 use kitfleet_domain::ids::{AccountId, SessionId};
 use kitfleet_domain::sessions::{Cause, Destroyed, inspection, keeping};

@@ -1,4 +1,4 @@
-//! Returning a worker to service (contract: workers 28; staff 20; command-line 17).
+//! Returning a worker to service (contract: workers 28; staff 20; command-line 20).
 
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers::{self, Worker};
