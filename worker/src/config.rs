@@ -125,10 +125,7 @@ impl Bounds {
     /// Whether less is free than has to stay so on the disk that holds `folder`. One that does not answer is not for us to judge.
     #[must_use]
     pub fn is_full(&self, folder: &Path) -> bool {
-        let Ok(room) = Room::on(folder) else { return false };
-        metrics::gauge!("service_worker_disk_free_bytes").set(bytes(room.left));
-        metrics::gauge!("service_worker_disk_floor_bytes").set(bytes(room.floor(self.free_disk)));
-        room.is_below(self.free_disk)
+        Room::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
     }
 }
 

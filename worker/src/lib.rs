@@ -371,8 +371,8 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     let mut key = KeyWatch::default();
     loop {
         let mut pause = workers::HEARTBEAT;
-        let config = &context.config;
-        let room = context.browsers.lacks(config.bounds, config.data_dir.clone()).await;
+        let (disk, memory) = measure(&context.config).await;
+        let room = context.browsers.lacks(context.config.bounds, disk, memory);
         let lacks = if key.is_usable(context).await { room } else { Some("the deployment's encryption key") };
         match (lacked, lacks) {
             (None, Some(what)) => {
@@ -382,7 +382,12 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
             _ => {}
         }
         lacked = lacks;
-        let resources = resources(context, lacks.is_none()).await;
+        let bytes = |bytes: u64| i64::try_from(bytes).ok();
+        let resources = Resources {
+            has_room: lacks.is_none(),
+            free_disk_bytes: disk.and_then(|room| bytes(room.left)),
+            free_memory_bytes: memory.and_then(|memory| bytes(memory.left)),
+        };
         match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
@@ -422,13 +427,15 @@ impl KeyWatch {
     }
 }
 
-/// The resources that a heartbeat reports.
-async fn resources(context: &Context, has_room: bool) -> Resources {
-    let folder = context.config.data_dir.clone();
-    let measure = move || (Room::on(&folder).ok().map(|room| room.left), Memory::now().map(|memory| memory.left));
-    let (disk, memory) = spawn_blocking(measure).await.unwrap_or_default();
-    let bytes = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
-    Resources { has_room, free_disk_bytes: bytes(disk), free_memory_bytes: bytes(memory) }
+/// Measures what the disk of `data_dir` and the machine's memory have left, and tells the metrics of the disk.
+async fn measure(config: &WorkerConfig) -> (Option<Room>, Option<Memory>) {
+    let folder = config.data_dir.clone();
+    let measured = spawn_blocking(move || (Room::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
+    if let Some(room) = measured.0 {
+        metrics::gauge!("service_worker_disk_free_bytes").set(config::bytes(room.left));
+        metrics::gauge!("service_worker_disk_floor_bytes").set(config::bytes(room.floor(config.bounds.free_disk)));
+    }
+    measured
 }
 
 async fn heartbeat(

@@ -16,14 +16,13 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
-use kitfleet_domain::machine::Memory;
+use kitfleet_domain::machine::{Memory, Room};
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
 use kitfleet_egress::{Rules, Way};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -133,14 +132,13 @@ impl Pool {
     }
 
     /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers need neither.
-    pub async fn lacks(&self, bounds: Bounds, data_dir: PathBuf) -> Option<&'static str> {
-        let measure = move || match Memory::now() {
-            _ if bounds.is_full(&data_dir) => Some("disk"),
-            Some(memory) if memory.is_short() => Some("memory"),
-            _ => None,
-        };
-        let lacks = spawn_blocking(measure).await.unwrap_or_default();
-        lacks.filter(|_| matches!(self.kind, Kind::Webkit(_)))
+    #[must_use]
+    pub fn lacks(&self, bounds: Bounds, disk: Option<Room>, memory: Option<Memory>) -> Option<&'static str> {
+        let Kind::Webkit(_) = &self.kind else { return None };
+        if disk.is_some_and(|room| room.is_below(bounds.free_disk)) {
+            return Some("disk");
+        }
+        memory.is_some_and(|memory| memory.is_short()).then_some("memory")
     }
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
