@@ -6,7 +6,6 @@
 import argparse
 import asyncio
 import base64
-import contextlib
 import errno
 import http.client
 import http.server
@@ -24,6 +23,7 @@ import time
 import zlib
 
 import websockets
+from checks import call, check, failures, run, until
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1]
 SECCOMP = FOLDER / "seccomp.json"
@@ -32,54 +32,6 @@ LOCKED_DOWN = ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--re
 # A character of each script, and one that no font has.
 SCRIPTS = {"Chinese": "漢", "Japanese": "あ", "Korean": "한", "Hindi": "अ", "Thai": "ก", "Arabic": "ع", "emoji": "😀", "heart": "❤️"}
 NO_GLYPH = "\U000E0FFF"
-
-failures = []
-
-
-def check(name, holds, detail=""):
-    print(f"{'ok  ' if holds else 'FAIL'}  {name}{f' ({detail})' if detail else ''}", flush=True)
-    if not holds:
-        failures.append(name)
-
-
-def run(*command, timeout=600, env=None, cwd=None, ok=True):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd)
-    if ok and done.returncode != 0:
-        raise RuntimeError(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done
-
-
-def until(what, condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, RuntimeError):
-            if found := condition():
-                return found
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {seconds} s: {what}")
-        time.sleep(0.1)
-
-
-def call(address, method, path, key=None, body=None, timeout=60):
-    """The status and the JSON of an answer."""
-    connection = http.client.HTTPConnection(address, timeout=5)
-    try:
-        try:
-            connection.connect()
-        except TimeoutError as error:
-            # podman drops what is sent to a container that was just removed.
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "no answer to the connection") from error
-        connection.sock.settimeout(timeout)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        return answer.status, json.loads(text) if text else None
-    finally:
-        connection.close()
-
 
 def pixels(png):
     """Width, height and rows of an 8-bit PNG without interlacing, as bytes of RGB or RGBA."""

@@ -96,7 +96,7 @@ async fn a_provider_may_tell_everything_in_its_id_token() {
 
 /// Many first sign-ins of one person at the same time make one account.
 #[tokio::test]
-async fn first_sign_ins_at_the_same_time_make_one_account() {
+async fn concurrent_first_sign_ins_create_one_account() {
     let (app, provider) = service().await;
     let mut callbacks = Vec::new();
     for _ in 0..8 {

@@ -141,7 +141,7 @@ fn own_row(row: &AuditRow, account: AccountId) -> Value {
 /// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. Whoever signs up is active and gets a mail; with its link they are
 /// verified, signed in and welcomed, and can log in.
 #[tokio::test]
-async fn whoever_signs_up_proves_their_address_and_is_in() {
+async fn signup_with_confirmed_address_signs_in() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let body = json!({"email": " Ada@Example.com ", "password": PASSWORD, "name": "Ada"});

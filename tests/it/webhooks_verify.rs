@@ -111,7 +111,7 @@ fn secret_of(body: &Value) -> String {
 /// Contract: webhooks 12. Raw bytes, the time in the header within 300 seconds, any `v1=` that matches, also both secrets'
 /// during the grace; and nothing else.
 #[tokio::test]
-async fn each_verifier_believes_what_kitfleet_signed_and_nothing_else() {
+async fn verifiers_accept_only_signed_deliveries() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let client = app.client().await;

@@ -177,7 +177,7 @@ async fn a_capture_over_its_cap_is_withheld() {
 
 /// A first session shows something on a machine without the internet, and what is shown went nowhere.
 #[tokio::test]
-async fn the_welcome_page_is_there_without_a_network() {
+async fn welcome_page_loads_without_network() {
     let scene = Scene::start().await;
     let welcome = "http://welcome.kitfleet.internal/";
     let arrived = scene.client.navigate(&scene.session, welcome).await.body;
