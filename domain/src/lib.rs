@@ -3,6 +3,7 @@
 //! Rules live in types that are parsed once at the edge. SQL lives in functions that take a connection, so that a
 //! caller decides what one transaction holds. Nothing here knows HTTP, jobs or browsers.
 
+pub mod account_share;
 pub mod accounts;
 pub mod actors;
 pub mod addresses;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::account_share;
 use crate::ids::AccountId;
 
 /// The turns of this process.
@@ -55,6 +56,7 @@ impl Turns {
             let of_all = Arc::clone(&self.all).acquire_many_owned(count).await.map_err(|_| NotYet)?;
             Ok(Turn { _of_account: of_account, _of_all: of_all })
         };
+        account_share::release();
         timeout(patience, taken).await.map_err(|_| NotYet)?
     }
 

@@ -9,6 +9,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::account_share;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation, UNCOUNTED};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::{AccountId, IntentId, ProxyCheckId, TurnId};
@@ -139,7 +140,7 @@ impl Replies {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
                 let result = notice.result.map(|json| StoredResult { json, content: None });
                 let found = notice.outcome.map_or(Found::InRow, |outcome| {
-                    Found::Reply(Ending { outcome, result, browser_time, done_at: notice.done_at })
+                    Found::Reply(Ending { outcome, result, browser_time, usage: None, done_at: notice.done_at })
                 });
                 if let Some(intent) = notice.intent {
                     self.hand_over(intent, found);
@@ -220,6 +221,7 @@ impl Waiter {
         budget: Duration,
         answers: Option<(&AnswerBudget, AccountId)>,
     ) -> sqlx::Result<Heard> {
+        account_share::release();
         let deadline = Instant::now() + budget + GRACE;
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;

@@ -127,7 +127,12 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
         Access::Account(rule) => Some((rule, credential_headers(&parts.headers))),
         Access::Staff | Access::Public | Access::MetricsToken => None,
     };
-    let answer = next.run(Request::from_parts(parts, body)).await;
+    let caller = parts.extensions.get::<Caller>().map(|caller| caller.account_id);
+    let handler = next.run(Request::from_parts(parts, body));
+    let answer = match caller {
+        Some(account_id) => app.shares.run(account_id, handler).await,
+        None => handler.await,
+    };
     // Other answers show nothing that was read. One without content may be of the request that ended the credential.
     if let Some((rule, headers)) = account
         && admitted_at.elapsed() >= ADMITTED_FOR

@@ -15,6 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT};
+use kitfleet_domain::account_share;
 use kitfleet_domain::answer_budget::Reservation;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -153,7 +154,10 @@ impl Body for DrainedBody {
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         match Pin::new(incoming).poll_frame(cx) {
             Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(BrokenOff::from))),
-            Poll::Pending => self.poll_given_up(cx).map(|()| Some(Err(BrokenOff::Stopping))),
+            Poll::Pending => {
+                account_share::release();
+                self.poll_given_up(cx).map(|()| Some(Err(BrokenOff::Stopping)))
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::account_share;
 use kitfleet_domain::ids::AccountId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -132,6 +133,7 @@ impl Place<'_> {
     /// # Errors
     /// When its time is over, the process stops, or its caller has hung up, who hears of none of that.
     pub async fn turn(&mut self, hung_up: &HungUp) -> Result<()> {
+        account_share::release();
         let line = self.line;
         let (refusal, detail) = tokio::select! {
             biased;

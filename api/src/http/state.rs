@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use kitfleet_domain::account_share::AccountShares;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::{self, Sealer};
 use kitfleet_domain::answer_budget::AnswerBudget;
@@ -284,6 +285,8 @@ pub struct Shared {
     pub exports: Turns,
     /// What counts the bytes of large answers.
     pub answers: AnswerBudget,
+    /// The requests of each account that run at once.
+    pub shares: AccountShares,
     /// Where what was said in agent sessions is searched for what was typed there.
     pub readings: Readings,
     /// Who waits for a browser.
@@ -344,6 +347,7 @@ impl App {
             payments: Turns::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             answers,
+            shares: AccountShares::default(),
             readings: Readings::default(),
             line,
             streams: Streams::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 use tokio::time::{Instant, sleep};
 
+use crate::account_share;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::profiles::{self, Kept, Origin, ProfileName, snapshots};
 
@@ -27,6 +28,7 @@ pub async fn wait_until_kept(
         if Instant::now() > deadline {
             return Ok(false);
         }
+        account_share::release();
         sleep(LOOK_EVERY).await;
     }
     Ok(true)

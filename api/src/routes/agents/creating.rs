@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::account_share;
 use kitfleet_domain::agents::creates::{self, Answered, Create};
 use kitfleet_domain::agents::{self, NewAgentSession};
 use kitfleet_domain::ids::{AgentSessionId, ProfileId, ProxyId, SessionId};
@@ -188,6 +189,7 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
         }
         let opens = standing == Some(SessionStatus::Creating);
         if opens || settled.get_or_insert_with(Instant::now).elapsed() < ANSWERED_WITHIN {
+            account_share::release();
             sleep(LOOK).await;
             continue;
         }

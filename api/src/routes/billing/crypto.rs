@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::account_share;
 use kitfleet_domain::accounts::{self, Tier};
 use kitfleet_domain::billing::CURRENCY;
 use kitfleet_domain::billing::amounts::Amount;
@@ -207,7 +208,10 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
             Some(OfKey::Answered { id, body }) => return Ok(Some(replayed(id, body))),
             Some(OfKey::TakenOver(order)) => return place(app, *order).await.map(Some),
             Some(OfKey::Asked) if Instant::now() > given_up_at => return Err(in_the_making()),
-            Some(OfKey::Asked) => tokio::time::sleep(LOOK_EVERY).await,
+            Some(OfKey::Asked) => {
+                account_share::release();
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
     }
 }
