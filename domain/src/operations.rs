@@ -1,8 +1,8 @@
-//! What a browser can be told to do, and what comes of it: a file a kind of operation, with the types of both.
+//! Operations of a session and their results: one file for each operation, with its parameters, bounds, result and facts
+//! ([`OperationSpec`]).
 //!
-//! Operations are parsed once (contract: operations): whoever holds one of these types holds the proof that its bounds were
-//! checked. Whether a selector or a key exists only the engine can tell, later. What becomes of their results,
-//! `operations/results.rs` tells.
+//! Operations are parsed once (contract: operations): a value of one of these types proves that its bounds were checked. Only the
+//! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
 
 mod capture;
 mod extract;
@@ -14,168 +14,112 @@ mod navigate;
 mod outcome;
 mod results;
 mod snapshot;
+mod spec;
 mod state;
 mod wait;
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::capture::{Capture, CaptureKind, Captured, Encoding};
+pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES};
-pub use self::locate::{Locate, LocateBy, Located, Match, SubmissionHeld};
+pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
 pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
-pub use self::results::{OperationResult, StoredResult};
+pub use self::results::StoredResult;
 pub use self::snapshot::{PageSnapshot, Snapshot};
-pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState};
+pub use self::spec::{GRACE, OperationOutput, OperationSpec, Parameters, READ_BUDGET, Secrets};
+pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState, StateCapture};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// One operation on one session.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "operation", rename_all = "snake_case")]
-pub enum Operation {
-    /// Load a page.
-    Navigate(Navigate),
-    /// Tap, type, choose, scroll, press, go back or load anew.
-    Interact(Interact),
-    /// Wait for a condition.
-    Wait(Wait),
-    /// Read the state.
-    StateCapture,
-    /// Take a screenshot, the DOM or a PDF.
-    Capture(Capture),
-    /// Read values out of the page.
-    Extract(Extract),
-    /// Read what the page shows.
-    Snapshot(Snapshot),
-    /// Find out which elements are meant.
-    Locate(Locate),
-    /// Hold back what nobody has approved of, and tell whether that has happened. For those who act for a customer: there is no route.
-    Hold,
-    /// Fill in and submit a search form.
-    Search(Search),
-    /// Fill in and submit a login form.
-    Login(Login),
+/// Declares all operations: the variant of both enums, the parameters and the result.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident($parameters:ty) -> $output:ty;)+) => {
+        /// One operation on one session.
+        #[derive(Debug, Clone, Serialize, Deserialize)]
+        #[serde(tag = "operation", rename_all = "snake_case")]
+        pub enum Operation {
+            $($(#[$doc])* $name($parameters),)+
+        }
+
+        /// Result of an operation that was done. As JSON it is only its members: the reader knows the operation.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum OperationResult {
+            $($(#[$doc])* $name($output),)+
+        }
+
+        impl Operation {
+            /// Facts about every operation.
+            pub const SPECS: &[OperationSpec] = &[$(<$parameters as Parameters>::SPEC),+];
+
+            /// Facts about this operation.
+            #[must_use]
+            pub fn spec(&self) -> OperationSpec {
+                match self { $(Self::$name(parameters) => parameters.spec(),)+ }
+            }
+
+            /// Time that the operation may take, browser work included.
+            #[must_use]
+            pub fn budget(&self) -> Duration {
+                match self { $(Self::$name(parameters) => parameters.budget(),)+ }
+            }
+
+            /// Removes the texts that must not be stored in clear, so that they can be sealed.
+            ///
+            /// Only the page knows which field is a password field, so every typed text is a secret.
+            #[must_use]
+            pub fn take_secrets(&mut self) -> Option<Secrets> {
+                match self { $(Self::$name(parameters) => parameters.take_secrets(),)+ }
+            }
+
+            /// Puts back the texts that [`Operation::take_secrets`] removed.
+            pub fn restore_secrets(&mut self, secrets: Secrets) {
+                match self { $(Self::$name(parameters) => parameters.restore_secrets(secrets),)+ }
+            }
+        }
+
+        impl OperationOutput for OperationResult {
+            fn weight(&self) -> usize {
+                match self { $(Self::$name(output) => output.weight(),)+ }
+            }
+
+            fn into_content(self) -> Option<Vec<u8>> {
+                match self { $(Self::$name(output) => output.into_content(),)+ }
+            }
+        }
+    };
 }
 
-impl Operation {
-    /// As `session.failed` names it and usage counts it. Those names are a closed set: what reads a page is an extraction, and
-    /// what loads one a navigation, however it was asked for.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Navigate(_) => "navigate",
-            Self::Interact(interact) if interact.action.navigates() => "navigate",
-            Self::Interact(_) => "interact",
-            Self::Wait(_) => "wait",
-            Self::StateCapture => "state_capture",
-            Self::Capture(_) => "capture",
-            Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) | Self::Hold => "extract",
-            Self::Search(_) => "search",
-            Self::Login(_) => "login",
-        }
-    }
-
-    /// Whether a session that is paused by a challenge takes it (contract: challenges 6): what shows the page to a person, and what a
-    /// person does to it by hand. This is the one place that says so.
-    #[must_use]
-    pub fn goes_on_while_paused(&self) -> bool {
-        match self {
-            Self::StateCapture | Self::Capture(_) => true,
-            Self::Navigate(_)
-            | Self::Interact(_)
-            | Self::Wait(_)
-            | Self::Extract(_)
-            | Self::Snapshot(_)
-            | Self::Locate(_)
-            | Self::Hold
-            | Self::Search(_)
-            | Self::Login(_) => false,
-        }
-    }
-
-    /// Whether another page may be shown when it is done.
-    #[must_use]
-    pub fn may_load(&self) -> bool {
-        matches!(self, Self::Navigate(_) | Self::Interact(_) | Self::Search(_) | Self::Login(_))
-    }
-
-    /// How long the operation may take in all, browser work included.
-    #[must_use]
-    pub fn budget(&self) -> Duration {
-        match self {
-            Self::Navigate(navigate) => navigate.timeout,
-            Self::Interact(interact) => interact.timeout,
-            Self::Wait(wait) => wait.timeout,
-            Self::Search(search) => search.work,
-            Self::Login(login) => login.work,
-            Self::StateCapture
-            | Self::Capture(_)
-            | Self::Extract(_)
-            | Self::Snapshot(_)
-            | Self::Locate(_)
-            | Self::Hold => READ_BUDGET,
-        }
-    }
-
-    /// Takes the texts that must not be stored in clear, to be sealed apart.
-    ///
-    /// Whether a field is a password field only the page knows, so every typed text counts as one.
-    #[must_use]
-    pub fn take_secrets(&mut self) -> Option<Secrets> {
-        match self {
-            Self::Interact(Interact { action: Action::Type { text, .. }, .. }) => {
-                Some(Secrets { typed: Some(std::mem::take(text)), ..Secrets::default() })
-            }
-            Self::Login(login) => Some(Secrets {
-                username: Some(std::mem::take(&mut login.username)),
-                password: Some(std::mem::take(&mut login.password)),
-                ..Secrets::default()
-            }),
-            _ => None,
-        }
-    }
-
-    /// Puts back what [`Operation::take_secrets`] took.
-    pub fn restore_secrets(&mut self, secrets: Secrets) {
-        match self {
-            Self::Interact(Interact { action: Action::Type { text, .. }, .. }) => {
-                *text = secrets.typed.unwrap_or_default();
-            }
-            Self::Login(login) => {
-                login.username = secrets.username.unwrap_or_default();
-                login.password = secrets.password.unwrap_or_default();
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The time reads of a page may take; the contract lets no caller choose it. A PDF of a monstrous page needs it.
-const READ_BUDGET: Duration = Duration::from_secs(30);
-
-/// What must not be stored in clear.
-#[derive(Default, Serialize, Deserialize)]
-pub struct Secrets {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    typed: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    password: Option<String>,
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets")
-    }
+operations! {
+    /// Loads a page.
+    Navigate(Navigate) -> Navigated;
+    /// Taps, types, selects, scrolls, presses a key, goes back or reloads.
+    Interact(Interact) -> Interacted;
+    /// Waits for a condition.
+    Wait(Wait) -> Waited;
+    /// Reads the state.
+    StateCapture(StateCapture) -> SessionState;
+    /// Takes a screenshot, the DOM or a PDF.
+    Capture(Capture) -> CaptureResult;
+    /// Reads values from the page.
+    Extract(Extract) -> Extracted;
+    /// Reads the accessibility tree of the page.
+    Snapshot(Snapshot) -> PageSnapshot;
+    /// Finds the elements that a description matches.
+    Locate(Locate) -> Located;
+    /// Holds submissions that nothing has approved, and reports held ones.
+    Hold(Hold) -> SubmissionHeld;
+    /// Fills in and submits a search form.
+    Search(Search) -> SearchResult;
+    /// Fills in and submits a login form.
+    Login(Login) -> LoginResult;
 }
 
 /// What happens when an interaction or a wait runs out of its time (contract: operations 3).

@@ -22,15 +22,21 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("usage")
 };
 
-/// What is counted.
+/// Kinds of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-enum Record {
+pub enum Record {
+    /// A minute of a live session.
     SessionMinute,
+    /// A page load.
     Navigate,
+    /// An interaction.
     Interact,
+    /// A wait.
     Wait,
+    /// A read of the state.
     StateCapture,
+    /// A screenshot.
     ScreenshotCapture,
 }
 

@@ -158,7 +158,7 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
             open(&context, intent, session, wanted, span(session, intent, "open", &request_id, trace_parent));
         }
         Ok(Started { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
-            let span = span(session, intent, operation.kind(), &request_id, trace_parent);
+            let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
         Err(error) => {
@@ -451,7 +451,7 @@ impl Actor {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return After::Close,
         };
-        metrics::histogram!("service_session_operation_duration_seconds", "operation" => operation.kind())
+        metrics::histogram!("service_session_operation_duration_seconds", "operation" => operation.spec().kind)
             .record(started.elapsed());
         let (outcome, result) = match ended {
             Ok(Ended::Done(result)) => (Outcome::Done, Some(result)),
@@ -466,7 +466,8 @@ impl Actor {
         if let Some(watch) = &mut self.watch {
             watch.after(&operation);
         }
-        let ending = Ending { outcome, result, browser_time: Some(started.elapsed()), done_at: None };
+        let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
+        let ending = Ending { outcome, result, browser_time, usage, done_at: None };
         match finish(&self.context, intent, &ending).await {
             Written::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => After::Fail,
             Written::AsItIs => After::GoOn,

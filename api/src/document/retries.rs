@@ -2,14 +2,21 @@
 //! uses up a one-time credential may; what makes, sends or touches something each time may not.
 
 use axum::http::Method;
+use kitfleet_domain::operations::Operation;
 
 /// Whether the second of two equal requests does nothing that the first has done.
 pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     if method == Method::POST {
-        REPEATABLE_POSTS.contains(&path)
+        REPEATABLE_POSTS.contains(&path) || is_repeatable_operation(path)
     } else {
         !UNREPEATABLE.contains(&(method.as_str(), path))
     }
+}
+
+/// An operation that reads the page leaves it as it is. While it still runs, the second request is a 409.
+fn is_repeatable_operation(path: &str) -> bool {
+    let operation = path.strip_prefix("/v1/sessions/{id}/");
+    operation.is_some_and(|route| Operation::SPECS.iter().any(|spec| spec.retryable && spec.route == Some(route)))
 }
 
 /// Of the methods that may as a rule.
@@ -19,11 +26,7 @@ const UNREPEATABLE: [(&str, &str); 1] = [
 ];
 
 /// Of the method that may not as a rule.
-const REPEATABLE_POSTS: [&str; 26] = [
-    // They look at the page and leave it as it is. An operation that still runs makes the second a 409.
-    "/v1/sessions/{id}/wait",
-    "/v1/sessions/{id}/capture",
-    "/v1/sessions/{id}/extract",
+const REPEATABLE_POSTS: [&str; 23] = [
     // What has ended stays as it ended.
     "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
     // What is restored is not in the recycle bin any more, and no key has two successors: the second is a 409.

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::results::in_place;
+use super::{OperationOutput, OperationSpec, Parameters};
 use crate::limits::Limits;
+use crate::usage::Record;
 
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -31,6 +33,35 @@ impl Capture {
             CaptureKind::DomSnapshot => None,
         };
         Self { kind, full_page, limit_bytes }
+    }
+}
+
+impl Parameters for Capture {
+    const SPEC: OperationSpec =
+        OperationSpec { kind: "capture", route: Some("capture"), allowed_while_paused: true, ..OperationSpec::READS };
+
+    fn spec(&self) -> OperationSpec {
+        match self.kind {
+            CaptureKind::Screenshot => OperationSpec { usage: Some(Record::ScreenshotCapture), ..Self::SPEC },
+            CaptureKind::DomSnapshot | CaptureKind::Pdf => Self::SPEC,
+        }
+    }
+}
+
+/// A capture as its browser makes it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaptureResult {
+    /// All members but the content.
+    #[serde(flatten)]
+    pub captured: Captured,
+    /// Bytes of the content.
+    #[serde(skip)]
+    pub content: Vec<u8>,
+}
+
+impl OperationOutput for CaptureResult {
+    fn into_content(self) -> Option<Vec<u8>> {
+        Some(self.content)
     }
 }
 

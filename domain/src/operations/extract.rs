@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, require_selector};
+use super::{Element, OperationOutput, OperationSpec, Parameters, require_selector};
+use crate::heavy::weight;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -68,6 +69,16 @@ pub enum Take {
 pub enum Transform {
     /// Its numeric part.
     Number,
+}
+
+impl Parameters for Extract {
+    const SPEC: OperationSpec = OperationSpec { route: Some("extract"), ..OperationSpec::READS };
+}
+
+impl OperationOutput for Extracted {
+    fn weight(&self) -> usize {
+        self.value.values().map(weight).sum()
+    }
 }
 
 impl Extract {

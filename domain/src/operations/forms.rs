@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::{OperationOutput, OperationSpec, Parameters, Secrets};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -25,6 +26,16 @@ pub struct Search {
     /// All of the browser work.
     pub work: Duration,
 }
+
+impl Parameters for Search {
+    const SPEC: OperationSpec = OperationSpec { kind: "search", route: Some("search"), ..OperationSpec::ACTS };
+
+    fn budget(&self) -> Duration {
+        self.work
+    }
+}
+
+impl OperationOutput for SearchResult {}
 
 /// What became of a search
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,6 +78,26 @@ impl fmt::Debug for Login {
         f.debug_struct("Login").finish_non_exhaustive()
     }
 }
+
+impl Parameters for Login {
+    const SPEC: OperationSpec = OperationSpec { kind: "login", route: Some("login"), ..OperationSpec::ACTS };
+
+    fn budget(&self) -> Duration {
+        self.work
+    }
+
+    fn take_secrets(&mut self) -> Option<Secrets> {
+        let (username, password) = (std::mem::take(&mut self.username), std::mem::take(&mut self.password));
+        Some(Secrets { username: Some(username), password: Some(password), ..Secrets::default() })
+    }
+
+    fn restore_secrets(&mut self, secrets: Secrets) {
+        self.username = secrets.username.unwrap_or_default();
+        self.password = secrets.password.unwrap_or_default();
+    }
+}
+
+impl OperationOutput for LoginResult {}
 
 /// What became of a login
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

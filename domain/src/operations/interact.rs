@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, parse_timeout};
+use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, Secrets, parse_timeout};
 use crate::limits::Limits;
+use crate::usage::Record;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/interact`
@@ -178,6 +179,39 @@ const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a machine that is busy may need for a key, besides the pause after it.
 pub const KEY_TAKES: Duration = Duration::from_millis(5);
+
+impl Parameters for Interact {
+    const SPEC: OperationSpec = OperationSpec {
+        kind: "interact",
+        route: Some("interact"),
+        usage: Some(Record::Interact),
+        ..OperationSpec::ACTS
+    };
+
+    fn spec(&self) -> OperationSpec {
+        if self.action.navigates() {
+            return OperationSpec { kind: "navigate", usage: Some(Record::Navigate), ..Self::SPEC };
+        }
+        Self::SPEC
+    }
+
+    fn budget(&self) -> Duration {
+        self.timeout
+    }
+
+    fn take_secrets(&mut self) -> Option<Secrets> {
+        let Action::Type { text, .. } = &mut self.action else { return None };
+        Some(Secrets { typed: Some(std::mem::take(text)), ..Secrets::default() })
+    }
+
+    fn restore_secrets(&mut self, secrets: Secrets) {
+        if let Action::Type { text, .. } = &mut self.action {
+            *text = secrets.typed.unwrap_or_default();
+        }
+    }
+}
+
+impl OperationOutput for Interacted {}
 
 impl Interact {
     /// # Errors

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::Target;
+use super::{OperationOutput, OperationSpec, Parameters, Target};
 
 /// Asks which elements are meant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -11,6 +11,22 @@ pub struct Locate {
     /// By what.
     pub sought: LocateBy,
 }
+
+impl Parameters for Locate {
+    const SPEC: OperationSpec = OperationSpec::READS;
+}
+
+impl OperationOutput for Located {}
+
+/// Holds submissions that nothing has approved. Only the service runs it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Hold {}
+
+impl Parameters for Hold {
+    const SPEC: OperationSpec = OperationSpec::READS;
+}
+
+impl OperationOutput for SubmissionHeld {}
 
 /// What an element is sought by. Only what can be seen is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,10 @@ use url::{Host, Url};
 use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
-use super::parse_timeout;
+use super::{OperationOutput, OperationSpec, Parameters, parse_timeout};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
+use crate::usage::Record;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/navigate`
@@ -27,6 +28,21 @@ pub struct Navigate {
     #[serde(default)]
     pub hold_submissions: bool,
 }
+
+impl Parameters for Navigate {
+    const SPEC: OperationSpec = OperationSpec {
+        kind: "navigate",
+        route: Some("navigate"),
+        usage: Some(Record::Navigate),
+        ..OperationSpec::ACTS
+    };
+
+    fn budget(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl OperationOutput for Navigated {}
 
 impl Navigate {
     /// # Errors

@@ -4,81 +4,23 @@
 //! the contract shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
 //! capture's content is put into its place at the end: until then it travels beside the text, as bytes.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde_json::value::{RawValue, to_raw_value};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{
-    Captured, Extracted, Interacted, Located, LoginResult, Navigated, PageSnapshot, SearchResult, SessionState,
-    SubmissionHeld, Waited,
-};
-use crate::heavy::{heavy, weight};
-
-/// What an operation that was done came to. As JSON it is what it holds, and nothing more: whoever reads it knows what was
-/// asked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum OperationResult {
-    /// Of `navigate`.
-    Navigate(Navigated),
-    /// Of `interact`.
-    Interact(Interacted),
-    /// Of `wait`.
-    Wait(Waited),
-    /// Of a read of the state.
-    StateCapture(SessionState),
-    /// Of `capture`.
-    Capture {
-        /// All but the content.
-        #[serde(flatten)]
-        captured: Captured,
-        /// The content's bytes.
-        #[serde(skip)]
-        content: Vec<u8>,
-    },
-    /// Of `extract`.
-    Extract(Extracted),
-    /// Of `snapshot`.
-    Snapshot(PageSnapshot),
-    /// Of a look for elements.
-    Locate(Located),
-    /// Of a look for what was held.
-    Hold(SubmissionHeld),
-    /// Of `search`.
-    Search(SearchResult),
-    /// Of `login`.
-    Login(LoginResult),
-}
+use super::{Captured, OperationOutput, OperationResult};
+use crate::heavy::heavy;
 
 impl OperationResult {
-    /// As it is stored.
+    /// The form in which it is stored.
     ///
     /// # Errors
     /// When it cannot be serialized.
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = heavy(self.weight(), || to_raw_value(&self))?;
-        let content = match self {
-            Self::Capture { content, .. } => Some(content),
-            _ => None,
-        };
-        Ok(StoredResult { json, content })
-    }
-
-    /// About how many bytes a page has put into it. What else there is, addresses and the like, is bounded.
-    fn weight(&self) -> usize {
-        match self {
-            Self::StateCapture(state) => {
-                let storage = state.local_storage.iter().map(|(key, value)| key.len() + value.len());
-                let cookies = state.cookies.iter().map(|cookie| cookie.name.len() + cookie.value.len());
-                storage.chain(cookies).sum()
-            }
-            Self::Extract(extracted) => extracted.value.values().map(weight).sum(),
-            Self::Snapshot(page) => page.snapshot.len() + page.links.iter().map(String::len).sum::<usize>(),
-            _ => 0,
-        }
+        Ok(StoredResult { json, content: self.into_content() })
     }
 }
 
@@ -134,7 +76,8 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::super::{
-        ActionKind, CaptureKind, ConditionKind, Cookie, PageError, PageErrorKind, PageStanding, PageState,
+        ActionKind, CaptureKind, CaptureResult, ConditionKind, Cookie, Extracted, Interacted, LoginResult, Navigated,
+        PageError, PageErrorKind, PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Waited,
     };
     use super::*;
     use crate::timestamp::Timestamp;
@@ -302,7 +245,8 @@ mod tests {
             ),
         ] {
             let captured = Captured::without_content(kind, bytes.len(), 3, "u".to_owned());
-            let result = OperationResult::Capture { captured: captured.clone(), content: bytes.to_vec() };
+            let result =
+                OperationResult::Capture(CaptureResult { captured: captured.clone(), content: bytes.to_vec() });
             let stored = result.store().expect("JSON");
             assert_eq!(stored.read::<Captured>().expect("a capture"), captured);
             let whole = captured.with_content(bytes.to_vec()).expect("text");
@@ -311,7 +255,7 @@ mod tests {
             assert_eq!(String::from_utf8(body).as_deref(), Ok(text));
         }
         let captured = Captured::without_content(CaptureKind::DomSnapshot, 1, 3, "u".to_owned());
-        let no_text = OperationResult::Capture { captured, content: vec![0xff] };
+        let no_text = OperationResult::Capture(CaptureResult { captured, content: vec![0xff] });
         assert!(no_text.store().expect("JSON").into_body().is_err());
     }
 

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::{OperationOutput, OperationSpec, Parameters};
+
 /// `POST /v1/sessions/:id/snapshot`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -33,4 +35,14 @@ pub struct PageSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(ignore)]
     pub links: Vec<String>,
+}
+
+impl Parameters for Snapshot {
+    const SPEC: OperationSpec = OperationSpec { route: Some("snapshot"), ..OperationSpec::READS };
+}
+
+impl OperationOutput for PageSnapshot {
+    fn weight(&self) -> usize {
+        self.snapshot.len() + self.links.iter().map(String::len).sum::<usize>()
+    }
 }

@@ -5,7 +5,31 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::results::in_place;
+use super::{OperationOutput, OperationSpec, Parameters};
 use crate::timestamp::Timestamp;
+use crate::usage::Record;
+
+/// `GET /v1/sessions/:id/state`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StateCapture {}
+
+impl Parameters for StateCapture {
+    const SPEC: OperationSpec = OperationSpec {
+        kind: "state_capture",
+        route: Some("state"),
+        usage: Some(Record::StateCapture),
+        allowed_while_paused: true,
+        ..OperationSpec::READS
+    };
+}
+
+impl OperationOutput for SessionState {
+    fn weight(&self) -> usize {
+        let storage = self.local_storage.iter().map(|(key, value)| key.len() + value.len());
+        let cookies = self.cookies.iter().map(|cookie| cookie.name.len() + cookie.value.len());
+        storage.chain(cookies).sum()
+    }
+}
 
 /// A session's state
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, parse_timeout};
+use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, parse_timeout};
 use crate::limits::Limits;
+use crate::usage::Record;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/wait`
@@ -59,6 +60,17 @@ impl Condition {
         }
     }
 }
+
+impl Parameters for Wait {
+    const SPEC: OperationSpec =
+        OperationSpec { kind: "wait", route: Some("wait"), usage: Some(Record::Wait), ..OperationSpec::READS };
+
+    fn budget(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl OperationOutput for Waited {}
 
 impl Wait {
     /// # Errors

@@ -22,6 +22,7 @@ use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
+use crate::usage::Record;
 use crate::workers;
 
 /// Where the outcome of an intent is waited for.
@@ -91,13 +92,14 @@ pub async fn claim(
     sealed: Option<&[u8]>,
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
+    let spec = operation.spec();
     let wanted = Wanted {
         account,
         session,
         intent,
-        kind: operation.kind(),
+        kind: spec.kind,
         request: serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?,
-        goes_on: operation.goes_on_while_paused(),
+        goes_on: spec.allowed_while_paused,
         sealed,
         reply,
     };
@@ -340,13 +342,15 @@ pub struct Ending {
     pub result: Option<StoredResult>,
     /// What the browser itself took, if it was asked at all.
     pub browser_time: Option<Duration>,
+    /// Usage that an operation that was done adds to.
+    pub usage: Option<Record>,
     /// When it was written, and its session released; `None` as long as it was not.
     pub done_at: Option<Timestamp>,
 }
 
 impl From<Outcome> for Ending {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, result: None, browser_time: None, done_at: None }
+        Self { outcome, result: None, browser_time: None, usage: None, done_at: None }
     }
 }
 
@@ -409,7 +413,7 @@ pub(super) struct Concerned {
 
 /// The part of [`finish`] that every end has: its outcome, the release, the count, and of the first opening the mail.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<Option<Ended>> {
-    let Ending { outcome, result, browser_time, .. } = ending;
+    let Ending { outcome, result, browser_time, usage, .. } = ending;
     let released = match outcome {
         Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
@@ -420,10 +424,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
     let ended = sqlx::query!(
         r#"with held as (
                select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at,
-                      coalesce(r.until > now(), false) as asked,
-                      case when i.kind in ('navigate', 'interact', 'wait', 'state_capture') then i.kind
-                           when i.kind = 'capture' and i.request->>'kind' = 'screenshot' then 'screenshot_capture'
-                      end as record
+                      coalesce(r.until > now(), false) as asked
                from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
                     left join notification_readers r on r.account_id = s.account_id
                where i.id = $1 and i.status <> 'done' for update of s, i
@@ -435,12 +436,12 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
            ), released as (
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
-                   last_state_at = case when $6::text = 'ready' and $7 and held.kind = 'state_capture' then now() else s.last_state_at end
+                   last_state_at = case when $6::text = 'ready' and $7 and $10 = 'state_capture' then now() else s.last_state_at end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
-               select account_id, (now() at time zone 'utc')::date, record, usage_slot(), 1
-               from held where $7 and record is not null
+               select account_id, (now() at time zone 'utc')::date, $10, usage_slot(), 1
+               from held where $7 and $10::text is not null
                on conflict (account_id, day, record, slot) do update set count = u.count + excluded.count
            )
            select kind, reply_channel, session_id, account_id, now() as "done_at!: Timestamp",
@@ -458,6 +459,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
         matches!(outcome, Outcome::Done),
         Template::SessionSuccessFirst.name(),
         emails::NOTICE_GOOD_FOR.as_secs_f64(),
+        *usage as _,
     )
     .fetch_optional(conn)
     .await?;
@@ -593,7 +595,7 @@ pub async fn ending_within(
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
         let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
-        Ok(StoredEnding::Whole(Ending { outcome, result, browser_time, done_at: row.done_at }))
+        Ok(StoredEnding::Whole(Ending { outcome, result, browser_time, usage: None, done_at: row.done_at }))
     })
     .transpose()
 }

@@ -12,7 +12,7 @@ use kitfleet_domain::challenges::Standing;
 use kitfleet_domain::database::{may_pass, persist};
 use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Hold, Interact, Interacted, Locate,
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult,
     SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
@@ -144,7 +144,7 @@ impl Turn<'_> {
 
     /// Has the browser hold back what nobody has approved of, and notes whether that has happened. `Some` when it cannot be told so.
     async fn hold(&self) -> sqlx::Result<Option<Went>> {
-        match self.context.sessions.look(self.waiting.driver, Operation::Hold, CLAIMS_WITHIN).await {
+        match self.context.sessions.look(self.waiting.driver, Operation::Hold(Hold {}), CLAIMS_WITHIN).await {
             Some(Ended::Done(result)) => {
                 let SubmissionHeld { held } = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
                 self.page_held.fetch_or(held, Ordering::Relaxed);

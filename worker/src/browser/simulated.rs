@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
-    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
+    Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted,
+    Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
     PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait,
     Waited, locate,
 };
@@ -116,7 +116,7 @@ impl Simulated {
                 })
             }
             Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
-            Operation::StateCapture => OperationResult::StateCapture(SessionState {
+            Operation::StateCapture(_) => OperationResult::StateCapture(SessionState {
                 url,
                 title: Some("Simulated".to_owned()),
                 cookies: Vec::new(),
@@ -139,7 +139,7 @@ impl Simulated {
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
             }),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
-            Operation::Hold => OperationResult::Hold(SubmissionHeld { held: false }),
+            Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
             Operation::Search(search) => OperationResult::Search(SearchResult {
                 submitted: search.submit,
                 query_truncated: false,
@@ -208,7 +208,7 @@ impl Simulated {
         };
         let duration_ms = milliseconds(started);
         let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
-        OperationResult::Capture { captured, content: content.to_vec() }
+        OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
 }
 

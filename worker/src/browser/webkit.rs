@@ -10,8 +10,8 @@ use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{
-    self, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait,
-    Waited,
+    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation,
+    OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -142,15 +142,15 @@ impl Webkit {
             Operation::Navigate(navigate) => OperationResult::Navigate(self.navigate(navigate, started).await?),
             Operation::Interact(interact) => OperationResult::Interact(self.interact(interact, started).await?),
             Operation::Wait(wait) => OperationResult::Wait(self.wait(wait, started).await?),
-            Operation::StateCapture => OperationResult::StateCapture(self.state().await?),
+            Operation::StateCapture(_) => OperationResult::StateCapture(self.state().await?),
             Operation::Capture(capture) => {
                 let (captured, content) = self.capture(capture, started).await?;
-                OperationResult::Capture { captured, content }
+                OperationResult::Capture(CaptureResult { captured, content })
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
             Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
-            Operation::Hold => OperationResult::Hold(self.hold().await?),
+            Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
             Operation::Login(login) => OperationResult::Login(self.login(login, started).await?),
         })

@@ -51,7 +51,7 @@ impl Watch {
 
     /// Hears of what was done: what may have loaded a page is followed by a look.
     pub(super) fn after(&mut self, done: &Operation) {
-        if done.may_load() {
+        if done.spec().may_load {
             (self.due, self.pause) = (Some(Instant::now()), EVERY);
         }
     }

@@ -8,7 +8,7 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{
     Capture, Captured, Condition, Extracted, Interacted, LoginResult, Navigate, Navigated, Operation, PageSnapshot,
-    SearchResult, SessionState, Snapshot, Waited,
+    SearchResult, SessionState, Snapshot, StateCapture, Waited,
 };
 use kitfleet_domain::teams::Role;
 use utoipa_axum::routes;
@@ -116,7 +116,7 @@ async fn wait(
     responses((status = 200, description = "The state", body = SessionState), Restricted, NoSession, Driving),
 )]
 async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
+    driving::run(&app, &caller, path.id()?, Operation::StateCapture(StateCapture {})).await
 }
 
 /// Take a screenshot, the DOM or a PDF

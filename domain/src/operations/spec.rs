@@ -1,0 +1,104 @@
+//! Facts about an operation. Routes, usage, retry hints, pauses and metrics follow from them, so that no other place lists the operations.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::usage::Record;
+
+/// Time that reading a page may take. No caller can choose it. A PDF of a very large page needs it.
+pub const READ_BUDGET: Duration = Duration::from_secs(30);
+
+/// Time that a browser may take beyond the budget of an operation: it reports its own timeouts, with a better message.
+pub const GRACE: Duration = Duration::from_secs(3);
+
+/// Facts about an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationSpec {
+    /// Name in the event `session.failed` and in metrics, from a closed set: an operation that reads a page is an `extract`, one that loads
+    /// a page is a `navigate`.
+    pub kind: &'static str,
+    /// Last segment of its route. `None` for an operation that only the service itself runs.
+    pub route: Option<&'static str>,
+    /// Usage that a completed operation adds to.
+    pub usage: Option<Record>,
+    /// True when an equal second request has no further effect.
+    pub retryable: bool,
+    /// True when a session that a challenge pauses accepts it (contract: challenges 6).
+    pub allowed_while_paused: bool,
+    /// True when the session may show another page afterwards.
+    pub may_load: bool,
+}
+
+impl OperationSpec {
+    /// An operation that reads the page and leaves it as it is.
+    pub(super) const READS: Self = Self {
+        kind: "extract",
+        route: None,
+        usage: None,
+        retryable: true,
+        allowed_while_paused: false,
+        may_load: false,
+    };
+
+    /// An operation that acts on the page.
+    pub(super) const ACTS: Self = Self { retryable: false, may_load: true, ..Self::READS };
+}
+
+/// Parameters of an operation.
+pub trait Parameters {
+    /// Facts about all operations with these parameters.
+    const SPEC: OperationSpec;
+
+    /// Facts about this operation, where they depend on the parameters.
+    fn spec(&self) -> OperationSpec {
+        Self::SPEC
+    }
+
+    /// Time that the operation may take, browser work included.
+    fn budget(&self) -> Duration {
+        READ_BUDGET
+    }
+
+    /// Removes the texts that must not be stored in clear, so that they can be sealed.
+    fn take_secrets(&mut self) -> Option<Secrets> {
+        None
+    }
+
+    /// Puts back the texts that [`Parameters::take_secrets`] removed.
+    fn restore_secrets(&mut self, _: Secrets) {}
+}
+
+/// Result of an operation.
+pub trait OperationOutput: Serialize {
+    /// Approximate number of bytes that a page has put into it. Other members, such as addresses, are bounded.
+    fn weight(&self) -> usize {
+        0
+    }
+
+    /// Bytes that travel beside the JSON.
+    fn into_content(self) -> Option<Vec<u8>>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// Texts that must not be stored in clear.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Secrets {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) typed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) password: Option<String>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
