@@ -1,4 +1,4 @@
-//! What customers pay, and what payment providers tell of it (contract: billing).
+//! Purchases by customers and webhooks of the payment providers (contract: billing).
 
 mod card;
 mod card_webhook;
@@ -31,7 +31,7 @@ impl From<PaymentError> for Problem {
     fn from(error: PaymentError) -> Self {
         let detail = error.to_string();
         let failed = |detail: String| {
-            tracing::warn!(detail, "a payment provider did not do what it was asked");
+            tracing::warn!(detail, "the payment provider failed a request");
             Self::new(&kinds::DRIVER_ERROR, detail).titled("PaymentProviderError")
         };
         match error {
