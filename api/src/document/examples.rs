@@ -1,14 +1,11 @@
-//! Examples of bodies. A schema may have one of its own; where it has none, one is composed of those of its members, so
-//! that they are written once, beside what they are examples of.
-
 use serde_json::{Map, Value};
 
 use super::schemas::{holders, is, resolved};
 
-/// When everything happens.
+/// Timestamp in examples.
 const MOMENT: &str = "2026-11-20T18:05:00.123Z";
 
-/// Gives every schema of a body an example, if it has none yet.
+/// Adds an example to every body schema that has none.
 pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for operation in operations {
         for holder in holders(operation) {
@@ -23,7 +20,7 @@ pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     }
 }
 
-/// A text needs none.
+/// Returns whether a schema needs an example; a text needs none.
 fn is_composed(schema: &Value) -> bool {
     ["properties", "allOf", "oneOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
@@ -37,7 +34,7 @@ struct Composer<'a> {
 }
 
 impl Composer<'_> {
-    /// `None` when something that has to be there has no example.
+    /// Returns `None` when a required part has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
         if let Some(own) = own_example(schema).or_else(|| schema.get("const")) {
             return Some(own.clone());

@@ -1,4 +1,4 @@
-//! What the service sends: an operation of the contract for each type of event (contract: events).
+//! Outgoing webhooks: an operation of the document for each event type (contract: events).
 
 use kitfleet_domain::events::EventType;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::http::openapi::camel_case;
 use crate::routes::webhooks::events::Payload;
 
-/// The operations by type of event, and the schemas that they need.
+/// The operations by event type, and their schemas.
 pub fn section() -> (Map<String, Value>, Map<String, Value>) {
     let (mut operations, mut schemas, mut variants) = (Map::new(), Map::new(), Vec::new());
     for &event in EventType::ALL {
@@ -48,7 +48,7 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
     })
 }
 
-/// The headers of a delivery, as parameters that all of them share.
+/// Headers of a delivery, as shared parameters.
 pub fn headers() -> impl Iterator<Item = (String, Value)> {
     let header = |(name, header, what)| {
         (
@@ -63,7 +63,7 @@ const HEADERS: [(&str, &str, &str); 3] = [
     (
         "EventSignature",
         "X-Service-Signature",
-        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; for 24 hours after a rotation two `v1`",
+        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; two `v1` for 24 hours after a rotation",
     ),
     ("EventId", "X-Service-Event-Id", "The event's `id`"),
     ("EventType", "X-Service-Event-Type", "The event's `type`"),

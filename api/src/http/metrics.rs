@@ -1,4 +1,4 @@
-//! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
+//! Operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is a label.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -69,17 +69,18 @@ const CLOCK_SKEW: &str = "service_clock_skew_seconds";
 const DISK_FREE: &str = "service_worker_disk_free_bytes";
 const DISK_FLOOR: &str = "service_worker_disk_floor_bytes";
 
-/// Gauges that only the database knows. While it cannot be read they are left out of a scrape, because their last values are not true any more.
+/// Gauges that are read from the database. While it cannot be read, they are left out of a scrape, because their last values are
+/// outdated.
 const OF_THE_DATABASE: [&str; 9] =
     [SESSIONS_LIVE, WORKERS, SECRET_AGE, SLOTS, SLOTS_FREE, QUEUE_DEPTH, QUEUE_AGE, CHAINS, CLOCK_SKEW];
 const REQUEST_TIME: &str = "service_http_request_duration_seconds";
 const OPERATION_TIME: &str = "service_session_operation_duration_seconds";
 const ATTEMPT_TIME: &str = "service_webhook_attempt_duration_seconds";
 
-/// Seconds by which durations are sorted: from an answer out of memory to an operation that takes its whole time.
+/// Histogram buckets in seconds, from a response out of memory to an operation at its timeout.
 const SECONDS: [f64; 15] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
-/// How an authentication ended.
+/// Outcome of an authentication.
 #[derive(Debug, Clone, Copy)]
 pub enum AuthOutcome {
     Ok,
@@ -108,7 +109,7 @@ impl AuthOutcome {
     }
 }
 
-/// How a request for an OAuth access token ended.
+/// Outcome of a request for an OAuth access token.
 #[derive(Debug, Clone, Copy)]
 pub enum OauthOutcome {
     Ok,
@@ -131,7 +132,7 @@ impl OauthOutcome {
         Self::Error,
     ];
 
-    /// For the refusals of RFC 6749, section 5.2, its own word.
+    /// The label; for errors of RFC 6749, section 5.2, the error code of the RFC.
     pub fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -165,7 +166,7 @@ pub fn count_oauth_token(outcome: OauthOutcome) {
     counter!(OAUTH_TOKENS, "outcome" => outcome.label()).increment(1);
 }
 
-/// How a check of a rate limit ended.
+/// Outcome of a rate limit check.
 #[derive(Debug, Clone, Copy)]
 pub enum LimitOutcome {
     Allowed,
@@ -187,21 +188,21 @@ pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
     counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).increment(1);
 }
 
-/// Redis was asked for a limit and did not answer in time.
+/// Counts a rate limit check that Redis did not answer in time.
 pub fn count_limit_fallback(bucket: Bucket) {
     counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
 }
 
-/// Why a create got no browser, when all were taken.
+/// Reason a session creation got no browser while all were in use.
 #[derive(Debug, Clone, Copy)]
 pub enum Refusal {
-    /// It did not want to wait.
+    /// The request did not want to wait.
     Full,
-    /// It has waited for as long as it wanted to.
+    /// The request waited until its deadline.
     Waited,
-    /// As many waited as may.
+    /// The queue was full.
     LineFull,
-    /// The process that it waited in stopped.
+    /// The process stopped while the request waited.
     Stopping,
 }
 
@@ -222,15 +223,15 @@ pub fn count_refusal(refusal: Refusal) {
     counter!(CREATES_REFUSED, "reason" => refusal.label()).increment(1);
 }
 
-/// So many more wait for a browser.
+/// Changes the number of requests that wait for a browser.
 pub fn note_waiting(more: f64) {
     gauge!(CREATES_WAITING).increment(more);
 }
 
-/// How the test of a key at a model provider ended.
+/// Outcome of a test of a model provider key.
 #[derive(Debug, Clone, Copy)]
 pub enum ByokTest {
-    /// There was no key.
+    /// The account has no key.
     NotSet,
     /// The provider was asked.
     Done(TestOutcome),
@@ -253,15 +254,15 @@ pub fn count_byok_test(test: ByokTest) {
     counter!(BYOK_TESTS, "outcome" => test.label()).increment(1);
 }
 
-/// How a request for a LiveKit token ended.
+/// Outcome of a request for a LiveKit token.
 #[derive(Debug, Clone, Copy)]
 pub enum TokenOutcome {
     Ok,
     NotFound,
     Forbidden,
-    /// No machine has room.
+    /// No machine has capacity.
     NoMac,
-    /// The machine's secret cannot be opened.
+    /// The secret of the machine cannot be decrypted.
     SecretUnreadable,
 }
 
@@ -283,15 +284,15 @@ pub fn count_livekit_token(role: live::Role, outcome: TokenOutcome) {
     counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
 }
 
-/// How the registration of a machine for video ended.
+/// Outcome of the registration of a machine for video.
 #[derive(Debug, Clone, Copy)]
 pub enum RegisterOutcome {
     Ok,
-    /// What was said of it breaks a rule.
+    /// The registration is invalid.
     Validation,
-    /// This deployment has no key to seal its secret with.
+    /// The deployment has no key to encrypt the secret.
     EncryptionError,
-    /// Whoever asked is no staff: for them there is no such route.
+    /// The caller is not staff; for other callers the route does not exist.
     NotFound,
     /// The database failed.
     Unknown,
@@ -315,15 +316,15 @@ pub fn count_registration(outcome: RegisterOutcome) {
     counter!(MAC_NODES, "outcome" => outcome.label()).increment(1);
 }
 
-/// What became of what the card provider sent.
+/// Outcome of an event of the card provider.
 #[derive(Debug, Clone, Copy)]
 pub enum CardWebhook {
     Handled,
-    /// It came before.
+    /// The event was received before.
     Duplicate,
-    /// It is nothing to us.
+    /// The event is not relevant.
     Ignored,
-    /// We failed.
+    /// The service failed.
     Error,
     SignatureInvalid,
     SignatureMissing,
@@ -361,10 +362,10 @@ pub fn count_card_webhook(outcome: CardWebhook) {
     counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).increment(1);
 }
 
-/// What became of what the crypto processor sent.
+/// Outcome of a notification of the crypto processor.
 #[derive(Debug, Clone, Copy)]
 pub enum CryptoWebhook {
-    /// It was taken, whatever it meant.
+    /// The notification was accepted, whatever it means.
     Ok,
     SignatureInvalid,
     SignatureMissing,
@@ -394,10 +395,10 @@ pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
 
-/// Makes this process count, once; whoever calls it again gets the same counters. What is counted before is lost.
+/// Installs the metrics recorder of this process, once; a second call returns the same recorder. Counts before the call are lost.
 ///
 /// # Errors
-/// When somebody else's recorder is installed.
+/// Another recorder is installed.
 pub fn install() -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
         let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
@@ -406,33 +407,36 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(AUTH, "Authentications, by outcome.");
         describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
         describe_counter!(PANICS, "Handlers that panicked.");
-        describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
+        describe_gauge!(CHAINS, "1 if a scheduled job has its next tick in the queue, otherwise 0.");
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
-        describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
-        describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
-        describe_counter!(ADMIN_AUDIT, "Deeds of staff that were logged, by the prefix of their action.");
+        describe_counter!(
+            LIMIT_FALLBACKS,
+            "Rate limit checks that fell back to this process because Redis did not answer."
+        );
+        describe_counter!(AUDIT, "Audit rows written, by prefix of the action and type of the actor.");
+        describe_counter!(ADMIN_AUDIT, "Logged actions of staff, by prefix of the action.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
-        describe_counter!(
-            Fate::metric("profiles"),
-            "What customers entrusted that retention ended, by what it was and how that went."
-        );
-        describe_counter!(Fate::metric(""), "Rows that retention deleted, by what they were; and how often it failed.");
-        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
-        describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
-        describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
-        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
-        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
-        describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
+        describe_counter!(Fate::metric("profiles"), "Customer data that retention ended, by kind and outcome.");
+        describe_counter!(Fate::metric(""), "Rows that retention deleted, by kind, and its failures.");
+        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by outcome.");
+        describe_gauge!(CREATES_WAITING, "Session creations that wait for a free browser.");
+        describe_counter!(CREATES_REFUSED, "Session creations that got no browser because all were in use, by reason.");
+        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready and not in use.");
+        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and outcome.");
+        describe_counter!(BYOK_TESTS, "Tests of customers' model provider keys, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
         describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
-        describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
-        describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
-        describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
-        describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
-        describe_counter!(DECOMPOSED, "Messages of agent sessions that were read, by what came of it.");
-        describe_counter!(TRANSITIONS, "Changes of who drives an agent session in pair mode, from whom and to whom.");
-        describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
+        describe_counter!(BUNDLED_REQUESTS, "Requests to models at the deployment's expense, by outcome.");
+        describe_counter!(BUNDLED_ERRORS, "Messages that were not sent to the deployment's model, by reason.");
+        describe_counter!(CARD_WEBHOOKS, "Events of the card provider, by outcome.");
+        describe_counter!(CRYPTO_WEBHOOKS, "Notifications of the crypto processor, by outcome.");
+        describe_counter!(DECOMPOSED, "Messages of agent sessions that were parsed, by outcome.");
+        describe_counter!(
+            TRANSITIONS,
+            "Changes of control of agent sessions in pair mode, by previous and new driver."
+        );
+        describe_counter!(WAKEUPS, "Wake-ups of processes, by transport.");
         describe_standing();
         start_at_zero();
         Ok(handle)
@@ -440,7 +444,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
     HANDLE.clone()
 }
 
-/// A series that appears with its first event hides that event from a rate: known ones start at zero.
+/// A rate does not show the first event of a new series, so known series start at zero.
 fn start_at_zero() {
     counter!(PANICS).absolute(0);
     gauge!(CREATES_WAITING).set(0.0);
@@ -536,47 +540,47 @@ fn start_at_zero() {
     }
 }
 
-/// What tells how a deployment stands, and how long things take.
+/// Describes gauges of the deployment's state, and durations.
 fn describe_standing() {
     describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
-    describe_gauge!(WORKERS, "Workers, by status; of those that are gone, who went during the last hour.");
+    describe_gauge!(WORKERS, "Workers, by status; workers that are gone are counted for one hour.");
     describe_gauge!(WORKER_SESSIONS, "Live sessions of this worker.");
-    describe_gauge!(SECRET_AGE, "Seconds since the oldest secret was made that is in use, by what it is.");
-    describe_gauge!(SLOTS, "Sessions that the workers can have which take any.");
-    describe_gauge!(SLOTS_FREE, "Of these, how many more.");
-    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not begun, by type.");
-    describe_gauge!(QUEUE_AGE, "Seconds for which the oldest of these has waited.");
-    describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
-    describe_gauge!(BUILD, "What runs here: always 1.");
-    describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
+    describe_gauge!(SECRET_AGE, "Age of the oldest secret in use in seconds, by kind.");
+    describe_gauge!(SLOTS, "Session capacity of the workers that accept sessions.");
+    describe_gauge!(SLOTS_FREE, "Free session capacity of the workers that accept sessions.");
+    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not started, by type.");
+    describe_gauge!(QUEUE_AGE, "Seconds since the oldest of these jobs became due, by type.");
+    describe_gauge!(POOL, "Connections of this process's pool, by state.");
+    describe_gauge!(BUILD, "Build of this process: always 1.");
+    describe_gauge!(SANDBOXED, "1 if this worker's browsers are sandboxed, otherwise 0.");
     describe_gauge!(
         BROWSER_MEMORY,
         "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
     );
-    describe_gauge!(DATABASE_UP, "Whether this process can read the database, 1 or 0.");
-    describe_gauge!(REDIS_UP, "Whether Redis answers this process, 1 or 0. Absent without a configured Redis.");
+    describe_gauge!(DATABASE_UP, "1 if this process can read the database, otherwise 0.");
+    describe_gauge!(REDIS_UP, "1 if Redis answers this process, otherwise 0. Absent without a configured Redis.");
     describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
     describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
     describe_gauge!(
         DISK_FLOOR,
-        "Free bytes below which this worker takes no sessions and ends the one that wrote most."
+        "Free bytes below which this worker accepts no sessions and ends the session that wrote most."
     );
-    describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
-    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
-    describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
-    describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
-    describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
+    describe_gauge!(ENCRYPTION_KEY, "1 if this process's keys decrypt the secrets in the database, otherwise 0.");
+    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended unexpectedly, by cause.");
+    describe_histogram!(REQUEST_TIME, "Duration of requests in seconds, by route template.");
+    describe_histogram!(OPERATION_TIME, "Duration of browser operations in seconds, by kind.");
+    describe_histogram!(ATTEMPT_TIME, "Duration of webhook delivery attempts in seconds.");
 }
 
-/// How the deployment stands, as the database knows it.
+/// State of the deployment, from the database.
 pub struct Standing {
     pub sessions: [(SessionStatus, i64); 3],
     pub workers: [(&'static str, i64); 4],
     pub slots: Slots,
     pub backlogs: Vec<Backlog>,
-    /// Seconds, by kind.
+    /// Ages in seconds, by kind.
     pub secrets: [(&'static str, f64); 2],
-    /// Seconds by which the clock of this process is ahead of the database's.
+    /// Seconds that the clock of this process is ahead of the database's clock.
     pub clock_skew: f64,
 }
 
@@ -599,7 +603,7 @@ pub fn note_standing(standing: &Standing) {
     }
 }
 
-/// Whether the database could be read, and whether Redis answered, where there is one.
+/// Records whether the database was readable and, if configured, whether Redis answered.
 pub fn note_reachable(database: bool, redis: Option<bool>) {
     gauge!(DATABASE_UP).set(u8::from(database));
     if let Some(redis) = redis {
@@ -607,7 +611,7 @@ pub fn note_reachable(database: bool, redis: Option<bool>) {
     }
 }
 
-/// A scrape without the gauges that only the database knows.
+/// Removes the gauges that are read from the database from a scrape.
 pub fn without_the_databases(scrape: &str) -> String {
     let is_of_the_database = |line: &str| {
         let name = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
@@ -616,24 +620,24 @@ pub fn without_the_databases(scrape: &str) -> String {
     scrape.split_inclusive('\n').filter(|line| !is_of_the_database(line)).collect()
 }
 
-/// How this process's pool stands.
+/// Records the state of this process's pool.
 pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
     gauge!(POOL, "state" => "idle").set(idle);
     gauge!(POOL, "state" => "in_use").set(all - idle);
 }
 
-/// Notes the check of this process's encryption key.
+/// Records the result of the encryption key check.
 pub fn note_encryption_key(status: KeyStatus) {
     gauge!(ENCRYPTION_KEY).set(u8::from(status.is_usable()));
 }
 
-/// A count as gauges have it.
+/// Converts a count for a gauge.
 fn number(count: i64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
-/// Whether this scheduled job has its next tick in the queue.
+/// Records whether this scheduled job has its next tick in the queue.
 pub fn note_chain(chain: &'static str, pending: bool) {
     gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
 }
