@@ -142,7 +142,7 @@ async fn a_person_follows_an_invitation_and_joins_a_team() {
     person.press("#sign-in-form button").await;
     person.sees("invitation").await;
     person.press("#invitation-form button").await;
-    person.is_told("The invite was sent to another e-mail address than the account's.").await;
+    person.is_told("The invitation was sent to another e-mail address than that of the account.").await;
     person.press("#sign-out").await;
     person.is_told("You are signed out.").await;
 

@@ -62,7 +62,8 @@ async fn authorize(app: &App, headers: &HeaderMap) -> Result<Staff, Refused> {
     Ok(Staff { credential: bearer.id })
 }
 
-/// Response to a caller who is not staff: 404 for a valid credential. The request counts against the credential's rate limit.
+/// Response to a caller who is not staff. A valid credential gets the same 404 as an unknown route, and the request counts against
+/// its rate limit.
 async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
     match authenticate(app, headers).await {
         Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => return refused,
@@ -73,5 +74,5 @@ async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
         }
         Err(_) => {}
     }
-    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "there is no such route"))
+    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "no such route"))
 }
