@@ -127,7 +127,7 @@ impl Mailer {
     }
 }
 
-/// Makes an attempt. A failed attempt is a failed job, whatever happens to the mail: the next attempt is a new job.
+/// Makes an attempt. A failed attempt is a failed job, even if the mail is retried: the next attempt is a new job.
 pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     // A stopping worker starts no attempt. The mail stays due, and another worker sends it.
     let Some(_permit) = context.stopping.run_until_cancelled(context.mailer.permit()).await else { return Ok(()) };

@@ -434,7 +434,7 @@ fn every_type_of_event_is_typed() {
         assert_eq!(envelope["properties"]["type"]["enum"], json!([event]));
         assert!(envelope["example"]["data"].is_object(), "{event} has no example");
         let data = contract.resolved(&envelope["properties"]["data"]);
-        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} tells nothing");
+        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} has no data");
     }
 }
 

@@ -18,7 +18,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
             "tags": ["Webhooks"], "summary": payload.summary, "operationId": format!("receive{name}"),
             "parameters": HEADERS.map(|(name, ..)| json!({"$ref": format!("#/components/parameters/{name}")})),
             "requestBody": {"required": true, "content": {"application/json": {"schema": envelope}}},
-            "responses": {"2XX": {"description": "It arrived: otherwise, or after 10 seconds, it is sent again"}},
+            "responses": {"2XX": {"description": "Delivered. Any other response, or none within 10 seconds, causes a retry"}},
             "security": [],
         });
         operations.insert(event.name().to_owned(), json!({"post": operation}));
@@ -27,7 +27,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
         variants.push(envelope);
     }
     let any = json!({
-        "description": "What a webhook endpoint is sent. Types that a client does not know it ignores", "oneOf": variants,
+        "description": "An event sent to a webhook endpoint. Clients must ignore unknown types", "oneOf": variants,
     });
     schemas.insert("WebhookEvent".to_owned(), any);
     (operations, schemas)
@@ -39,10 +39,10 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
         "properties": {
             "id": {
                 "type": "string", "format": "uuid", "example": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2",
-                "description": "The event's id: the same each time it is sent",
+                "description": "Event ID; it is the same in every delivery of the event",
             },
             "type": {"type": "string", "enum": [event.name()]},
-            "created_at": {"type": "string", "format": "date-time", "description": "When it happened"},
+            "created_at": {"type": "string", "format": "date-time", "description": "Time of the event (RFC 3339)"},
             "data": data,
         },
     })
@@ -65,6 +65,6 @@ const HEADERS: [(&str, &str, &str); 3] = [
         "X-Service-Signature",
         "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; two `v1` for 24 hours after a rotation",
     ),
-    ("EventId", "X-Service-Event-Id", "The event's `id`"),
-    ("EventType", "X-Service-Event-Type", "The event's `type`"),
+    ("EventId", "X-Service-Event-Id", "`id` of the event"),
+    ("EventType", "X-Service-Event-Type", "`type` of the event"),
 ];

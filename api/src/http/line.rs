@@ -52,7 +52,7 @@ impl Line {
         self.with_queues(|queues| queues.is_empty())
     }
 
-    /// Tells the first in the queue to check for a slot.
+    /// Wakes the first in the queue to check for a slot.
     pub fn look(&self) {
         if !self.is_empty() {
             self.freed.notify_one();

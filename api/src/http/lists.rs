@@ -99,8 +99,11 @@ impl IntoParams for Paging {
         let limit = RefOr::T(Schema::Object(number.minimum(Some(1)).maximum(Some(100)).build()));
         let cursor = RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build()));
         vec![
-            shared("Limit", query("limit", "How many entries a page has, 50 by default", limit)),
-            shared("Cursor", query("cursor", "`next_cursor` of the page before, with the same filters", cursor)),
+            shared("Limit", query("limit", "Maximum number of entries on the page; default 50", limit)),
+            shared(
+                "Cursor",
+                query("cursor", "`next_cursor` of the previous page; the filters must be the same", cursor),
+            ),
         ]
     }
 }

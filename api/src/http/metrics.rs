@@ -365,7 +365,7 @@ pub fn count_card_webhook(outcome: CardWebhook) {
 /// Outcome of a notification of the crypto processor.
 #[derive(Debug, Clone, Copy)]
 pub enum CryptoWebhook {
-    /// The notification was accepted, whatever it means.
+    /// The notification was accepted.
     Ok,
     SignatureInvalid,
     SignatureMissing,

@@ -1,4 +1,4 @@
-//! Problem documents (contract: errors 1): every error response is one, whatever part of the service produced it.
+//! Problem documents (contract: errors 1): every error response of any part of the service is one.
 
 use axum::body::Body;
 use axum::extract::{Request, State};

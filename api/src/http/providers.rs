@@ -161,7 +161,7 @@ impl Provider {
         self.person(code, returned).await.map_err(|failure| self.problem(&failure))
     }
 
-    /// The log has the cause; the response reveals only what the caller needs.
+    /// The log has the cause; the response reveals no more than the caller needs.
     fn problem(&self, failure: &Failure) -> Problem {
         tracing::warn!(provider = self.name, error = %failure, "a sign-in through an identity provider failed");
         match failure {

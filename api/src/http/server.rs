@@ -35,7 +35,7 @@ use crate::http::{metrics, rescue};
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time a client has to read its response when nothing else delays the shutdown.
 const LINGER: Duration = Duration::from_secs(10);
-/// Time a connection has to close after it was told to.
+/// Time a connection has to close after the request to close.
 const MOMENT: Duration = Duration::from_millis(50);
 /// Maximum size of a request head; an address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;

@@ -166,7 +166,7 @@ impl Listed for ApiKey {
 #[utoipa::path(
     get, path = "/v1/api-keys", tag = "API keys", operation_id = "listApiKeys",
     params(Paging),
-    responses((status = 200, description = "A page", body = ApiKeyList), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = ApiKeyList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
     app.last_used.write_now(&app.db).await?;

@@ -134,7 +134,7 @@ fn log_of(caller: &Caller) -> Log {
         Paging,
         ("action" = Option<String>, Query, description = "Filter by action", example = "api_key.minted"),
     ),
-    responses((status = 200, description = "A page", body = AuditPage), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = AuditPage), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AuditPage>> {
     page(&app, &query, log_of(&caller), "audit_log").await

@@ -57,7 +57,7 @@ async fn contract(Extension(Contract(contract)): Extension<Contract>) -> Result<
 /// Browse the API documentation
 #[utoipa::path(
     get, path = "/docs", tag = "Pages", operation_id = "browseContract",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn index() -> Result<Response> {
     let page = file("index.html")?;

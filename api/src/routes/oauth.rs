@@ -91,7 +91,7 @@ type OauthClientList = Page<OauthClient>;
 
 impl Listed for OauthClient {
     const LIST: &'static str = "OauthClientList";
-    const MEANING: &'static str = "All clients";
+    const MEANING: &'static str = "OAuth clients of the account";
 }
 
 /// Create an OAuth client

@@ -524,7 +524,7 @@ impl Listed for Delivery {
     get, path = "/v1/webhooks/{id}/deliveries", tag = "Webhooks", operation_id = "listWebhookDeliveries",
     params(IdPath<WebhookId>, Paging, ByStatus),
     responses(
-        (status = 200, description = "A page", body = DeliveryList),
+        (status = 200, description = "A page of the list", body = DeliveryList),
         Restricted, InvalidQuery, NoWebhook, Database,
     ),
 )]

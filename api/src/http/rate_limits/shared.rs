@@ -193,7 +193,7 @@ mod tests {
         timeout(Duration::from_secs(20), answers).await.expect("Redis answers");
     }
 
-    /// Checks as often as the limit of this process alone allows, and asserts that Redis delayed none of them.
+    /// Checks as often as the local limit allows, and asserts that Redis delayed no check.
     async fn goes_on_alone(limiter: &mut RateLimiter, email: &str) {
         be_patient(limiter, ANSWER_WITHIN);
         let before = fallbacks();
@@ -216,8 +216,8 @@ mod tests {
             .expect("the series is there from the start")
     }
 
-    /// Contract: rate-limits 8. Replicas share their counts; a Redis that is frozen or dead neither fails nor delays anything,
-    /// each process counts for itself meanwhile, and that is counted; and when it is back they share again.
+    /// Contract: rate-limits 8. Replicas share their counts. A frozen or dead Redis neither fails nor delays requests; each
+    /// process then counts locally, and fallbacks are counted. When Redis is back, the replicas share counts again.
     #[tokio::test]
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
         let mut redis = Redis::start();

@@ -317,7 +317,7 @@ impl Listed for CryptoOrder {
 #[utoipa::path(
     get, path = "/v1/billing/crypto-orders", tag = "Billing", operation_id = "listCryptoOrders",
     params(Paging),
-    responses((status = 200, description = "A page", body = CryptoOrderList), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = CryptoOrderList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<CryptoOrderList>> {
     let account = caller.account_id;

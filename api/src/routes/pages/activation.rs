@@ -19,7 +19,7 @@ pub fn routes() -> Routes {
     get, path = "/activate", tag = "Pages", operation_id = "activate",
     params(("user_code" = Option<String>, Query, description = "Code of the device, if the device can pass it on",
             example = "7KQ2-M9XD")),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn activate(State(app): State<App>) -> Response {
     let (sign_in, activate) = (sign_in(&app), include_str!("activate.html"));

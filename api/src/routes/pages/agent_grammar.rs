@@ -18,7 +18,7 @@ pub fn routes() -> Routes {
 /// Documents the messages that agent sessions without a model understand, with examples.
 #[utoipa::path(
     get, path = "/docs/agent-grammar", tag = "Pages", operation_id = "explainAgentGrammar",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn grammar() -> Response {
     let (refused, done): (Vec<_>, Vec<_>) = VERBS.iter().partition(|verb| verb.examples.is_empty());

@@ -17,7 +17,7 @@ pub fn routes() -> Routes {
 /// List all problem types
 #[utoipa::path(
     get, path = "/errors", tag = "Pages", operation_id = "listErrors",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn index() -> Response {
     let entries: Vec<_> = kinds::ALL
@@ -36,7 +36,7 @@ async fn index() -> Response {
     get, path = "/errors/{slug}", tag = "Pages", operation_id = "explainError",
     params(("slug" = String, Path, description = "The last segment of a problem's `type`", example = "validation-failed")),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         NoPage,
     ),
 )]

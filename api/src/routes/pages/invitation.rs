@@ -19,7 +19,7 @@ pub fn routes() -> Routes {
 #[utoipa::path(
     get, path = "/team/accept", tag = "Pages", operation_id = "acceptTeamInvitePage",
     params(("token" = String, Query, description = "Token of the mailed link")),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn accept(State(app): State<App>) -> Response {
     let (sign_in, invitation) = (sign_in(&app), include_str!("invitation.html"));

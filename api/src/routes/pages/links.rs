@@ -22,7 +22,7 @@ pub fn routes() -> Routes {
 /// Shows the page that a verification mail links to. The address is confirmed when the person presses the button.
 #[utoipa::path(
     get, path = "/verify-email", tag = "Pages", operation_id = "verifyEmailPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn verify_email(State(app): State<App>) -> Response {
     let link = Link {
@@ -41,7 +41,7 @@ async fn verify_email(State(app): State<App>) -> Response {
 /// Shows the page that a sign-in mail links to.
 #[utoipa::path(
     get, path = "/magic-link", tag = "Pages", operation_id = "magicLinkPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn magic_link(State(app): State<App>) -> Response {
     let link = Link {
@@ -60,7 +60,7 @@ async fn magic_link(State(app): State<App>) -> Response {
 /// Shows the page that a password reset mail links to.
 #[utoipa::path(
     get, path = "/reset-password", tag = "Pages", operation_id = "resetPasswordPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn reset_password(State(app): State<App>) -> Response {
     let shortest = app.config.limits.password_min_chars;
@@ -83,7 +83,7 @@ async fn reset_password(State(app): State<App>) -> Response {
 /// Shows the page that a mail links to after a sign-in through an identity provider that is not linked to the account.
 #[utoipa::path(
     get, path = "/confirm-sign-in", tag = "Pages", operation_id = "confirmSignInPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn confirm_sign_in(State(app): State<App>) -> Response {
     let link = Link {

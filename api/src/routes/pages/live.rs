@@ -22,7 +22,7 @@ pub fn routes() -> Routes {
 /// Shows the live view of the session's browser. The page is the same for every session ID, including unknown ones.
 #[utoipa::path(
     get, path = "/live/{id}", tag = "Pages", operation_id = "livePage", params(IdPath<SessionId>),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn watch(State(app): State<App>) -> Response {
     let script = assets::path("live.js");

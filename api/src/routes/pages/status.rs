@@ -53,7 +53,7 @@ struct LinkToken {
 /// Shows the data of `GET /v1/status` for people.
 #[utoipa::path(
     get, path = "/status", tag = "Pages", operation_id = "statusPage",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn status(State(app): State<App>) -> Response {
     let seen = app.board.see(&app.db).await;
@@ -67,7 +67,7 @@ async fn status(State(app): State<App>) -> Response {
 /// Shows the page that a subscription confirmation mail links to.
 #[utoipa::path(
     get, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscriptionPage", params(LinkToken),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn confirm_page() -> Response {
     question(
@@ -83,7 +83,7 @@ async fn confirm_page() -> Response {
 #[utoipa::path(
     post, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscription", params(LinkToken),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         InvalidQuery, RateLimited, Database,
     ),
 )]
@@ -104,7 +104,7 @@ async fn confirm(State(app): State<App>, client: ClientInfo, query: Query) -> Re
 /// Shows the page that a mail to a subscriber links to.
 #[utoipa::path(
     get, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribePage", params(LinkToken),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn unsubscribe_page() -> Response {
     question("Unsubscribe", "Press the button to stop mails about incidents to this address.", "Unsubscribe")
@@ -116,7 +116,7 @@ async fn unsubscribe_page() -> Response {
 #[utoipa::path(
     post, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribe", params(LinkToken),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         InvalidQuery, RateLimited, Database,
     ),
 )]
