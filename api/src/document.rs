@@ -1,7 +1,7 @@
-//! The OpenAPI document (contract: versioning 1), generated from the routes. Programs read it and SDKs are generated from it.
-//! Definitions that routes share occur once and have a name, which SDKs use, too.
+//! The contract (contract: versioning 1), made of what the routes say of themselves: the document that programs read, and SDKs
+//! are made of. What routes have in common stands in it once and has a name, which an SDK gives it, too.
 //!
-//! It is built as JSON in a fixed order, so that the output is reproducible.
+//! It is put together as JSON, in one order, so that it is the same every time.
 
 mod examples;
 mod names;
@@ -25,7 +25,7 @@ use crate::http::routing::Rows;
 
 use problems::Answers;
 
-/// Builds the document of a service that customers reach at `base_url`, from the `described` routes and their rows.
+/// The contract of a service that customers reach at `base_url`, whose routes are `described` and have these rows.
 pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let mut described = serde_json::to_value(described).unwrap_or_default();
     let (mut paths, mut schemas) = (members(&mut described["paths"]), members(&mut described["components"]["schemas"]));
@@ -67,21 +67,21 @@ pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
             "headers": sorted(HEADERS.map(|(name, kind, what)| (name.to_owned(), header(kind, what)))),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description":
-                    "An API key (`svc_live_…`, on the free tier a device's `svc_test_…`), an OAuth access token or a web \
-                     session's token. `x-access` lists the requirements of an operation."},
+                    "An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web \
+                     session's token. `x-access` names what it has to satisfy."},
                 "staff": {"type": "http", "scheme": "bearer", "description":
-                    "A staff credential (`svc_staff_…`). Staff routes answer other valid credentials with 404."},
+                    "A credential of staff (`svc_staff_…`); whoever shows another is told that there is no such route."},
                 "metrics_token": {"type": "http", "scheme": "bearer", "description": "The deployment's metrics token."},
             },
         },
     })
 }
 
-const DESCRIPTION: &str = "Mobile browser sessions on real WebKit over plain HTTP.\n\nErrors are problem documents \
-    (RFC 9457); every response has an `X-Request-Id`. Unknown fields of a request body are ignored and listed in the \
-    `x-service-unknown-fields` response header. If a route can answer 429 `rate-limited`, its other responses also have the \
-    `RateLimit-*` headers.\n\n`x-retryable` is true when a request can be repeated after its response was lost: its effect \
-    occurs only once. The second response can differ: repeating a deletion can return 404.";
+const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HTTP.\n\nErrors are problem documents \
+    (RFC 9457); every answer has an `X-Request-Id`. Unknown fields of a body are ignored, and named in the \
+    `x-service-unknown-fields` header of the answer. Where a 429 is `rate-limited`, the route's other answers have its \
+    `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
+    it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
 
 const TAGS: [(&str, &str); 21] = [
     ("Sessions", "Making, driving and ending browser sessions"),
@@ -107,41 +107,36 @@ const TAGS: [(&str, &str); 21] = [
     ("Contract", "What the service says about itself"),
 ];
 
-/// Common response headers: name, type and description.
+/// Headers that many answers have, and what they say.
 const HEADERS: [(&str, &str, &str); 6] = [
-    (REQUEST_ID, "string", "Request ID, to report to the operator of the service"),
+    (REQUEST_ID, "string", "The request's id, for whoever runs the service"),
     (
         UNKNOWN_FIELDS,
         "string",
-        "Fields of the request body that the route does not know; sent only to authenticated callers",
+        "The fields of an authenticated write's body that the route does not know, when there are any",
     ),
-    (RETRY_AFTER, "integer", "Seconds to wait before repeating the request"),
+    (RETRY_AFTER, "integer", "After how many seconds to repeat the request, where that helps"),
     (
         "RateLimit-Limit",
         "integer",
-        "Maximum burst of requests. Used requests are restored evenly within a minute or, for some limits, an hour",
+        "How many requests may come at once; used ones come back evenly, within a minute or, of some limits, an hour",
     ),
-    ("RateLimit-Remaining", "integer", "Requests that can be sent immediately"),
-    (
-        "RateLimit-Reset",
-        "integer",
-        "Seconds until the limit is fully restored; with a 429, until the next request is allowed",
-    ),
+    ("RateLimit-Remaining", "integer", "Requests that could be sent right now"),
+    ("RateLimit-Reset", "integer", "Seconds until all of them are there again; with a 429, until there is one"),
 ];
 
 const REQUEST_ID: &str = "X-Request-Id";
 const UNKNOWN_FIELDS: &str = "x-service-unknown-fields";
 const RETRY_AFTER: &str = "Retry-After";
-/// Every response of a rate-limited route has these headers. The description states it once, because repeating it in every
-/// response took a tenth of the document.
+/// Every answer of a route with a limit has them. The contract says so once: in all successes they took a tenth of it.
 const RATE_LIMITS: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 
-/// Pages are for browsers: no program calls them, and SDKs have no methods for them.
+/// A page is for a person's browser: no program calls it, and no SDK has a method for it.
 fn is_for_people(operation: &Value) -> bool {
     operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "Pages"))
 }
 
-/// Adds the route's access rule to an operation, and the problems that every operation can answer.
+/// Says of an operation what its route's row says, and what can always happen.
 fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answers: &mut Answers) {
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
     let mut responses = members(&mut operation["responses"]);
@@ -153,7 +148,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
         Some(Access::Public) => operation["security"] = json!([]),
         Some(Access::MetricsToken) => operation["security"] = json!([{"metrics_token": []}]),
         Some(Access::Staff) => {
-            // A caller who is not staff gets a 404.
+            // Whoever is not of the staff is told that there is no such route.
             for kind in [&kinds::UNAUTHORIZED, &kinds::NOT_FOUND, &kinds::RATE_LIMITED] {
                 responses.insert(problem_key(kind), Value::Null);
             }
@@ -163,7 +158,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
             operation["security"] = json!([{"staff": []}]);
         }
         Some(Access::Account(rule)) => {
-            // Every authenticated route has a rate limit per credential.
+            // No credential is answered more often than its limit allows.
             responses.insert(problem_key(&kinds::RATE_LIMITED), Value::Null);
             if method != Method::GET {
                 headers.push(UNKNOWN_FIELDS);
@@ -219,14 +214,14 @@ fn describe_access(operation: &mut Value, rule: Rule) {
 fn describe_deprecation(operation: &mut Value, deprecation: &Deprecation) {
     operation["deprecated"] = json!(true);
     let Deprecation { since, sunset, replacement } = deprecation;
-    let notice = format!("Deprecated since {since}, and may be removed from {sunset} on: use {replacement} instead.");
+    let notice = format!("Deprecated since {since}, and may be missing from {sunset} on: use {replacement} instead.");
     let before = operation["description"].as_str().map(|text| format!("{text}\n\n")).unwrap_or_default();
     operation["description"] = format!("{before}{notice}").into();
     for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-        // Shared problem responses also belong to routes that are not deprecated.
+        // Problems are shared with routes that stay.
         if response.get("$ref").is_none() {
             for (name, value) in deprecation.headers() {
-                let what = format!("`{value}`: announces the removal of the route");
+                let what = format!("`{value}`: the route's end is announced");
                 response["headers"][name.as_str()] = header("string", &what);
             }
         }
@@ -234,14 +229,14 @@ fn describe_deprecation(operation: &mut Value, deprecation: &Deprecation) {
 }
 
 fn account_header() -> Value {
-    let description = "Account that the request acts on, `acc_<uuid>`; default: the caller's own account";
+    let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
     json!({
         "name": "X-Service-Account", "in": "header", "description": description, "required": false,
         "schema": id_schema(AccountId::PREFIX),
     })
 }
 
-/// Moves shared parameters to the components and refers to them.
+/// Puts the parameters that routes have in common where all refer to them.
 fn share_parameters(operation: &mut Value, shared: &mut Map<String, Value>) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = parameter.as_object_mut().and_then(|members| members.shift_remove(SHARED_AS));
@@ -256,7 +251,7 @@ fn header(kind: &str, what: &str) -> Value {
     json!({"description": what, "schema": {"type": kind}})
 }
 
-/// Adds references to shared headers to a response.
+/// Says that an answer may have these headers, which all answers share.
 fn add_headers(response: &mut Value, names: &[&str]) {
     for name in names {
         response["headers"][name] = json!({"$ref": format!("#/components/headers/{name}")});
@@ -267,7 +262,7 @@ fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value
     paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut)
 }
 
-/// Takes the members of an object.
+/// What an object holds, which it gives away.
 fn members(object: &mut Value) -> Map<String, Value> {
     match object.take() {
         Value::Object(members) => members,

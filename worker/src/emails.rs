@@ -103,8 +103,8 @@ impl Mailer {
         loop {
             match outbox.remove_older_than(age).await {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "removed old mails from the outbox"),
-                Err(error) => tracing::warn!(%error, "cannot remove old mails from the outbox"),
+                Ok(removed) => tracing::info!(removed, "old mails were removed from the outbox"),
+                Err(error) => tracing::warn!(%error, "old mails cannot be removed from the outbox"),
             }
             sleep(TIDY_EVERY).await;
         }
@@ -206,7 +206,7 @@ async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Resul
     for _ in 1..WRITES.0 {
         match write().await {
             Err(error) if may_pass(&error) => {
-                tracing::warn!(%error, email = %attempt.id, "cannot record the outcome of a mail yet");
+                tracing::warn!(%error, email = %attempt.id, "cannot write yet how a mail's attempt ended");
             }
             ended => return ended,
         }

@@ -1,11 +1,14 @@
+//! Examples of bodies. A schema may have one of its own; where it has none, one is composed of those of its members, so
+//! that they are written once, beside what they are examples of.
+
 use serde_json::{Map, Value};
 
 use super::schemas::{holders, is, resolved};
 
-/// Timestamp in examples.
+/// When everything happens.
 const MOMENT: &str = "2026-11-20T18:05:00.123Z";
 
-/// Adds an example to every body schema that has none.
+/// Gives every schema of a body an example, if it has none yet.
 pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for operation in operations {
         for holder in holders(operation) {
@@ -20,7 +23,7 @@ pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     }
 }
 
-/// Returns whether a schema needs an example; a text needs none.
+/// A text needs none.
 fn is_composed(schema: &Value) -> bool {
     ["properties", "allOf", "oneOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
@@ -34,7 +37,7 @@ struct Composer<'a> {
 }
 
 impl Composer<'_> {
-    /// Returns `None` when a required part has no example.
+    /// `None` when something that has to be there has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
         if let Some(own) = own_example(schema).or_else(|| schema.get("const")) {
             return Some(own.clone());

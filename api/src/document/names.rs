@@ -1,15 +1,15 @@
-//! Names for nested schemas. SDK generators have no good name for an unnamed schema, and a set of texts or a variant that is used
-//! in two places must become one type.
+//! Names for what schemas hold: an SDK has no good one for what has none, and a set of texts or a variant that is used in
+//! two places is one type.
 
 use serde_json::{Map, Value, json};
 
 use super::schemas::{holders, parts};
 use crate::http::openapi::camel_case;
 
-/// Moves every titled schema and every set of texts to the named schemas, and replaces it with a reference.
+/// Puts what has a title, and every set of texts, among the named schemas, and refers to it where it was.
 pub fn give(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for name in schemas.keys().cloned().collect::<Vec<_>>() {
-        // The original stays in the map meanwhile, so that no nested schema takes its name.
+        // It stays where it is meanwhile, so that nothing in it can be called as it is.
         let mut schema = schemas[&name].clone();
         give_inside(&mut schema, &name, schemas);
         schemas[&name] = schema;
@@ -31,12 +31,12 @@ fn give_inside(schema: &mut Value, place: &str, schemas: &mut Map<String, Value>
         let mut named = part.clone();
         if let Value::Object(keywords) = &mut named {
             keywords.shift_remove("title");
-            // The default belongs to the member, not to the type.
+            // A default is of the place, not of the type.
             if let Some(default) = keywords.shift_remove("default") {
                 reference["default"] = default;
             }
         }
-        // A different schema with this name keeps the name.
+        // Something else that is called so keeps its name.
         if schemas.get(&name).is_none_or(|other| *other == named) {
             schemas.insert(name, named);
             *part = reference;

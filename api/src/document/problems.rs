@@ -1,5 +1,5 @@
-//! Problem responses in the document. Each problem type is a schema. Operations that answer the same types with the same status
-//! share one response, which is named after the types.
+//! Problems in the contract: each kind is a schema, and all operations that answer the same kinds with a status refer to
+//! one answer, which is called by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::http::kinds::{self, Kind};
 use crate::http::openapi::problem_key;
 use crate::http::problems::MEDIA_TYPE;
 
-/// Problem responses by name.
+/// Answers that are problems, by their names.
 #[derive(Default)]
 pub struct Answers(BTreeMap<String, Answer>);
 
@@ -21,7 +21,7 @@ struct Answer {
 }
 
 impl Answers {
-    /// Merges the problems of an operation by status into shared responses; they may have these `headers`.
+    /// Brings together by status the problems of an operation, which may have these `headers`.
     pub fn share(&mut self, responses: &mut Map<String, Value>, headers: &[&'static str]) {
         let mut by_status: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for kind in kinds::named() {
@@ -37,7 +37,7 @@ impl Answers {
         }
     }
 
-    /// The responses and schemas for the components of the document.
+    /// The answers and the schemas for the contract's components.
     pub fn components(self) -> (Value, Map<String, Value>) {
         let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
         let mut answers = Map::new();
@@ -76,7 +76,7 @@ fn schema_name(kind: &Kind) -> String {
     format!("{}Problem", kind.name())
 }
 
-/// Schema with the members of every problem.
+/// What every problem says.
 fn problem() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     json!({
@@ -84,17 +84,17 @@ fn problem() -> Value {
         "description": "A problem document (RFC 9457)",
         "required": ["type", "title", "status", "detail", "instance", "request_id"],
         "properties": {
-            "type": text("URL of a page that explains the problem type; its last segment identifies the type"),
-            "title": text("Title of the problem type"),
-            "status": {"type": "integer", "description": "HTTP status"},
-            "detail": text("Description of this occurrence"),
-            "instance": text("Path of the request"),
-            "request_id": text("Request ID, also in `X-Request-Id`"),
+            "type": text("What kind of problem it is: a page that explains it, whose last segment names it"),
+            "title": text("The kind, in a word"),
+            "status": {"type": "integer", "description": "The HTTP status"},
+            "detail": text("What went wrong this time"),
+            "instance": text("The request's path"),
+            "request_id": text("The request's id, also in `X-Request-Id`"),
         },
     })
 }
 
-/// Schema of a problem type. It identifies the type by the end of its URI, because the host differs between deployments.
+/// A problem of this kind. The service's address is nobody's business: a kind is told by the end of its `type`.
 fn schema(kind: &'static Kind) -> Value {
     let own: Vec<_> = members().into_iter().filter(|member| member.of.iter().any(|of| ptr::eq(*of, kind))).collect();
     let mut properties = json!({
@@ -123,51 +123,51 @@ fn schema(kind: &'static Kind) -> Value {
     })
 }
 
-/// A member that only some problem types have.
+/// What kinds of problems say beside what all of them say.
 struct Member {
     of: Vec<&'static Kind>,
     name: &'static str,
     schema: Value,
     example: Value,
-    /// True when every problem of these types has the member.
+    /// Whether every problem of these kinds says it.
     always: bool,
 }
 
 fn members() -> Vec<Member> {
     let number = |description: &str| json!({"type": "integer", "description": description});
     let errors = json!({
-        "type": "array", "description": "Invalid fields",
+        "type": "array", "description": "What is wrong with which field",
         "items": {
             "title": "FieldError", "type": "object", "required": ["field", "message"],
             "properties": {
-                "field": {"type": "string", "description": "Dotted path of the field, such as `action.text`"},
-                "message": {"type": "string", "description": "Requirement that the field does not meet"},
+                "field": {"type": "string", "description": "A dotted path, such as `action.text`"},
+                "message": {"type": "string", "description": "What the field must be"},
             },
         },
     });
     let candidates = json!({
-        "type": "array", "description": "The first matches of an ambiguous target, at most five",
+        "type": "array", "description": "Of a target that several elements match: the first of them, at most five",
         "items": {
             "title": "Candidate", "type": "object", "required": ["description", "selector"],
             "properties": {
-                "description": {"type": "string", "description": "Description, such as `button \"Sign in\"`"},
-                "selector": {"type": "string", "description": "CSS selector that matches only this element"},
+                "description": {"type": "string", "description": "In words, such as `button \"Sign in\"`"},
+                "selector": {"type": "string", "description": "CSS that means no other"},
             },
         },
     });
     let options = json!({
-        "type": "array", "description": "Available options when the requested one does not exist, at most 100",
+        "type": "array", "description": "Of an option that is not there: those that are, at most 100",
         "items": {
             "title": "MenuOption", "type": "object", "required": ["value", "label"],
             "properties": {
-                "value": {"type": "string", "description": "Form value of the option"},
-                "label": {"type": "string", "description": "Label of the option"},
+                "value": {"type": "string", "description": "What its form sends"},
+                "label": {"type": "string", "description": "What it is called"},
             },
         },
     });
     let reason = json!({
         "type": "string", "title": "StepUpReason", "enum": ["never_satisfied", "expired"],
-        "description": "`never_satisfied`: the session has given no proof; `expired`: its last proof is too old",
+        "description": "Whether the session never gave a proof, or its last one is too old",
     });
     let member = |of, name, schema, example| Member { of, name, schema, example, always: true };
     let at_times = |of, name, schema| Member { of, name, schema, example: Value::Null, always: false };
@@ -187,31 +187,31 @@ fn members() -> Vec<Member> {
         member(
             vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT],
             "limit",
-            number("The limit"),
+            number("How many of them there may be"),
             2.into(),
         ),
         at_times(
             vec![&kinds::RATE_LIMITED],
             "limit",
-            number("Allowed operations per hour, if the limit applies to an account"),
+            number("Where an account is limited: how often it may do this in an hour"),
         ),
-        at_times(vec![&kinds::CONFLICT], "limit", number("The limit that is reached")),
+        at_times(vec![&kinds::CONFLICT], "limit", number("Of what there is too much: how many there may be")),
         member(
             vec![&kinds::PROFILE_BYTES_LIMIT],
             "current_bytes",
-            number("Encrypted size of the account's profiles and snapshots in bytes"),
+            number("Bytes that the account's profiles and snapshots hold, sealed"),
             17_179_869_184_i64.into(),
         ),
         member(
             vec![&kinds::PROFILE_IN_USE],
             "active_session_id",
-            json!({"type": "string", "description": "Session that uses the profile"}),
+            json!({"type": "string", "description": "Who has the profile"}),
             "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e".into(),
         ),
         member(
             vec![&kinds::AGENT_BYTES_LIMIT],
             "bytes",
-            number("Encrypted size of the account's agent sessions in bytes"),
+            number("Bytes that the account's agent sessions keep, sealed"),
             268_435_456.into(),
         ),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "requires_mfa_step_up", json!({"const": true}), true.into()),
@@ -219,12 +219,12 @@ fn members() -> Vec<Member> {
         member(
             vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT, &kinds::AGENT_BYTES_LIMIT],
             "limit_bytes",
-            number("Maximum number of bytes"),
+            number("Bytes that are allowed"),
             1_048_576.into(),
         ),
-        at_times(withheld(), "bytes", number("Size of a result that is too large, in bytes")),
-        at_times(withheld(), "limit_bytes", number("Maximum size of a result in bytes")),
-        at_times(withheld(), "matches", number("Number of matching elements of a list that is too long")),
-        at_times(withheld(), "limit_matches", number("Maximum number of matching elements")),
+        at_times(withheld(), "bytes", number("Of a result that is too large: its size")),
+        at_times(withheld(), "limit_bytes", number("Of a result that is too large: the bytes that are allowed")),
+        at_times(withheld(), "matches", number("Of a list that is too long: how many elements matched")),
+        at_times(withheld(), "limit_matches", number("Of a list that is too long: how many may match")),
     ]
 }

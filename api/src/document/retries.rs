@@ -1,9 +1,9 @@
-//! Requests that can be repeated after their response was lost. Reads, writes of a complete state, and uses of one-time
-//! credentials are repeatable. Requests that create, send or touch something each time are not.
+//! Which requests may be sent again when their answer was lost. What only reads, what says how something is to be, and what
+//! uses up a one-time credential may; what makes, sends or touches something each time may not.
 
 use axum::http::Method;
 
-/// Returns whether repeating an equal request has no further effect.
+/// Whether the second of two equal requests does nothing that the first has done.
 pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     if method == Method::POST {
         REPEATABLE_POSTS.contains(&path)
@@ -12,26 +12,26 @@ pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     }
 }
 
-/// Exceptions among the methods that are repeatable as a rule.
+/// Of the methods that may as a rule.
 const UNREPEATABLE: [(&str, &str); 1] = [
-    // The callback uses up the sign-in, and may have created an account and sent a mail.
+    // The trip to the identity provider ends with it, and may have made an account and sent a mail.
     ("GET", "/v1/auth/oauth/{provider}/callback"),
 ];
 
-/// Exceptions among POST requests, which are not repeatable as a rule.
+/// Of the method that may not as a rule.
 const REPEATABLE_POSTS: [&str; 26] = [
-    // These only look at the page. While the first operation runs, the second is a 409.
+    // They look at the page and leave it as it is. An operation that still runs makes the second a 409.
     "/v1/sessions/{id}/wait",
     "/v1/sessions/{id}/capture",
     "/v1/sessions/{id}/extract",
-    // A challenge that has ended does not change.
+    // What has ended stays as it ended.
     "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
-    // A restored profile is not in the recycle bin any more, and a key has only one successor: the second request is a 409.
+    // What is restored is not in the recycle bin any more, and no key has two successors: the second is a 409.
     "/v1/profiles/{id}/restore",
     "/v1/api-keys/{id}/rotate",
-    // An address has one account: the second request is a 409 and sends no mail.
+    // An address has one account: the second is a 409, and sends no mail.
     "/v1/auth/signup",
-    // Links, codes, challenges and invitations are used up by the statement that checks them: the second request is rejected.
+    // Links, codes, challenges and invites are used up by the statement that judges them: the second is refused.
     "/v1/auth/verify-email",
     "/v1/auth/magic-link/consume",
     "/v1/auth/password-reset/confirm",
@@ -41,21 +41,21 @@ const REPEATABLE_POSTS: [&str; 26] = [
     "/v1/account/mfa/verify",
     "/v1/auth/cli-authorize/bind-device-code",
     "/v1/team/invites/accept",
-    // A device polls until it receives its key, once.
+    // A device polls until its key is there, which it gets once.
     "/v1/auth/cli-authorize/exchange",
-    // A refreshed or logged-out token stays invalid.
+    // A token that was refreshed or logged out stays worthless.
     "/v1/auth/refresh",
     "/v1/auth/logout",
-    // A new pending secret or set of recovery codes replaces the previous one: the last response counts.
+    // A pending secret, or a set of recovery codes, replaces the one before: those of the last answer count.
     "/v1/account/mfa/enroll",
     "/v1/account/mfa/recovery-codes/regenerate",
-    // Afterwards no second factor is enrolled, whether or not one was before.
+    // There is no second factor afterwards, or was none before.
     "/v1/account/mfa/disable",
-    // An unused token expires and is not listed.
+    // A token that nobody has ends by itself, and is on no list.
     "/v1/oauth/token",
-    // An unused device code expires, too.
+    // A device's code that nobody has ends by itself, too.
     "/v1/auth/cli-authorize/initiate",
-    // A redelivered event has no further effect.
+    // An event does what it does once.
     "/v1/billing/card-webhook",
     "/v1/billing/crypto-webhook",
 ];
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// A repeated request can cost a customer money or lock them out.
+    /// What is sent twice may cost a customer something, or lock them out.
     #[test]
     fn what_makes_or_sends_something_is_sent_once() {
         for path in

@@ -1,8 +1,9 @@
-//! Additions to derived schemas that SDK generators need.
+//! What schemas lack when they come from derive macros, and generators of SDKs need.
 
 use serde_json::{Map, Value, json};
 
-/// Marks free-form objects, adds discriminators to unions, and marks request bodies as required or optional.
+/// Says of free objects that they are, of unions which member tells their variants apart, and of bodies whether they may be
+/// absent.
 pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     let known = schemas.clone();
     let finish = |schema: &mut Value| {
@@ -24,14 +25,14 @@ pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value])
     }
 }
 
-/// An object schema without members accepts any members.
+/// An object without a word about its members has any.
 fn open_free_object(schema: &mut Value) {
     if is(schema, "object") && schema.get("properties").is_none() && schema.get("additionalProperties").is_none() {
         schema["additionalProperties"] = json!(true);
     }
 }
 
-/// Adds a discriminator when each variant of a union has a member with one distinct constant value.
+/// Where the variants of a union have a member that can be one text only, another one in each, that tells them apart.
 fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
     let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let members = variants.iter().filter_map(|variant| resolved(variant, known)["properties"].as_object());
@@ -55,24 +56,23 @@ fn only_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// Returns whether an empty object is not a valid body; a request without a body has an empty one (see
-/// [`crate::http::json::Json`]).
+/// Whether an empty object is not enough: without a body a request has one (see [`crate::http::json::Json`]).
 fn asks_for_something(schema: &Value) -> bool {
     schema.get("required").is_some() || schema.get("minProperties").is_some()
 }
 
-/// The target of a reference, or the schema itself.
+/// The schema that a schema refers to, or else itself.
 pub fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
     name.and_then(|name| known.get(name)).unwrap_or(schema)
 }
 
-/// Returns whether a schema allows this type.
+/// Whether a schema allows this type.
 pub fn is(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
 }
 
-/// The parts of an operation that have a schema: its parameters and contents.
+/// What of an operation has a schema: its parameters and its contents.
 pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
     let Value::Object(operation) = operation else { return Vec::new() };
     let mut holders = Vec::new();
@@ -87,12 +87,12 @@ pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
     holders
 }
 
-/// Contents of a body, by media type.
+/// The contents of a body, by media type.
 fn contents(body: &mut Value) -> impl Iterator<Item = &mut Value> {
     body.get_mut("content").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
 }
 
-/// Applies a change to a schema and to all its parts.
+/// Has a schema, and all that it is made of, changed.
 fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     change(schema);
     for (_, part) in parts(schema) {
@@ -100,7 +100,7 @@ fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     }
 }
 
-/// Direct parts of a schema, each with the member it belongs to.
+/// The schemas that a schema is made of, each with the name of the member that it is of.
 pub fn parts(schema: &mut Value) -> Vec<(Option<String>, &mut Value)> {
     let Value::Object(keywords) = schema else { return Vec::new() };
     let mut parts = Vec::new();

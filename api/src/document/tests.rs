@@ -1,4 +1,4 @@
-//! Rules that make the document a good source for SDKs.
+//! The rules of a contract that makes good SDKs, held against ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,10 +23,10 @@ fn a_route_that_will_go_is_marked_with_its_replacement() {
     describe_deprecation(&mut operation, &deprecation);
     assert_eq!(operation["deprecated"], true);
     let description =
-        "Old.\n\nDeprecated since 2027-01-01, and may be removed from 2027-06-01 on: use `GET /v1/new` instead.";
+        "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
     assert_eq!(operation["description"], description);
     let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
-    assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: announces the removal of the route");
+    assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
     assert_eq!(operation["responses"]["404"], shared);
 }
 
@@ -37,7 +37,7 @@ fn the_contract_is_the_same_every_time() {
     assert!((0..8).all(|_| printed() == first));
 }
 
-/// A document and its operations by name.
+/// A contract and its operations, with a name for each.
 struct Contract {
     document: Value,
     operations: Vec<(String, Value)>,
@@ -63,7 +63,7 @@ impl Contract {
         self.document["components"]["schemas"].as_object().expect("schemas")
     }
 
-    /// The target of a reference, or the value itself.
+    /// What a reference leads to, or else the value itself.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(to) => {
@@ -78,14 +78,13 @@ impl Contract {
     }
 }
 
-/// Size of the pretty-printed document, as it is stored in the repository. It was 10,160 bytes per operation when every operation
-/// had its own errors.
+/// The pretty-printed document, as it lies in the repository and is reviewed. Each had 10,160 when it had its own errors.
 #[test]
 fn an_operation_takes_four_and_a_half_kilobytes() {
     let Contract { document, operations } = Contract::ours();
     let printed = serde_json::to_string_pretty(&document).expect("JSON");
     let each = printed.len() / operations.len();
-    assert!(each <= 4_600, "{each} bytes per operation: a repeated part should have a name");
+    assert!(each <= 4_600, "{each} bytes an operation: something stands in many places that has no name");
 }
 
 #[test]
@@ -100,19 +99,19 @@ fn every_operation_is_described_with_examples() {
             }
         };
         must(operation["summary"].is_string(), "a summary");
-        must(operation["x-retryable"].is_boolean(), "an x-retryable member");
+        must(operation["x-retryable"].is_boolean(), "whether it may be sent again");
         must(
             operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
             "a tag",
         );
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let parameter = contract.resolved(parameter);
-            must(parameter["description"].is_string(), &format!("a description of {}", parameter["name"]));
+            must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
         }
         let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
         for (status, answer) in operation["responses"].as_object().expect("answers") {
             let answer = contract.resolved(answer);
-            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "a description of the response");
+            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
             bodies.push((status.clone(), answer));
         }
         for (whose, body) in bodies {
@@ -128,7 +127,7 @@ fn every_operation_is_described_with_examples() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// Problems that any request can run into, also those that fuzzing cannot cause, are documented.
+/// What may happen to a request whatever its route does: what fuzzing cannot bring about is documented, too.
 #[test]
 fn every_operation_tells_of_what_can_always_happen() {
     let contract = Contract::ours();
@@ -143,13 +142,13 @@ fn every_operation_tells_of_what_can_always_happen() {
         if name.contains('{') {
             must("404");
         }
-        // The default security is the bearer token.
+        // Whoever says nothing else wants a bearer.
         if operation.get("security").is_none() {
             ["400", "401", "403", "429", "503"].into_iter().for_each(&mut must);
         }
         if let Some(body) = operation["requestBody"]["content"].as_object() {
             ["400", "408", "413"].into_iter().for_each(&mut must);
-            // A signed body is read as it is, whatever its content type.
+            // What is signed is read as it came, whatever it is called.
             if body.contains_key("application/json") && !name.ends_with("-webhook") {
                 must("415");
             }
@@ -158,7 +157,7 @@ fn every_operation_tells_of_what_can_always_happen() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// A response has the problem types that the route names, and no others.
+/// Each kind that a route names, whatever set it is of, and no other.
 #[test]
 fn problems_of_one_status_are_brought_together() {
     let contract = Contract::ours();
@@ -187,10 +186,10 @@ fn problems_of_one_status_are_brought_together() {
     }
     let answers = contract.document["components"]["responses"].as_object().expect("answers");
     let bodies: BTreeSet<_> = answers.values().map(|answer| answer["content"].to_string()).collect();
-    assert_eq!(bodies.len(), answers.len(), "two responses are equal");
+    assert_eq!(bodies.len(), answers.len(), "two answers say the same");
 }
 
-/// A response of a route would hide the route's problems of that status.
+/// An answer of a route's own would hide its problems of that status.
 #[test]
 fn no_status_is_a_problem_and_something_else() {
     let (_, described, _) = router::routes().split();
@@ -210,7 +209,7 @@ fn no_two_kinds_of_problems_have_one_name() {
     assert!(names.iter().all(|name| name.chars().all(char::is_alphanumeric)), "{names:?}");
 }
 
-/// SDKs have files and classes with these names, and some file systems ignore case.
+/// SDKs have files and classes of these names, and some machines tell no cases apart.
 #[test]
 fn no_two_names_differ_by_case_only() {
     let contract = Contract::ours();
@@ -229,7 +228,7 @@ fn no_two_names_differ_by_case_only() {
     }
 }
 
-/// Operation IDs become methods of SDKs: a verb and an object.
+/// As methods of an SDK: a verb, and what it is done to.
 #[test]
 fn operations_are_called_by_a_verb_and_a_noun() {
     let verbs = [
@@ -310,14 +309,14 @@ fn operations_are_called_by_a_verb_and_a_noun() {
     }
 }
 
-/// A value and all its parts.
+/// A value, and everything in it.
 fn parts(value: &Value) -> Vec<&Value> {
     let members = value.as_object().into_iter().flat_map(Map::values);
     let inside = members.chain(value.as_array().into_iter().flatten()).flat_map(parts);
     std::iter::once(value).chain(inside).collect()
 }
 
-/// Unnamed schemas of the document.
+/// The parts of the contract that are schemas, without those that have a name.
 fn unnamed_schemas(contract: &Contract) -> Vec<&Value> {
     let of_schemas = contract.schemas().values().flat_map(|schema| parts(schema).into_iter().skip(1));
     let rest = ["paths", "webhooks"].into_iter().flat_map(|section| parts(&contract.document[section]));
@@ -331,7 +330,7 @@ fn every_enum_and_every_variant_has_a_name() {
     let contract = Contract::ours();
     for part in unnamed_schemas(&contract) {
         let values = part["enum"].as_array().map_or(0, Vec::len);
-        assert!(values <= 1, "a set of texts has no name, or the name of another schema: {part}");
+        assert!(values <= 1, "a set of texts has no name, or the name of something else: {part}");
     }
     let all = contract.schemas().values().flat_map(parts).chain(unnamed_schemas(&contract));
     let variants = all.flat_map(|part| ["oneOf", "anyOf"].into_iter().filter_map(|keyword| part[keyword].as_array()));
@@ -367,7 +366,7 @@ fn unions_say_what_tells_their_variants_apart() {
     assert_eq!(telling("WebhookEvent").0, "type");
 }
 
-/// Generators make an empty type of an object schema without members.
+/// Where nothing is said of an object's members, generators make a type of it that has none.
 #[test]
 fn free_objects_say_that_they_are() {
     let contract = Contract::ours();
@@ -434,7 +433,7 @@ fn every_type_of_event_is_typed() {
         assert_eq!(envelope["properties"]["type"]["enum"], json!([event]));
         assert!(envelope["example"]["data"].is_object(), "{event} has no example");
         let data = contract.resolved(&envelope["properties"]["data"]);
-        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} has no data");
+        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} tells nothing");
     }
 }
 
@@ -452,7 +451,7 @@ fn what_is_for_people_or_operators_is_not_for_programs() {
     assert!(printed.contains("production_customer"));
 }
 
-/// A member that can be left out and is never null is not nullable, because clients would handle both cases.
+/// What is never null is not said to be so because it may be left out: clients would look for both.
 #[test]
 fn no_member_of_an_answer_is_optional_in_two_ways() {
     let contract = Contract::ours();
@@ -476,7 +475,7 @@ fn no_member_of_an_answer_is_optional_in_two_ways() {
     }
 }
 
-/// The names of the schemas that `value` refers to, directly or indirectly.
+/// The names of the schemas that `value` refers to, and those that they refer to.
 fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>) {
     for part in parts(value) {
         let name = part["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
@@ -488,16 +487,16 @@ fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>
     }
 }
 
-/// utoipa silently drops one of two schemas with the same name.
+/// Of two schemas with one name the contract shows only one, and utoipa does not say so.
 #[test]
 fn no_two_schemas_have_one_name() {
-    // Schemas of the API, and results of operations.
+    // The api's own, and the results of operations.
     let folders = ["src", "../domain/src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let mut names = BTreeSet::new();
     for (name, file) in folders.iter().flat_map(|folder| declared_schemas(folder)) {
         assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());
     }
-    // An overlooked declaration could hide a duplicate name.
+    // If a declaration were overlooked, so would be one of the same name.
     let (_, described, _) = router::routes().split();
     let described = serde_json::to_value(described).expect("JSON");
     for name in described["components"]["schemas"].as_object().expect("schemas").keys() {
@@ -505,7 +504,7 @@ fn no_two_schemas_have_one_name() {
     }
 }
 
-/// Names of the types that derive a schema, as `as` or the type itself spells them, and names of lists.
+/// The names of the types that derive a schema, as `as` or the type itself spells them, and of lists.
 fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("our sources") {

@@ -407,36 +407,33 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(AUTH, "Authentications, by outcome.");
         describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
         describe_counter!(PANICS, "Handlers that panicked.");
-        describe_gauge!(CHAINS, "1 if a scheduled job has its next tick in the queue, otherwise 0.");
+        describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
-        describe_counter!(
-            LIMIT_FALLBACKS,
-            "Rate limit checks that fell back to this process because Redis did not answer."
-        );
-        describe_counter!(AUDIT, "Audit rows written, by prefix of the action and type of the actor.");
-        describe_counter!(ADMIN_AUDIT, "Logged actions of staff, by prefix of the action.");
+        describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
+        describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        describe_counter!(ADMIN_AUDIT, "Deeds of staff that were logged, by the prefix of their action.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
-        describe_counter!(Fate::metric("profiles"), "Customer data that retention ended, by kind and outcome.");
-        describe_counter!(Fate::metric(""), "Rows that retention deleted, by kind, and its failures.");
-        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by outcome.");
-        describe_gauge!(CREATES_WAITING, "Session creations that wait for a free browser.");
-        describe_counter!(CREATES_REFUSED, "Session creations that got no browser because all were in use, by reason.");
-        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready and not in use.");
-        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and outcome.");
+        describe_counter!(
+            Fate::metric("profiles"),
+            "What customers entrusted that retention ended, by what it was and how that went."
+        );
+        describe_counter!(Fate::metric(""), "Rows that retention deleted, by what they were; and how often it failed.");
+        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
+        describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
+        describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
+        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
+        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
         describe_counter!(BYOK_TESTS, "Tests of customers' model provider keys, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
         describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
-        describe_counter!(BUNDLED_REQUESTS, "Requests to models at the deployment's expense, by outcome.");
-        describe_counter!(BUNDLED_ERRORS, "Messages that were not sent to the deployment's model, by reason.");
-        describe_counter!(CARD_WEBHOOKS, "Events of the card provider, by outcome.");
-        describe_counter!(CRYPTO_WEBHOOKS, "Notifications of the crypto processor, by outcome.");
-        describe_counter!(DECOMPOSED, "Messages of agent sessions that were parsed, by outcome.");
-        describe_counter!(
-            TRANSITIONS,
-            "Changes of control of agent sessions in pair mode, by previous and new driver."
-        );
-        describe_counter!(WAKEUPS, "Wake-ups of processes, by transport.");
+        describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
+        describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
+        describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
+        describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
+        describe_counter!(DECOMPOSED, "Messages of agent sessions that were read, by what came of it.");
+        describe_counter!(TRANSITIONS, "Changes of who drives an agent session in pair mode, from whom and to whom.");
+        describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         describe_standing();
         start_at_zero();
         Ok(handle)
@@ -543,33 +540,33 @@ fn start_at_zero() {
 /// Describes gauges of the deployment's state, and durations.
 fn describe_standing() {
     describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
-    describe_gauge!(WORKERS, "Workers, by status; workers that are gone are counted for one hour.");
+    describe_gauge!(WORKERS, "Workers, by status; of those that are gone, who went during the last hour.");
     describe_gauge!(WORKER_SESSIONS, "Live sessions of this worker.");
-    describe_gauge!(SECRET_AGE, "Age of the oldest secret in use in seconds, by kind.");
-    describe_gauge!(SLOTS, "Session capacity of the workers that accept sessions.");
-    describe_gauge!(SLOTS_FREE, "Free session capacity of the workers that accept sessions.");
-    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not started, by type.");
-    describe_gauge!(QUEUE_AGE, "Seconds since the oldest of these jobs became due, by type.");
-    describe_gauge!(POOL, "Connections of this process's pool, by state.");
-    describe_gauge!(BUILD, "Build of this process: always 1.");
-    describe_gauge!(SANDBOXED, "1 if this worker's browsers are sandboxed, otherwise 0.");
+    describe_gauge!(SECRET_AGE, "Seconds since the oldest secret was made that is in use, by what it is.");
+    describe_gauge!(SLOTS, "Sessions that the workers can have which take any.");
+    describe_gauge!(SLOTS_FREE, "Of these, how many more.");
+    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not begun, by type.");
+    describe_gauge!(QUEUE_AGE, "Seconds for which the oldest of these has waited.");
+    describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
+    describe_gauge!(BUILD, "What runs here: always 1.");
+    describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
     describe_gauge!(
         BROWSER_MEMORY,
         "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
     );
-    describe_gauge!(DATABASE_UP, "1 if this process can read the database, otherwise 0.");
-    describe_gauge!(REDIS_UP, "1 if Redis answers this process, otherwise 0. Absent without a configured Redis.");
+    describe_gauge!(DATABASE_UP, "Whether this process can read the database, 1 or 0.");
+    describe_gauge!(REDIS_UP, "Whether Redis answers this process, 1 or 0. Absent without a configured Redis.");
     describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
     describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
     describe_gauge!(
         DISK_FLOOR,
-        "Free bytes below which this worker accepts no sessions and ends the session that wrote most."
+        "Free bytes below which this worker takes no sessions and ends the one that wrote most."
     );
-    describe_gauge!(ENCRYPTION_KEY, "1 if this process's keys decrypt the secrets in the database, otherwise 0.");
+    describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
     describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended unexpectedly, by cause.");
-    describe_histogram!(REQUEST_TIME, "Duration of requests in seconds, by route template.");
-    describe_histogram!(OPERATION_TIME, "Duration of browser operations in seconds, by kind.");
-    describe_histogram!(ATTEMPT_TIME, "Duration of webhook delivery attempts in seconds.");
+    describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
+    describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
+    describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
 }
 
 /// State of the deployment, from the database.

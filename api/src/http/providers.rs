@@ -216,7 +216,7 @@ impl Provider {
                         return Err(failure);
                     }
                     // Outdated metadata is better than none.
-                    tracing::warn!(provider = self.name, error = %failure, "cannot refresh the metadata of an identity provider");
+                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
                 }
             }
         }
