@@ -424,7 +424,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
         describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
-        describe_counter!(BYOK_TESTS, "Tests of customers' model provider keys, by outcome.");
+        describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
         describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
@@ -563,7 +563,7 @@ fn describe_standing() {
         "Free bytes below which this worker takes no sessions and ends the one that wrote most."
     );
     describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
-    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended unexpectedly, by cause.");
+    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
     describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
     describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
     describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
