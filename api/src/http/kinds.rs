@@ -128,7 +128,7 @@ pub static CONCURRENCY_LIMIT: Kind = Kind {
     title: "ConcurrencyLimit",
     status: StatusCode::TOO_MANY_REQUESTS,
     meaning: "The account has reached its limit of live sessions (current_sessions of limit).",
-    remedy: "Destroy a session that is no longer needed, or upgrade the account. Waiting alone frees no session.",
+    remedy: "Destroy a session that is no longer needed, or upgrade the account. Waiting does not help.",
 };
 pub static INTERNAL: Kind = Kind {
     slug: "internal",
