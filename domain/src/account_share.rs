@@ -82,7 +82,7 @@ mod tests {
         shares.run(account, ready(())).now_or_never().expect("its share is free");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn request_runs_in_the_end_beside_slow_ones() {
         let shares = AccountShares(Turns::new(OF_ALL, 1));
         let account = AccountId::generate();

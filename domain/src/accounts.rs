@@ -259,7 +259,7 @@ pub enum CreateError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The address has an account.
-    #[error("the e-mail address already has an account")]
+    #[error("an account with this e-mail address already exists")]
     EmailTaken,
     /// The database failed.
     #[error(transparent)]

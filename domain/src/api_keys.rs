@@ -150,8 +150,12 @@ impl Scopes {
         for (i, name) in names.iter().enumerate() {
             let field = format!("scopes.{i}");
             let Ok(scope) = name.as_ref().parse::<Scope>() else { continue };
-            rules.require(scope != Scope::Admin, &field, "is minted by staff only");
-            rules.require(granted_by.satisfy(scope), &field, "is more than the credential that asks for it may do");
+            rules.require(scope != Scope::Admin, &field, "can be granted by staff only");
+            rules.require(
+                granted_by.satisfy(scope),
+                &field,
+                "is not a scope of the caller's credential, so the caller cannot grant it",
+            );
         }
         rules.check()?;
         Ok(scopes)
@@ -250,10 +254,10 @@ pub enum MintError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Nobody to give it to.
-    #[error("there is no such account")]
+    #[error("the account does not exist")]
     NoAccount,
     /// Whoever makes it may not act on the account any more.
-    #[error("this takes the role admin on the owner's team")]
+    #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
     /// The database failed.
     #[error(transparent)]
@@ -264,7 +268,7 @@ pub enum MintError {
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
     /// It has as many as it may.
-    #[error("the account has {0} API keys that work, and may not have more; revoke some first")]
+    #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
     /// The database failed.
     #[error(transparent)]
@@ -465,16 +469,16 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> 
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
     /// The account has no such key.
-    #[error("there is no such key")]
+    #[error("the key does not exist")]
     NoKey,
     /// It does not work any more.
     #[error("the key was revoked or has expired")]
     Worthless,
     /// It has a successor.
-    #[error("the key was rotated already")]
+    #[error("the key was already rotated")]
     RotatedBefore,
     /// Whoever rotates it may not act on the account any more.
-    #[error("this takes the role admin on the owner's team")]
+    #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
     /// The database failed.
     #[error(transparent)]

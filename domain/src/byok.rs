@@ -118,7 +118,7 @@ impl ProviderKey {
         let mut rules = Rules::default();
         rules.length(key, Self::CHARS.0, Self::CHARS.1, "key");
         let is_printable = key.bytes().all(|byte| byte.is_ascii_graphic());
-        rules.require(is_printable, "key", "must hold printable ASCII characters only, and no white space");
+        rules.require(is_printable, "key", "must contain only printable ASCII characters without white space");
         rules.check()?;
         Ok(Self(key.to_owned()))
     }

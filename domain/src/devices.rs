@@ -130,10 +130,10 @@ pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Res
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// No app waits with this code.
-    #[error("no device waits with this code")]
+    #[error("no device waits for this code")]
     NoDevice,
     /// The app that does said something else when it asked.
-    #[error("the state is not the one the device began with")]
+    #[error("the state does not match the state of the device's request")]
     OtherState,
     /// The key could not be minted.
     #[error(transparent)]

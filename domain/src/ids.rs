@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A text that is no id of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an id of the form {prefix}_<uuid>")]
+#[error("not an ID of the form {prefix}_<uuid>")]
 pub struct MalformedId {
     prefix: &'static str,
 }

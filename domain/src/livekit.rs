@@ -87,7 +87,7 @@ impl<'a> NewMacNode<'a> {
         for (text, field, most) in [(self.api_key, "api_key", MOST), (self.api_secret, "api_secret", 1_024)] {
             rules.length(text, 1, most, field);
             let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-            rules.require(is_printable, field, "must hold printable ASCII characters only, and no white space");
+            rules.require(is_printable, field, "must contain only printable ASCII characters without white space");
         }
         let is_number = self.capacity.is_none_or(|capacity| (1..=10_000).contains(&capacity));
         rules.require(is_number, "capacity", "must be 1 to 10,000");
@@ -175,7 +175,7 @@ impl Machine {
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlace {
     /// There is no machine, or none with room.
-    #[error("no machine has room")]
+    #[error("no machine has free capacity")]
     Full,
     /// Machines have room, and none of their secrets can be opened; or that of the machine cannot where the room is.
     #[error(transparent)]

@@ -86,13 +86,13 @@ pub enum Since {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There are as many as there may be.
-    #[error("the account follows its notifications {limit} times already; close a stream first")]
+    #[error("the account has reached its limit of {limit} notification streams; close a stream first")]
     TooMany {
         /// As many.
         limit: u32,
     },
     /// The account is deleted.
-    #[error("the account is gone")]
+    #[error("the account does not exist any more")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]

@@ -100,10 +100,10 @@ pub enum CreateClientError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The account has as many as it may.
-    #[error("the account has {0} OAuth clients, and may not have more")]
+    #[error("the account has {0} OAuth clients, the maximum")]
     TooMany(u32),
     /// The account is gone.
-    #[error("there is no such account")]
+    #[error("the account does not exist")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]
@@ -273,10 +273,10 @@ fn narrowed(scopes: &Scopes, wanted: &str) -> Option<Scopes> {
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// Staff stopped the client's account.
-    #[error("the client's account is suspended")]
+    #[error("the account of the client is suspended")]
     Suspended,
     /// The client may not have it, or nobody may.
-    #[error("the scope is unknown, or more than the client was given")]
+    #[error("the scope is unknown or was not granted to the client")]
     Scope,
     /// The database failed.
     #[error(transparent)]

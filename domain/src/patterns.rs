@@ -28,7 +28,7 @@ pub enum PatternError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The machine has no thread for it.
-    #[error("a regular expression cannot be worked on: {0}")]
+    #[error("cannot evaluate the regular expression: {0}")]
     Thread(#[from] io::Error),
 }
 
@@ -54,7 +54,7 @@ impl Patterns {
         });
         Ok(compiled.await?.map_err(|error| {
             let message = match error {
-                regex::Error::CompiledTooBig(_) => "is too large a regular expression".to_owned(),
+                regex::Error::CompiledTooBig(_) => "is a regular expression that is too large".to_owned(),
                 error => format!("must be a regular expression: {error}"),
             };
             Invalid::field("condition.pattern", message)

@@ -37,7 +37,7 @@ impl Opener {
 
 /// A sealed text that another worker's key would open.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the secrets were not sealed to this worker")]
+#[error("the secrets were not encrypted for this worker")]
 pub struct NotSealedForUs;
 
 /// Seals `secrets` to the worker that published `public_key`.

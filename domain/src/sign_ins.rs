@@ -78,7 +78,7 @@ pub enum SignInError {
     #[error("the account is suspended")]
     Suspended,
     /// The account was deleted meanwhile, or its password changed.
-    #[error("what was proven is not so any more")]
+    #[error("the account was deleted or its password changed during the sign-in")]
     Gone,
     /// The database failed.
     #[error(transparent)]

@@ -27,7 +27,7 @@ pub struct Turn {
 
 /// Its turn has not come in time.
 #[derive(Debug, thiserror::Error)]
-#[error("too many of these are under way: wait for one of them to end")]
+#[error("too many of these requests are running; wait for one to end")]
 pub struct NotYet;
 
 impl Turns {

@@ -39,7 +39,7 @@ struct Key {
 
 /// A sealed secret that none of our keys opens, or that belongs elsewhere.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("a sealed secret cannot be opened with the configured keys")]
+#[error("cannot decrypt a secret with the configured keys")]
 pub struct CannotOpen;
 
 impl Vault {

@@ -107,7 +107,7 @@ impl WebhookUrl {
             return Err(refuse("must name a host"));
         }
         if authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
-            return Err(refuse("must not hold a user name or a password"));
+            return Err(refuse("must not contain a user name or a password"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -21,7 +21,7 @@ use crate::inspect::{self, Retried};
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// There is nothing of this id.
-    #[error("there is nothing with this id")]
+    #[error("no resource has this ID")]
     Unknown,
     /// It is in no state for that.
     #[error("{0}")]
@@ -93,7 +93,7 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
     }
     let before = crate::accounts::set_tier(&mut tx, account, tier).await?.ok_or(Refused::Unknown)?;
     if before == tier {
-        return Err(Refused::conflict(format!("the account is on the tier {tier} already")));
+        return Err(Refused::conflict(format!("the account is already on the tier {tier}")));
     }
     let details = json!({"from": before, "to": tier});
     staff::record(&mut tx, by, Deed::to_account(Operation::TierChanged, account, details)).await?;

@@ -14,19 +14,19 @@ const MOST_BYTES: usize = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
     /// This deployment has none.
-    #[error("this deployment takes no such payments")]
+    #[error("this deployment does not accept this kind of payment")]
     Unconfigured,
     /// Nobody was there, or they broke off.
-    #[error("the payment provider could not be reached")]
+    #[error("the payment provider is unreachable")]
     Unreachable,
     /// It took too long.
-    #[error("the payment provider did not answer in time")]
+    #[error("the payment provider did not respond in time")]
     Late,
     /// It refuses, with this status.
-    #[error("the payment provider answered {0}")]
+    #[error("the payment provider responded with status {0}")]
     Refused(u16),
     /// It says something that makes no sense here.
-    #[error("the payment provider's answer cannot be used")]
+    #[error("the payment provider sent an invalid response")]
     Unusable,
 }
 

@@ -22,7 +22,7 @@ async fn each_example_of_the_page_is_understood_as_it_shows() {
 
     let (destinations, limits) = (Destinations::default(), Limits::default());
     let rules = Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 };
-    let (examples, words) = page.split_once("Kinds of things").expect("examples, and then words");
+    let (examples, words) = page.split_once("Kinds of elements").expect("examples, and then words");
     let row = Regex::new("<tr><td><code>(?<said>.*?)</code><td><code>(?<means>.*?)</code>\n").expect("a pattern");
     let mut shown = 0;
     for found in row.captures_iter(examples) {

@@ -758,7 +758,10 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
             // What else is wrong with the body does not matter.
             for body in [json!({"profile_id": id}), json!({"profile_id": id, "label": "x".repeat(121)})] {
                 let refused = narrow.post(path, body).await.problem(403, "forbidden");
-                assert_eq!(refused.body["detail"], "the credential lacks the scope write:profiles", "{path} {id}");
+                assert_eq!(
+                    refused.body["detail"], "the credential does not have the scope write:profiles",
+                    "{path} {id}"
+                );
             }
         }
         assert_eq!(app.count("select count(*) from sessions where live").await, 0, "{path}");

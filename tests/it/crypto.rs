@@ -310,11 +310,11 @@ async fn less_or_other_money_pays_nothing() {
     let (app, _processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     for (amiss, why) in [
-        (json!({"actually_paid": 0.001_042_499}), "less was paid than was asked for"),
-        (json!({"actually_paid": null}), "less was paid than was asked for"),
-        (json!({"price_amount": 198.99}), "another price was paid than was asked for"),
-        (json!({"price_currency": "eur"}), "it was paid in another currency than was asked for"),
-        (json!({"pay_currency": "doge"}), "it was paid in another currency than was asked for"),
+        (json!({"actually_paid": 0.001_042_499}), "the amount paid is less than the amount requested"),
+        (json!({"actually_paid": null}), "the amount paid is less than the amount requested"),
+        (json!({"price_amount": 198.99}), "the price of the payment differs from the price of the order"),
+        (json!({"price_currency": "eur"}), "the currency of the payment differs from the currency of the order"),
+        (json!({"pay_currency": "doge"}), "the currency of the payment differs from the currency of the order"),
     ] {
         let order = order(&client).await;
         app.told_by_crypto(&notice(&order, "finished", &amiss)).await.expect(200);
@@ -370,7 +370,7 @@ async fn a_payment_lowers_its_own_flag_alone() {
     let shown = |why: &str, payment: &str| (Some(why.to_owned()), Some(payment.to_owned()));
     let less = json!({"actually_paid": 0.000_5});
     let other = |paid: f64| json!({"payment_id": 77, "actually_paid": paid});
-    let too_little = "less was paid than was asked for";
+    let too_little = "the amount paid is less than the amount requested";
 
     let order = order(&client).await;
     let first = order["payment_id"].as_str().expect("an id");
@@ -418,8 +418,10 @@ async fn money_that_came_for_an_order_that_fails_is_flagged() {
         let path = format!("/v1/admin/crypto-orders/{}/settle", order["id"].as_str().expect("an id"));
         staff.post(&path, json!({"reason": "near enough"})).await
     };
-    let (too_little, given_up) =
-        (json!("less was paid than was asked for"), json!("it was paid, and the processor gave it up"));
+    let (too_little, given_up) = (
+        json!("the amount paid is less than the amount requested"),
+        json!("the payment arrived, but the processor reported it as failed"),
+    );
     for (status, paid, flag) in [
         ("expired", json!(0.000_5), &too_little),
         ("failed", json!(0.001_042_499), &too_little),
@@ -498,7 +500,7 @@ async fn an_order_keeps_its_price() {
     for order in [&misled, &new] {
         assert_eq!(read(&client, order).await["status"], "pending");
     }
-    let flagged = "select count(*) from crypto_orders where flag = 'another price was paid than was asked for'";
+    let flagged = "select count(*) from crypto_orders where flag = 'the price of the payment differs from the price of the order'";
     assert_eq!((app.count(flagged).await, app.tier(account).await.as_str()), (2, "api_starter"));
     app.told_by_crypto(&notice(&old, "finished", &json!({}))).await.expect(200);
     let paid = read(&client, &old).await;

@@ -218,7 +218,7 @@ async fn mails_wait_for_their_mail_server() {
     })
     .await;
     let told = failed["result"]["Err"].as_str().expect("a reason");
-    assert!(told.contains("attempt 1 failed (transport)") && told.contains("waits for its next one"), "{told}");
+    assert!(told.contains("attempt 1 failed (transport)") && told.contains("the mail is retried"), "{told}");
 
     server.come_up();
     for (attempt, refusal, outcome) in [
@@ -515,7 +515,7 @@ async fn a_changed_tier_is_told() {
     app.mail_number(2, &address, Template::TierChanged).await;
     assert_eq!(app.count("select count(*) from emails").await, 2, "no change is no news");
     let texts: Vec<_> = app.mails_to(&address, Template::TierChanged).into_iter().map(|mail| mail.text).collect();
-    for change in ["from the tier free to the tier api_scale", "from the tier api_scale to the tier free"] {
+    for change in ["from the free tier to the api_scale tier", "from the api_scale tier to the free tier"] {
         assert!(texts.iter().any(|text| text.contains(change)), "{texts:?}");
     }
     assert!(texts[0].contains("tier-changed"), "nobody is told how to opt out: {}", texts[0]);

@@ -67,7 +67,7 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
     issue(&driver, &session, json!({"role": "controller"})).await.expect(201);
     for viewer in [json!({"role": "viewer"}), json!({"role": null}), json!({})] {
         let refused = issue(&driver, &session, viewer).await.problem(403, "forbidden");
-        assert_eq!(refused.body["detail"], "the credential lacks the scope read:sessions");
+        assert_eq!(refused.body["detail"], "the credential does not have the scope read:sessions");
     }
     app.client_of(account, &["read:usage"])
         .await

@@ -1,9 +1,10 @@
 //! Sending mails.
 //!
-//! A link's token is made here and goes into the message and, hashed, into `mail_links` or its invite: no row ever holds one. An
-//! attempt holds no connection of the pool while it waits for a mail server, and has a time limit; there are few at a
-//! time. What failed and may pass is tried again by its row's back-off, with another token. A worker that dies between a
-//! mail server's yes and our note of it has the mail sent twice; that cannot be excluded, and none would be worse.
+//! The worker generates a link's token when it sends the mail and stores only the hash, in `mail_links` or in the invitation. An
+//! attempt holds no pool connection while it waits for the mail server, and has a time limit. Few attempts run at a time. After a
+//! transient error, the mail is retried with the backoff of its row and a new token. If a worker dies after the mail server
+//! accepts a mail and before that is recorded, the mail is sent twice. This cannot be excluded, and is better than a mail that is
+//! never sent.
 
 mod file;
 mod letter;
@@ -37,26 +38,26 @@ pub use self::smtp::{Relay, RelayError};
 use crate::config::MailTransport;
 use crate::{Context, WorkerConfig};
 
-/// How long a mail server may take.
+/// Timeout of one attempt.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
-/// Attempts under way at once.
+/// Maximum number of concurrent attempts.
 const AT_ONCE: usize = 8;
-/// How often an outcome that could not be written is written again, and how long to wait between.
+/// Number of retries to record an outcome, and the pause between them.
 const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
 
-/// How often old mails are looked for.
+/// Interval between removals of old mails.
 const TIDY_EVERY: Duration = Duration::from_hours(1);
 
-/// Sends mails, in one way.
+/// Sends mails with one transport.
 pub(crate) struct Mailer {
     from: Sender,
-    /// As URLs are written in ASCII, without a slash at its end.
+    /// ASCII form of the base URL, without a trailing slash.
     base_url: String,
     transport: Transport,
     permits: Semaphore,
-    /// What signs the links that end subscriptions, fetched when first needed.
+    /// Signing key for unsubscribe links, loaded when first needed.
     unsubscriber: OnceCell<Unsubscriber>,
-    /// The least time between two updates of an incident to a subscriber.
+    /// Minimum time between two updates of an incident to a subscriber.
     update_interval: Duration,
 }
 
@@ -66,7 +67,7 @@ enum Transport {
     Postmark(PostmarkAccount),
 }
 
-/// Why a mail was not sent.
+/// Reason a mail was not sent.
 struct NotSent {
     outcome: Outcome,
     detail: String,
@@ -96,7 +97,7 @@ impl Mailer {
         }
     }
 
-    /// Removes mails that are files when they have reached this age. It never returns.
+    /// Removes mail files that have reached this age. Never returns.
     pub(crate) async fn keep_for(&self, age: Duration) {
         let Transport::File(outbox) = &self.transport else { return std::future::pending().await };
         loop {
@@ -110,7 +111,7 @@ impl Mailer {
     }
 
     async fn permit(&self) -> SemaphorePermit<'_> {
-        self.permits.acquire().await.unwrap_or_else(|_| unreachable!("nobody closes the semaphore"))
+        self.permits.acquire().await.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
     }
 
     async fn send(&self, mail: &Mail) -> Result<(), NotSent> {
@@ -126,9 +127,9 @@ impl Mailer {
     }
 }
 
-/// Makes an attempt. A job whose attempt failed has failed, whatever becomes of its mail: another attempt is another job.
+/// Makes an attempt. A failed attempt is a failed job, even if the mail is retried: the next attempt is a new job.
 pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    // A worker that stops begins nothing: the mail stays due, and another worker takes it up.
+    // A stopping worker starts no attempt. The mail stays due, and another worker sends it.
     let Some(_permit) = context.stopping.run_until_cancelled(context.mailer.permit()).await else { return Ok(()) };
     let mut conn = context.db.acquire().await?;
     let Some(attempt) = emails::claim(&mut conn, job.email).await? else { return Ok(()) };
@@ -143,26 +144,24 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
         }
         Err(NotSent { outcome, detail }) => {
             let (outcome_name, number) = (outcome.name(), attempt.number);
-            tracing::warn!(%email, template, outcome = outcome_name, attempt = number, detail, "a mail was not sent");
+            tracing::warn!(%email, template, outcome = outcome_name, attempt = number, detail, "mail not sent");
             outcome
         }
     };
     finish(&context.db, &attempt, outcome).await?;
-    // Without a word of the mail server's, which may repeat an address: the log has them.
+    // The job's error omits the mail server's reply, which may contain an address; the log has it.
     if outcome == Outcome::Ok { Ok(()) } else { Err(told(outcome, attempt.number).into()) }
 }
 
-/// How a failed attempt is told to whoever looks at its job.
+/// Describes a failed attempt in the job's error.
 fn told(outcome: Outcome, number: i32) -> String {
-    let next = if outcome.may_pass() {
-        "the mail waits for its next one, if it is not too late by then"
-    } else {
-        "the mail is given up"
-    };
+    let next =
+        if outcome.may_pass() { "the mail is retried unless it expires first" } else { "the mail will not be retried" };
     format!("attempt {number} failed ({}); {next}", outcome.name())
 }
 
-/// The mail, with a fresh link where it has one. `None` when nobody is to get it, which is noted.
+/// Builds the mail, with a new link if the template has one. Returns `None`, and records it, when the mail has no recipient any
+/// more.
 async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) -> sqlx::Result<Option<Mail>> {
     if let Some(invite) = attempt.invite {
         let Some(link) = invites::issue(&mut *conn, invite).await? else {
@@ -200,8 +199,8 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     Ok(Some(Mail::new(attempt, reader.email, &letter)))
 }
 
-/// Notes how an attempt ended, also when the database is away for a moment: a mail that was sent and is not known to be
-/// is sent again.
+/// Records the outcome of an attempt, with retries while the database is briefly unavailable. A sent mail that is not recorded
+/// would be sent again.
 async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
     for _ in 1..WRITES.0 {

@@ -1,6 +1,5 @@
-//! Who calls, and whether they may (contract: authorization). Callers are admitted before their route's handler runs, by the
-//! row of the route: a handler cannot forget to ask, and one whose route lets anybody in has no
-//! [`Caller`].
+//! Authentication and authorization of callers (contract: authorization). A layer admits callers before the handler runs, by the
+//! rule of the route. A handler therefore cannot omit the check, and a handler of a public route has no [`Caller`].
 
 pub mod staff;
 
@@ -27,78 +26,78 @@ use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
 
-/// How long an admission is good for. An answer that takes longer is judged again before it is sent (contract: authorization 16).
+/// Time an admission is valid. The caller of a slower response is checked again before it is sent (contract: authorization 16).
 const ADMITTED_FOR: Duration = Duration::from_secs(1);
 
 const ACCOUNT_HEADER: &str = "x-service-account";
 
-/// Who calls.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Whose resources the request is about: their own account, or one whose team they are on.
+    /// Account that the request acts on: the caller's own, or one whose team the caller is a member of.
     pub account_id: AccountId,
-    /// What they showed.
+    /// Credential of the caller.
     pub credential: Credential,
-    /// What it may do.
+    /// Scopes of the credential.
     pub scopes: Scopes,
-    /// Their role on the team of the account, unless the account is their own.
+    /// Role of the caller in the team of the account; `None` on the caller's own account.
     role: Option<Role>,
-    /// For the audit log.
+    /// Actor for the audit log.
     pub actor: Actor,
-    /// For the logs of other processes.
+    /// Request ID for the logs of other processes.
     pub request_id: String,
 }
 
 impl Caller {
-    /// The key they called with.
+    /// API key of the caller, if the credential is one.
     pub fn api_key_id(&self) -> Option<ApiKeyId> {
         self.credential.api_key()
     }
 
-    /// The web session they called with.
+    /// Web session of the caller.
     ///
     /// # Errors
-    /// Forbidden, when it was something else.
+    /// Forbidden, if the credential is not a web session.
     pub fn web_session(&self) -> Result<WebSessionId> {
         self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }
 
-    /// Insists on a scope that the route does not always ask for.
+    /// Requires a scope that the route requires only for some requests.
     ///
     /// # Errors
-    /// Forbidden, when the credential lacks it.
+    /// Forbidden, if the credential does not have it.
     pub fn require_scope(&self, scope: Scope) -> Result<()> {
         require(&self.scopes, scope)
     }
 
-    /// Insists on the scope that `rule` asks for, on a route that another scope opens, too.
+    /// Requires the scope of `rule` on a route that another scope also opens.
     ///
     /// # Errors
-    /// Forbidden, when the credential lacks it.
+    /// Forbidden, if the credential does not have it.
     pub fn require_scope_of(&self, rule: Rule) -> Result<()> {
         let scope = rule.team.filter(|_| self.role.is_some()).map_or(rule.scope, |team| team.scope);
         require(&self.scopes, scope)
     }
 
-    /// Insists on the right to use a resource that the request names (contract: authorization 15).
+    /// Requires the right to use a resource that the request names (contract: authorization 15).
     ///
     /// # Errors
-    /// Forbidden, when the credential lacks the scope or the caller the role.
+    /// Forbidden, if the credential lacks the scope or the caller the role.
     pub fn require_right(&self, right: TeamRule) -> Result<()> {
         require(&self.scopes, right.scope)?;
         self.role.map_or(Ok(()), |role| check_role(role, right.role)).map_err(|refused| refused.problem)
     }
 
-    /// Insists on a second-factor proof that is fresh (contract: mfa 12).
+    /// Requires a recent second-factor proof (contract: mfa 12).
     ///
     /// # Errors
-    /// The step-up problem, when the last one is too old or was never given.
+    /// The step-up problem, if the last proof is too old or there is none.
     pub fn require_step_up(&self, fresh_for: Duration) -> Result<()> {
         match self.credential {
             Credential::WebSession { proof_age: Some(age), .. } if age < fresh_for => Ok(()),
             Credential::WebSession { proof_age: Some(_), .. } => Err(Problem::step_up_required("expired")),
             Credential::WebSession { proof_age: None, .. } => Err(Problem::step_up_required("never_satisfied")),
-            // A program has no second factor to show.
+            // Programs have no second factor.
             Credential::Key { .. } | Credential::OauthToken { .. } => Ok(()),
         }
     }
@@ -108,14 +107,18 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
-        parts.extensions.get().cloned().ok_or_else(|| Problem::internal(&"this route's row lets anybody in"))
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Problem::internal(&"the rule of this route does not require a caller"))
     }
 }
 
-/// Lets those through who may.
+/// Admits callers that satisfy the route's rule.
 pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, next: Next) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
-    // Where there is no such route, whoever comes next says so.
+    // Unknown routes are answered by the next layer.
     let Some(route) = route_of(&rows, &parts) else { return Ok(next.run(Request::from_parts(parts, body)).await) };
     admit_to(&app, route, &mut parts).await.inspect_err(|problem| {
         if let Some(count) = route.on_refusal {
@@ -133,7 +136,7 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
         Some(account_id) => app.shares.run(account_id, handler).await,
         None => handler.await,
     };
-    // Other answers show nothing that was read. One without content may be of the request that ended the credential.
+    // Error responses contain no data. A 204 may belong to the request that ended the credential.
     if let Some((rule, headers)) = account
         && admitted_at.elapsed() >= ADMITTED_FOR
         && answer.status().is_success()
@@ -144,7 +147,7 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
     Ok(answer)
 }
 
-/// The headers that say who calls and on whose account.
+/// Headers with the credential and the account of a request.
 pub fn credential_headers(headers: &HeaderMap) -> HeaderMap {
     let named = |name: &HeaderName| *name == AUTHORIZATION || name.as_str() == ACCOUNT_HEADER;
     headers.iter().filter(|(name, _)| named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -178,7 +181,7 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
     app.last_used.note(bearer.credential);
     let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
     let key = bearer.credential.api_key();
-    // What a member's key does, the member does.
+    // Actions of a member's key are actions of the member.
     let acting = bearer.maker.map_or(bearer.account_id, |maker| maker.account);
     Ok(Caller {
         account_id,
@@ -190,14 +193,14 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
     })
 }
 
-/// Who may, and for whom.
+/// An admitted caller and the account of the request.
 struct Authorized {
     bearer: Bearer,
     account_id: AccountId,
     role: Option<Role>,
 }
 
-/// Why a caller may not.
+/// Reason a caller is rejected.
 struct Refused {
     outcome: AuthOutcome,
     problem: Problem,
@@ -230,13 +233,12 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
     judge(app, headers, rule, bearer).await
 }
 
-/// Whether a request that was admitted would be admitted now, of one whose answer takes long. Where the database cannot say so, it
-/// would.
+/// Returns whether an admitted request would still be admitted. Checked for slow responses; true when the database fails.
 pub async fn still_admits(app: &App, headers: &HeaderMap, rule: Rule) -> bool {
     judge_again(app, headers, rule).await.is_ok()
 }
 
-/// Judges a request that was admitted once more. Where the database cannot say whether it would be admitted now, it is.
+/// Checks an admitted request again. The request stays admitted when the database fails.
 ///
 /// # Errors
 /// The problem that the same request would get now.
@@ -251,7 +253,7 @@ async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     }
 }
 
-/// Whether whoever shows this credential may, and for whom.
+/// Checks a credential against the rule of a route, and determines the account of the request.
 async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Result<Authorized, Refused> {
     check_tier(&bearer, rule)?;
     if rule.web_session_only && bearer.credential.web_session().is_none() {
@@ -275,17 +277,17 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
     Ok(Authorized { bearer, account_id, role: team_role })
 }
 
-/// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
-/// no route that does not honor the header, but for what tells whose key it is, and leads to no other account.
+/// A key made by a team member can do what its maker can do through the account header, on that account only. It opens no other
+/// routes, except those that show its own account.
 fn check_maker(bearer: &Bearer, maker: Maker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(team) = rule.team else {
         if rule.open_to_members_keys {
             return check_scope(bearer, rule.scope);
         }
-        return Err(Refused::forbidden("a key that a member of the account's team made does not open this route"));
+        return Err(Refused::forbidden("an API key created by a team member cannot be used on this route"));
     };
     if named_account(headers)?.is_some_and(|named| named != bearer.account_id) {
-        let detail = "a key that a member of the account's team made acts on that account only";
+        let detail = "an API key created by a team member can act on the account it was created for only";
         return Err(Refused::forbidden(detail));
     }
     check_scope(bearer, team.scope)?;
@@ -300,10 +302,10 @@ fn require(scopes: &Scopes, scope: Scope) -> Result<()> {
     if scopes.satisfy(scope) {
         return Ok(());
     }
-    Err(Problem::forbidden(format!("the credential lacks the scope {}", scope.name())))
+    Err(Problem::forbidden(format!("the credential does not have the scope {}", scope.name())))
 }
 
-/// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for
+/// API keys and OAuth tokens do not work on the free tier, except for the key of a desktop app on the routes that the app needs
 /// (contract: authorization 4, 5).
 fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
     let works = match bearer.credential {
@@ -327,7 +329,7 @@ fn token_of(headers: &HeaderMap) -> Result<&str, Refused> {
 
 async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused> {
     let token = token_of(headers)?;
-    let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is not valid");
+    let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is invalid");
     let mut conn = app.db.acquire().await?;
     let bearer = credentials::find(&mut conn, token).await?.ok_or_else(invalid)?;
     if bearer.revoked {
@@ -346,7 +348,7 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused>
     }
 }
 
-/// What a credential's requests are counted under.
+/// Key of a credential's rate limit.
 fn credential_name(credential: Credential) -> String {
     match credential {
         Credential::Key { id, .. } => id.to_string(),
@@ -355,7 +357,7 @@ fn credential_name(credential: Credential) -> String {
     }
 }
 
-/// The account that the request wants to be about (contract: authorization 9, 12).
+/// Account named by the request header (contract: authorization 9, 12).
 fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     let malformed = |rule: &'static str| {
         let problem = Problem::invalid("X-Service-Account", rule);
@@ -363,19 +365,19 @@ fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     };
     let mut lines = headers.get_all(ACCOUNT_HEADER).iter();
     let Some(value) = lines.next() else { return Ok(None) };
-    // Whichever counted, the other may be the one that was meant.
+    // With two values, the service cannot know which one the caller wants.
     if lines.next().is_some() {
         return Err(malformed("must not be given more than once"));
     }
     let named = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    named.map(Some).ok_or_else(|| malformed("must be an account id, acc_<uuid>"))
+    named.map(Some).ok_or_else(|| malformed("must be an account ID, acc_<uuid>"))
 }
 
-/// The role in which `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
+/// Returns the role of `member` in the team of `owner`. The response does not reveal whether an unknown owner exists.
 async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<Role, Refused> {
     let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
     let Some(standing) = standing else {
-        let detail = "the caller is not on the team of the account that X-Service-Account names";
+        let detail = "the caller is not a member of the team of the account in X-Service-Account";
         return Err(Refused::forbidden(detail));
     };
     check_role(standing.role, needed)?;
@@ -389,10 +391,10 @@ fn check_role(role: Role, needed: Role) -> Result<(), Refused> {
     if role >= needed {
         return Ok(());
     }
-    Err(Refused::forbidden(format!("this takes the role {} on the owner's team", needed.name())))
+    Err(Refused::forbidden(format!("this operation requires the role {} in the owner's team", needed.name())))
 }
 
-/// The token of an `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, section 11.1).
+/// Returns the token of an `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110, section 11.1).
 pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
     let (scheme, token) = header.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
@@ -403,7 +405,7 @@ pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Contract: authorization 15. Whoever may only read on another account's team uses nothing of that account, whatever their scopes.
+    /// Contract: authorization 15. A member with read access cannot use resources of the account, whatever their scopes.
     #[test]
     fn right_to_use_a_resource_requires_scope_and_role() {
         let caller = |scopes: &[&str], role| Caller {

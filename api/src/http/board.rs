@@ -1,8 +1,8 @@
-//! How everything is, for however many ask (contract: status 1, 6).
+//! Cached service status, for any number of readers (contract: status 1, 6).
 //!
-//! A process looks once in a few seconds, and only when somebody asks, by a connection of its own: neither do many who look cost the
-//! database more than one, nor does a pool that is used up make it seem to be away. Who asks waits no longer than a look may take,
-//! and is told then that the database does not answer, with what was known before.
+//! A process queries the status at most once in a few seconds, only on demand, and on a separate connection. Many readers
+//! therefore cost one database connection, and an exhausted pool does not look like a database outage. A reader waits at most
+//! [`PATIENCE`]; after that, the database counts as not responding, and the reader gets the last known status.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,39 +19,39 @@ use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-/// For how long a look is good.
+/// Lifetime of a cached status.
 const GOOD_FOR: Duration = Duration::from_secs(3);
-/// How long whoever asks waits for one.
+/// Maximum time a reader waits for a query.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// When a look is given up that nobody waits for any more.
+/// Timeout of a query, after its reader has stopped waiting.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// What this process knows of how everything is.
+/// Status cache of this process.
 #[derive(Default)]
 pub struct Board {
     seen: Mutex<Option<(Instant, Seen)>>,
-    /// Whose turn it is to look.
+    /// Lock of the reader that queries.
     turn: tokio::sync::Mutex<()>,
-    /// What a look asks by. One that still waits for the database holds it.
+    /// Connection of the query. A query that still waits for the database holds it.
     conn: Arc<tokio::sync::Mutex<Option<PgConnection>>>,
     /// Requests since the last report.
     answered: AtomicI64,
-    /// Those of them that ended with a 500.
+    /// Requests since the last report that ended with a 500.
     failed: AtomicI64,
 }
 
-/// How everything is, as far as it is known.
+/// Service status as far as it is known.
 #[derive(Clone, Default)]
 pub struct Seen {
-    /// Whether the database answers.
+    /// True when the database responds.
     pub answers: bool,
-    /// The last time that it did.
+    /// The last successful query.
     pub look: Option<Arc<Look>>,
 }
 
 impl Seen {
-    /// Each component. While the database does not answer nothing can be said of what else depends on it, except of the process
-    /// that says so.
+    /// States of all components. While the database does not respond, the states of components that depend on it are unknown,
+    /// except for this API process.
     pub fn components(&self) -> Vec<Measured> {
         match &self.look {
             Some(look) if self.answers => look.components.clone(),
@@ -62,14 +62,14 @@ impl Seen {
         }
     }
 
-    /// The worst of them.
+    /// State of the worst component.
     pub fn worst(&self) -> Condition {
         let states = self.components().into_iter().filter_map(|measured| measured.state);
         states.max().unwrap_or(Condition::Operational)
     }
 }
 
-/// How a component is while the database does not answer.
+/// State of a component while the database does not respond.
 fn without(component: Component) -> Option<Condition> {
     match component {
         Component::Database => Some(Condition::MajorOutage),
@@ -79,7 +79,7 @@ fn without(component: Component) -> Option<Condition> {
 }
 
 impl Board {
-    /// How everything is.
+    /// Returns the service status.
     pub async fn see(&self, db: &PgPool) -> Seen {
         if let Some(seen) = self.fresh() {
             return seen;
@@ -104,7 +104,7 @@ impl Board {
     async fn look(&self, db: &PgPool) -> Option<Look> {
         let mut conn = Arc::clone(&self.conn).try_lock_owned().ok()?;
         let db = db.clone();
-        // In a task, so that the time limit leaves the connection's use to end by itself.
+        // The task continues after the timeout, so that its use of the connection is not interrupted.
         let look = tokio::spawn(async move {
             let look = timeout(GIVEN_UP, look(&db, conn.take())).await.ok()?.ok()?;
             *conn = Some(look.0);
@@ -113,7 +113,7 @@ impl Board {
         timeout(PATIENCE, look).await.ok()?.ok()?
     }
 
-    /// Tells the database how this process does, for ever.
+    /// Reports the health of this process to the database periodically. Never returns.
     pub async fn report(&self, db: &PgPool) {
         let (process, failing) = (Uuid::now_v7(), Seldom::new());
         loop {
@@ -136,7 +136,7 @@ async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnec
     Ok((conn, look))
 }
 
-/// Counts a request, and whether the service failed.
+/// Counts requests, and requests that failed with a 500.
 pub async fn count(State(board): State<Arc<Board>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     board.answered.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Bodies that see to their end: a request's is read to it even when no handler wants it, and an answer's tells when it is
-//! written, and keeps its bytes counted until then.
+//! Bodies that are tracked to their end. A request's body is read to its end even if no handler reads it. A response's body
+//! signals its end, and reserves its bytes until then.
 //!
-//! A client that is still sending when we answer and close gets a connection reset, and often never sees the answer. So
-//! what a handler leaves unread is read and thrown away behind the answer, for as long as a body may take anyway.
+//! If the service responds and closes while the client still sends, the client gets a connection reset and often loses the
+//! response. Unread request bodies are therefore drained after the response, within the body timeout.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,10 +21,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::http::connections::UnderWay;
 
-/// How long a client whose body was given up may go on sending before its connection ends, so that it sees the answer.
+/// Time a client may continue to send after its body was abandoned, so that it receives the response.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// An answer's body: its request is under way until this has been written, or given up.
+/// A response body. Its request is in progress until the body is written or abandoned.
 pub struct WrittenBody<B> {
     body: B,
     _under_way: UnderWay,
@@ -53,11 +53,11 @@ impl<B: Body + Unpin> Body for WrittenBody<B> {
     }
 }
 
-/// Bytes of a large answer that are handed to the connection at once.
+/// Bytes of a large response that are passed to the connection at once.
 const PIECE: usize = 64 * 1024;
 
-/// The body of a large answer, which is counted until its last piece is handed to the connection. A connection takes a piece when it has
-/// written those before, but for some hundred kilobytes.
+/// The body of a large response. It holds its reservation until its last piece is passed to the connection. The connection takes
+/// a piece when all but some hundred kilobytes of the earlier pieces are written.
 pub struct CountedBody {
     rest: Bytes,
     _reservation: Reservation,
@@ -69,7 +69,7 @@ impl CountedBody {
     }
 }
 
-/// An answer of this JSON text, which is counted as a large one.
+/// A response with this JSON text, which counts as a large response.
 pub fn counted_json(text: Vec<u8>, reservation: Reservation) -> Response {
     ([(CONTENT_TYPE, "application/json")], CountedBody::of(text, reservation)).into_response()
 }
@@ -101,29 +101,29 @@ impl IntoResponse for CountedBody {
     }
 }
 
-/// A request's body, which is waited for until the process ends.
+/// A request body that is drained until the process ends.
 pub struct DrainedBody {
     incoming: Option<Incoming>,
-    /// Its sender waits until we ask for it: as long as nobody does, not wanting it is enough.
+    /// True when the client waits for a `100 Continue`; such a body needs no draining until it is polled.
     held_back: bool,
     timeout: Duration,
-    /// Nothing is waited for any more.
+    /// Cancelled when the process stops draining.
     given_up: CancellationToken,
     until_given_up: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-/// Why a body does not come to its end.
+/// Reason a body was cut off.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenOff {
-    /// Its sender broke off.
+    /// The client closed the connection.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
-    /// The process ends.
+    /// The process is stopping.
     #[error("the service is stopping")]
     Stopping,
 }
 
-/// Whether it is the process that broke a body off.
+/// Returns whether the body was cut off because the process is stopping.
 pub fn is_of_stopping(error: &(dyn Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(BrokenOff::Stopping)) || error.source().is_some_and(is_of_stopping)
 }

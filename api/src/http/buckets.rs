@@ -1,93 +1,93 @@
-//! What is counted for the rate limits (contract: rate-limits), and how much of it there may be.
+//! The buckets of the rate limits (contract: rate-limits) and their sizes.
 
 use std::num::NonZeroU32;
 
 use governor::Quota;
 
-/// How many requests a minute each bucket takes from one place, all of which may come at once. Only what sends mail is
-/// tight: many customers may share one address, and a load test comes from one too.
+/// Requests per minute of each bucket and source; all of them can arrive at once. Only routes that send mail have tight limits:
+/// many customers can share one address, and a load test comes from one address.
 #[derive(Debug, Clone)]
 pub struct RateLimits {
-    /// Each of the routes that send mail to whoever is named, an address.
+    /// Each route that sends a mail to a given address, per IP address.
     pub send_per_minute: NonZeroU32,
-    /// Signing up, an address.
+    /// Sign-ups, per IP address.
     pub signup_per_minute: NonZeroU32,
-    /// Logging in, an address.
+    /// Logins, per IP address.
     pub login_per_minute: NonZeroU32,
-    /// Wrong passwords an hour for an e-mail address, from all networks that its owner has not signed in from.
+    /// Wrong passwords per hour and e-mail address, from all networks that the account owner has not signed in from.
     pub login_failures_per_hour: NonZeroU32,
-    /// Wrong passwords an hour for an e-mail address, from one network (an IPv4 /24 or an IPv6 /48).
+    /// Wrong passwords per hour and e-mail address, from one network (an IPv4 /24 or an IPv6 /48).
     pub login_failures_of_network_per_hour: NonZeroU32,
-    /// Answering a login's challenge, an address.
+    /// Answers to login challenges, per IP address.
     pub challenge_per_minute: NonZeroU32,
-    /// Following the link of a mail, an address.
+    /// Uses of mailed links, per IP address.
     pub verify_per_minute: NonZeroU32,
-    /// Asking for a device code, an address.
+    /// Device code requests, per IP address.
     pub device_initiate_per_minute: NonZeroU32,
-    /// Binding a device code, an address, and a code.
+    /// Device code authorizations, per IP address and per code.
     pub device_bind_per_minute: NonZeroU32,
-    /// Exchanging a device code, an address, and a code.
+    /// Device code exchanges, per IP address and per code.
     pub device_exchange_per_minute: NonZeroU32,
-    /// Asking for an OAuth token, an address.
+    /// OAuth token requests, per IP address.
     pub oauth_token_per_minute: NonZeroU32,
-    /// Asking for mails of the status page, an address.
+    /// Subscriptions to the status page, per IP address.
     pub status_subscriptions_per_minute: NonZeroU32,
-    /// Inviting somebody to a team, an account, and an e-mail address.
+    /// Team invitations per hour, per account and per e-mail address.
     pub team_invites_per_hour: NonZeroU32,
-    /// Testing keys at model providers, an account.
+    /// Tests of model provider keys, per account.
     pub byok_test_per_minute: NonZeroU32,
-    /// Checking saved proxies, an account.
+    /// Checks of saved proxies, per account.
     pub proxy_check_per_minute: NonZeroU32,
-    /// Testing webhook endpoints and replaying deliveries, an account.
+    /// Tests of webhook endpoints and replays of deliveries, per account.
     pub webhook_sends_per_minute: NonZeroU32,
-    /// Asking a payment provider for something, an account.
+    /// Requests to payment providers, per account.
     pub billing_per_minute: NonZeroU32,
-    /// Everything, a credential, at one replica.
+    /// All requests of a credential, per replica.
     pub credential_per_minute: NonZeroU32,
 }
 
 impl Default for RateLimits {
     fn default() -> Self {
-        const GENEROUS: NonZeroU32 = NonZeroU32::new(1_200).expect("more than none");
+        const GENEROUS: NonZeroU32 = NonZeroU32::new(1_200).expect("nonzero");
         Self {
-            send_per_minute: const { NonZeroU32::new(3).expect("more than none") },
+            send_per_minute: const { NonZeroU32::new(3).expect("nonzero") },
             signup_per_minute: GENEROUS,
             login_per_minute: GENEROUS,
-            login_failures_per_hour: const { NonZeroU32::new(500).expect("more than none") },
-            login_failures_of_network_per_hour: const { NonZeroU32::new(100).expect("more than none") },
+            login_failures_per_hour: const { NonZeroU32::new(500).expect("nonzero") },
+            login_failures_of_network_per_hour: const { NonZeroU32::new(100).expect("nonzero") },
             challenge_per_minute: GENEROUS,
             verify_per_minute: GENEROUS,
             device_initiate_per_minute: GENEROUS,
             device_bind_per_minute: GENEROUS,
             device_exchange_per_minute: GENEROUS,
             oauth_token_per_minute: GENEROUS,
-            status_subscriptions_per_minute: const { NonZeroU32::new(30).expect("more than none") },
-            team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
-            byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
-            proxy_check_per_minute: const { NonZeroU32::new(10).expect("more than none") },
-            webhook_sends_per_minute: const { NonZeroU32::new(60).expect("more than none") },
-            billing_per_minute: const { NonZeroU32::new(30).expect("more than none") },
-            credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
+            status_subscriptions_per_minute: const { NonZeroU32::new(30).expect("nonzero") },
+            team_invites_per_hour: const { NonZeroU32::new(100).expect("nonzero") },
+            byok_test_per_minute: const { NonZeroU32::new(10).expect("nonzero") },
+            proxy_check_per_minute: const { NonZeroU32::new(10).expect("nonzero") },
+            webhook_sends_per_minute: const { NonZeroU32::new(60).expect("nonzero") },
+            billing_per_minute: const { NonZeroU32::new(30).expect("nonzero") },
+            credential_per_minute: const { NonZeroU32::new(60_000).expect("nonzero") },
         }
     }
 }
 
-/// What is counted together.
+/// A counter of the rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bucket {
-    /// The verification mail, sent again.
+    /// Resent verification mail.
     SendVerification,
-    /// The mail with a magic link.
+    /// Sign-in mail.
     SendMagicLink,
-    /// The mail that lets one set a new password.
+    /// Password reset mail.
     SendPasswordReset,
-    /// The mail that asks a subscriber of the status page.
+    /// Subscription mail of the status page.
     StatusSubscription,
     Signup,
     Login,
-    /// Wrong passwords: looked at before, and recorded when it was wrong.
+    /// Wrong passwords: checked before a login, and counted when the password was wrong.
     LoginFailures,
-    /// The same of one network.
+    /// Wrong passwords from one network.
     LoginFailuresOfNetwork,
     Challenge,
     Verify,
@@ -96,15 +96,15 @@ pub enum Bucket {
     DeviceExchange,
     OAuthToken,
     TeamInvite,
-    /// The test of a key at a model provider.
+    /// Test of a model provider key.
     ByokTest,
-    /// The check of a saved proxy.
+    /// Check of a saved proxy.
     ProxyCheck,
     /// Tests of webhook endpoints and replays of deliveries.
     WebhookSend,
-    /// What a payment provider is asked for.
+    /// Requests to payment providers.
     Billing,
-    /// Whatever a credential asks for.
+    /// All requests of a credential.
     Credential,
 }
 
@@ -132,7 +132,7 @@ impl Bucket {
         Self::Credential,
     ];
 
-    /// As metrics and Redis call it.
+    /// Name in metrics and in Redis.
     pub fn label(self) -> &'static str {
         match self {
             Self::SendVerification => "send_verification",
@@ -158,7 +158,7 @@ impl Bucket {
         }
     }
 
-    /// How fast it fills up, and how much is in it at once.
+    /// Rate and size of the bucket.
     pub fn quota(self, limits: &RateLimits) -> Quota {
         match self {
             Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {

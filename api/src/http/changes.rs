@@ -1,5 +1,4 @@
-//! Changes of an account's configuration, of which the audit log keeps a row for ever (contract: audit-log 20 to 22): how often an
-//! account may make some.
+//! Rate limit of configuration changes (contract: audit-log 20 to 22). Each change adds a permanent row to the audit log.
 
 use kitfleet_domain::audit::changes::{self, TooManyChanges};
 use kitfleet_domain::ids::AccountId;
@@ -9,10 +8,10 @@ use crate::http::error::{Problem, Result};
 use crate::http::state::App;
 
 impl App {
-    /// Begins the transaction of a change, and counts it. Only a change that is committed counts.
+    /// Begins the transaction of a change and counts it. Only committed changes count.
     ///
     /// # Errors
-    /// When the account has made too many, or the database fails.
+    /// The account has made too many changes, or the database fails.
     pub async fn begin_change(&self, account: AccountId) -> Result<Transaction<'static, Postgres>> {
         let mut tx = self.db.begin().await?;
         changes::count(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;

@@ -1,4 +1,4 @@
-//! Where a request comes from, for the audit log and the rate limits.
+//! Source of a request, for the audit log and the rate limits.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ use crate::http::connections::subscriber;
 use crate::http::rate_limits::Key;
 use crate::http::state::App;
 
-/// Who holds the other end of the connection.
+/// Address of the peer of the connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// Who asks.
+/// The client of a request.
 #[derive(Debug)]
 pub struct ClientInfo {
     pub ip: Option<IpAddr>,
@@ -29,7 +29,7 @@ impl ClientInfo {
         Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) }
     }
 
-    /// As the audit log keeps it.
+    /// The origin, as the audit log records it.
     pub fn origin(&self) -> Origin {
         Origin { ip_address: self.ip.map(|ip| ip.to_string()), user_agent: self.user_agent.clone() }
     }
@@ -43,7 +43,7 @@ impl FromRequestParts<App> for ClientInfo {
     }
 }
 
-/// Whoever comes from nowhere shares a count with all others who do.
+/// All clients without an address share one count.
 impl From<&ClientInfo> for Key {
     fn from(client: &ClientInfo) -> Self {
         let place = client.ip.map(|ip| subscriber(ip).to_string());
@@ -51,14 +51,14 @@ impl From<&ClientInfo> for Key {
     }
 }
 
-/// The client's address: the peer, or what the proxies we trust say about whom they speak for.
+/// The client's address: the peer or, behind trusted proxies, the address that they report.
 fn address(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
     let Peer(peer) = parts.extensions.get()?;
     Some(behind_proxies(peer.to_canonical(), &parts.headers, trusted))
 }
 
-/// Each proxy appends whom it was called by, so only the entries that trusted proxies wrote can be believed: read from
-/// the right, the first address that is not one of them is the client. What stands further left anyone may have written.
+/// Each proxy appends the address of its caller, so only entries written by trusted proxies are reliable. From the right, the
+/// first address that is not a trusted proxy is the client. Entries further left can be forged.
 fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     let hops = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
@@ -74,7 +74,7 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     client
 }
 
-/// What the client calls itself, cut to a length worth keeping.
+/// The user agent, cut to a reasonable length.
 fn user_agent(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(axum::http::header::USER_AGENT)?;
     Some(String::from_utf8_lossy(value.as_bytes()).chars().take(512).collect())

@@ -1,12 +1,12 @@
-//! Who is connected, from where, and since when idle; and whom to end to make place for somebody else.
+//! Open connections by address, and the choice of idle connections to close when the limits are reached.
 //!
-//! A connection costs its owner nothing, and this process a descriptor, of which it has few. So there are limits, of all
-//! connections and of those of one address, and whoever comes to a full house is let in where somebody sits who does
-//! nothing: one of the same address when that has as many as it may have, else one of the address that has the most.
-//! Nobody is sent away while a request of theirs is under way, and an address without any connection finds a place even
-//! when all the others are busy, so that who watches this process always gets an answer.
+//! A connection costs its client nothing, but costs this process one of few file descriptors. There are limits for all
+//! connections and for each address. At a limit, a new connection replaces an idle one: one of the same address if that address
+//! is at its limit, otherwise one of the address with the most connections. A connection with a request in progress is never
+//! closed. A reserve for addresses without a connection keeps the process reachable for monitoring, even when all other
+//! connections are busy.
 //!
-//! Proxies that are trusted speak for many. They are held to no limit of their own, and asked to leave last.
+//! Trusted proxies carry many clients. They have no limit of their own, and their connections are closed last.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,15 +17,15 @@ use std::time::Instant;
 use ipnet::IpNet;
 use tokio_util::sync::CancellationToken;
 
-/// Connections that are ended together when descriptors have run out: others need some as well.
+/// Connections that are closed together when descriptors run out, because other parts need descriptors, too.
 const AT_A_TIME: usize = 16;
 
-/// How many connections may be open at a time.
+/// Limits of open connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// Of everybody. A sixteenth of them, and one at least, is kept for addresses that have none.
+    /// All connections. One sixteenth, at least one, is reserved for addresses that have no connection.
     pub all: usize,
-    /// Of one address; and never more than half of all.
+    /// Connections of one address; never more than half of all.
     pub per_address: usize,
 }
 
@@ -34,7 +34,8 @@ impl ConnectionLimits {
         (self.all / 16).max(1)
     }
 
-    /// Connections that have become live views, at a time. Each takes two descriptors more, to its worker and there.
+    /// Maximum number of connections that are live views. Each live view uses two more descriptors, to its worker and on the
+    /// worker.
     #[must_use]
     pub fn views(self) -> usize {
         (self.all / 4).max(1)
@@ -45,7 +46,7 @@ impl ConnectionLimits {
     }
 }
 
-/// Whom a limit counts as one: an IPv4 address, or the network that a subscriber of IPv6 has to choose addresses from.
+/// The unit that a limit counts: an IPv4 address, or the IPv6 network that a subscriber chooses addresses from.
 pub fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -53,7 +54,7 @@ pub fn subscriber(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The connections of one listener.
+/// Connections of one listener.
 pub struct Connections {
     limits: ConnectionLimits,
     trusted_proxies: Vec<IpNet>,
@@ -72,17 +73,17 @@ struct Address {
     connections: HashMap<u64, Arc<Activity>>,
 }
 
-/// How much is under way, and since when nothing is.
+/// Number of activities in progress, and the start of the idle time.
 struct Busy {
-    /// Requests, and what a connection has become.
+    /// Requests, and connections that were upgraded.
     under_way: usize,
     idle_since: Instant,
 }
 
-/// What a connection is doing, as far as it matters to others.
+/// Activity of a connection.
 pub struct Activity {
     busy: Mutex<Busy>,
-    /// Whether an answer is on its way whose reader is slow.
+    /// True while a response waits for a slow reader.
     is_sending: AtomicBool,
     end: CancellationToken,
 }
@@ -96,7 +97,7 @@ impl Activity {
         }
     }
 
-    /// Since when nobody would miss it.
+    /// Start of the idle time; `None` while the connection is busy.
     fn idle_since(&self) -> Option<Instant> {
         if self.is_sending.load(Ordering::Relaxed) {
             return None;
@@ -109,29 +110,29 @@ impl Activity {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody would miss it.
+    /// Returns whether the connection can be closed without loss.
     pub fn is_idle(&self) -> bool {
         self.idle_since().is_some()
     }
 
-    /// Says whether an answer waits for its reader.
+    /// Records whether a response waits for its reader.
     pub fn sending(&self, is_sending: bool) {
         self.is_sending.store(is_sending, Ordering::Relaxed);
     }
 
-    /// A request begins; it is under way until the value is dropped.
+    /// Starts a request; it is in progress until the value is dropped.
     pub fn begin(self: &Arc<Self>) -> UnderWay {
         self.busy().under_way += 1;
         UnderWay(Arc::clone(self))
     }
 
-    /// Resolves when the connection has to make place for another.
+    /// Resolves when the connection must make room for another.
     pub async fn told_to_end(&self) {
         self.end.cancelled().await;
     }
 }
 
-/// A request that is under way.
+/// A request in progress.
 pub struct UnderWay(Arc<Activity>);
 
 impl Drop for UnderWay {
@@ -142,7 +143,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// A place among the connections, which is free again when this is dropped.
+/// A slot for a connection, freed on drop.
 pub struct Place {
     connections: Arc<Connections>,
     address: IpAddr,
@@ -161,7 +162,7 @@ impl Connections {
         Arc::new(Self { limits, trusted_proxies: trusted_proxies.to_vec(), table: Mutex::default() })
     }
 
-    /// A place for a connection from `peer`; `None` when there is none, because everybody is busy.
+    /// Reserves a slot for a connection from `peer`. Returns `None` when all connections are busy.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
         let (address, limits) = (subscriber(peer), self.limits);
         let peer = peer.to_canonical();
@@ -182,7 +183,7 @@ impl Connections {
         Some(Place { connections: Arc::clone(self), address, number, activity })
     }
 
-    /// Ends some who are idle, and says whether there were any.
+    /// Closes some idle connections. Returns whether there were any.
     pub fn make_room(&self) -> bool {
         let mut table = self.table();
         (0..AT_A_TIME).take_while(|_| table.end_idlest()).count() > 0
@@ -198,8 +199,8 @@ impl Table {
         self.of.get(&address).map_or(0, |of_address| of_address.connections.len())
     }
 
-    /// Ends the idlest connection of the address that has the most idle ones, of a trusted proxy only when no other has
-    /// any.
+    /// Closes the connection with the longest idle time of the address with the most idle connections. Chooses a trusted proxy
+    /// only if no other address has an idle connection.
     fn end_idlest(&mut self) -> bool {
         let idle = |of_address: &Address| of_address.connections.values().filter(|one| one.is_idle()).count();
         let candidates = self.of.iter().map(|(address, of)| ((!of.is_trusted, idle(of)), *address));
@@ -279,7 +280,7 @@ mod tests {
         assert!(is_ended(&many[0]) && !is_ended(&many[1]));
         assert!(!few.iter().chain(&proxied).chain([&newcomer]).any(is_ended));
 
-        // When nobody else is idle the proxy's are, and when nobody is at all only newcomers find a place.
+        // If no other connection is idle, the proxy's are closed; if none is idle at all, only new addresses get a slot.
         let mut busy: Vec<_> = many.iter().chain(&few).chain([&newcomer]).map(|place| place.activity.begin()).collect();
         let eleventh = admit(&house, "198.51.100.2").expect("a place");
         assert!(is_ended(&proxied[0]));

@@ -1,5 +1,5 @@
-//! Announces that a route will go (contract: versioning 4): every answer of a route whose row says so, also one that refuses,
-//! tells it.
+//! Announces the removal of a route (contract: versioning 4): every response of a deprecated route, also an error, has the
+//! headers.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::HeaderValue;

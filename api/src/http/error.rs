@@ -1,6 +1,6 @@
-//! What a handler answers when it cannot do what it was asked: a problem (RFC 9457).
+//! Errors of handlers: problems (RFC 9457).
 //!
-//! A handler says what is wrong; the layer in [`crate::http::problems`], which knows the request, writes the document.
+//! A handler states the error; the layer in [`crate::http::problems`], which knows the request, writes the document.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 
 use crate::http::kinds::{self, Kind};
 
-/// What handlers answer.
+/// Result of a handler.
 pub type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// What is wrong, without what every problem document says of its request.
+/// An error, without the members that depend on the request.
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Parts>);
 
@@ -41,29 +41,29 @@ impl Problem {
         Self(Box::new(Parts { kind, title, detail, members: Map::new(), headers: HeaderMap::new() }))
     }
 
-    /// Under another title than its kind's.
+    /// Replaces the title of the problem type.
     pub fn titled(mut self, title: &'static str) -> Self {
         self.0.title = title;
         self
     }
 
-    /// Whether the same request may succeed in a moment.
+    /// Returns whether the same request may succeed later.
     pub fn may_pass(&self) -> bool {
         self.0.headers.contains_key(RETRY_AFTER)
     }
 
-    /// As which it is answered.
+    /// HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         self.0.kind.status
     }
 
-    /// With one more member.
+    /// Adds a member.
     pub fn with(mut self, member: &str, value: impl Serialize) -> Self {
         self.0.members.insert(member.to_owned(), serde_json::json!(value));
         self
     }
 
-    /// With more members.
+    /// Adds members.
     pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         self.0.members.extend(members);
         self
@@ -87,19 +87,20 @@ impl Problem {
         Self::forbidden("the account is suspended").titled("AccountSuspended")
     }
 
-    /// Its credential was good a moment ago.
+    /// The credential was valid a moment ago.
     pub fn account_gone() -> Self {
-        Self::unauthorized("the account is gone")
+        Self::unauthorized("the account does not exist any more")
     }
 
-    /// A route for people only.
+    /// The route accepts web sessions only.
     pub fn web_session_needed() -> Self {
-        Self::forbidden("this needs a web session; keys and tokens of programs are not accepted")
+        Self::forbidden("this route requires a web session; API keys and OAuth tokens are not accepted")
     }
 
     /// Contract: errors 6.
     pub fn step_up_required(reason: &'static str) -> Self {
-        let detail = "the last second-factor proof is not fresh; post a code to /v1/auth/mfa/step-up and try again";
+        let detail =
+            "the operation requires a recent second-factor proof; post a code to /v1/auth/mfa/step-up and try again";
         Self::new(&kinds::MFA_STEP_UP_REQUIRED, detail).with("requires_mfa_step_up", true).with("reason", reason)
     }
 
@@ -107,43 +108,43 @@ impl Problem {
         Self::new(&kinds::BAD_REQUEST, detail)
     }
 
-    /// One field breaks a rule.
+    /// One field is invalid.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Invalid::field(field, message).into()
     }
 
-    /// A token of a link that was mailed.
+    /// The token of a mailed link is invalid.
     pub fn bad_link() -> Self {
-        Self::invalid("token", "is not one of a link that is good; it may have expired, or been used")
+        Self::invalid("token", "is not valid; the link may have expired or been used")
     }
 
-    /// The body is not worth waiting for any longer, nor is the connection it blocks.
+    /// The body is too slow; the connection is closed, because it is blocked by the body.
     pub fn body_too_slow() -> Self {
-        Self::new(&kinds::REQUEST_TIMEOUT, "the request's body did not arrive in time").with_header(CONNECTION, "close")
+        Self::new(&kinds::REQUEST_TIMEOUT, "the request body did not arrive in time").with_header(CONNECTION, "close")
     }
 
-    /// Something the request needs is down, but probably not for long.
+    /// A dependency is down, probably not for long.
     pub fn unavailable_for_now(detail: impl Into<String>) -> Self {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
     }
 
-    /// The process ends, and waits for what still arrives no longer (contract: workers 10).
+    /// The process is stopping and does not wait for the rest of the body (contract: workers 10).
     pub fn stopping() -> Self {
-        Self::unavailable_for_now("the service is stopping, and did not wait for the rest of the request's body")
+        Self::unavailable_for_now("the service is stopping and did not wait for the rest of the request body")
             .with_header(CONNECTION, "close")
     }
 
-    /// Every browser is taken (contract: sessions 23).
+    /// All browsers are in use (contract: sessions 23).
     pub fn capacity_exhausted(detail: impl Into<String>) -> Self {
         Self::new(&kinds::CAPACITY_EXHAUSTED, detail).with_header(RETRY_AFTER, "5")
     }
 
-    /// Somebody asks too often; in so many seconds they may ask again.
+    /// The rate limit is exceeded; the next request is allowed after this many seconds.
     pub fn rate_limited(seconds: u64) -> Self {
-        Self::rate_limited_by("there were too many requests", Duration::from_secs(seconds))
+        Self::rate_limited_by("too many requests", Duration::from_secs(seconds))
     }
 
-    /// A limit is exceeded, and no longer is after `wait`.
+    /// A limit is exceeded until `wait` has passed.
     pub fn rate_limited_by(limit: impl Display, wait: Duration) -> Self {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let mut problem = Self::new(&kinds::RATE_LIMITED, format!("{limit}; try again in {seconds} s"));
@@ -151,13 +152,13 @@ impl Problem {
         problem
     }
 
-    /// A defect of ours: the log says what it is, the answer does not.
+    /// A defect of the service. The log has the cause; the response does not reveal it.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
-        Self::new(&kinds::INTERNAL, "the service failed; its log has the cause under this request_id")
+        Self::new(&kinds::INTERNAL, "internal error; the operator can find the cause in the logs by request_id")
     }
 
-    /// The engine did the work, but its result is not to be had.
+    /// The operation was executed, but its result is not available.
     pub fn withheld(detail: String, members: Map<String, Value>) -> Self {
         Self::new(&kinds::DRIVER_ERROR, detail).with_members(members)
     }
@@ -218,7 +219,7 @@ impl From<Failure> for Problem {
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
         if may_pass(&error) {
-            // Whoever calls meanwhile, and there may be very many, is told so.
+            // The error can affect very many callers, so the log line is throttled.
             static UNAVAILABLE: Seldom = Seldom::new();
             UNAVAILABLE.say(|held_back| tracing::warn!(%error, held_back, "the database is unavailable"));
             Self::unavailable_for_now("the database is unavailable")

@@ -1,12 +1,12 @@
-//! Where passwords are hashed. One hash takes a core for tens of milliseconds and 19 MiB of memory, and anybody may ask for
+//! Threads that hash passwords. One hash takes a core for tens of milliseconds and 19 MiB of memory, and any client can request
 //! one by logging in.
 //!
-//! So there are as many threads for it as cores, which bounds the memory, and they yield to everything else: while logins
-//! flood in, other requests find a core at once, and the flood gets all that is left over. Whoever wants a hash takes a turn
-//! first, and there are two for each thread, so that none of them is ever idle. A request that reads the database before it
-//! hashes does so in its turn: hundreds of logins that wait hold no connection, and do not make the pool open more of them,
-//! which would go cold and slow everybody down. Those that wait for a turn are bounded too, and beyond that answered 503 at
-//! once. A job keeps its turn until it is done: a client that hangs up makes no room for another.
+//! There are as many threads as cores, which bounds the memory. They run at low priority: during a flood of logins, other
+//! requests still find a free core, and hashing gets the remaining processor time. A request takes a turn before it hashes. There
+//! are two turns for each thread, so that no thread idles. A request that reads the database before it hashes does so within its
+//! turn. Waiting logins therefore hold no connections, and the pool does not open additional ones, which would be slow at first.
+//! The number of waiting requests is bounded; beyond it, requests are answered with 503 immediately. A job keeps its turn until
+//! it is done, even if the client hangs up.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,26 +20,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::error::{Problem, Result};
 
-/// Requests that wait for a turn, beyond those that have one. It is a few seconds' work: whoever came later would hardly
-/// wait for the answer.
+/// Requests that wait for a turn, in addition to those that have one. They are a few seconds of work; a client would hardly wait
+/// longer.
 const MOST_WAITING: usize = 256;
-/// Turns a thread: while one hashes, the next gets ready.
+/// Turns per thread: while one request hashes, the next prepares.
 const TURNS_A_THREAD: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads that hash. They end with the last clone and the last turn.
+/// The hashing threads. They end with the last clone and the last turn.
 #[derive(Clone)]
 pub struct Hashing {
     jobs: Sender<Job>,
-    /// One for each request that has a turn or waits for one.
+    /// One permit for each request that has a turn or waits for one.
     places: Arc<Semaphore>,
     turns: Arc<Semaphore>,
 }
 
 impl Hashing {
     /// # Errors
-    /// When the machine allows no more threads.
+    /// The machine allows no more threads.
     pub fn start() -> io::Result<Self> {
         Self::start_with(thread::available_parallelism().map_or(1, NonZeroUsize::get), MOST_WAITING)
     }
@@ -62,11 +62,11 @@ impl Hashing {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// When too many others wait.
+    /// Too many other requests wait.
     pub async fn turn(&self) -> Result<Turn> {
         let place = self.places.clone().try_acquire_owned();
         let place =
-            place.map_err(|_| Problem::unavailable_for_now("too many passwords are being checked at the moment"))?;
+            place.map_err(|_| Problem::unavailable_for_now("too many passwords are being checked; try again later"))?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|closed| Problem::internal(&closed))?;
         Ok(Turn { jobs: self.jobs.clone(), held: Arc::new((turn, place)) })
     }
@@ -74,13 +74,13 @@ impl Hashing {
     /// Waits for a turn and runs `hash` in it.
     ///
     /// # Errors
-    /// When too many others wait, and when it panics.
+    /// Too many other requests wait, or `hash` panics.
     pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         self.turn().await?.run(hash).await
     }
 }
 
-/// The right to have something hashed.
+/// Permission to run a hash.
 pub struct Turn {
     jobs: Sender<Job>,
     held: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
@@ -90,12 +90,12 @@ impl Turn {
     /// Runs `hash` on one of the threads.
     ///
     /// # Errors
-    /// When it panics.
+    /// `hash` panics.
     pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (done, result) = oneshot::channel();
         let held = self.held.clone();
         let job = move || {
-            // Nobody waits any more, perhaps.
+            // The receiver may be gone.
             let _ = done.send(hash());
             drop(held);
         };
@@ -105,14 +105,14 @@ impl Turn {
 }
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
-    // Logins go on all the same, about one a second and core, on a machine that is busy with everything else.
+    // Without low priority, logins still work, but compete with other requests for the processor.
     if let Err(error) = yield_to_others() {
         tracing::warn!(%error, "passwords are hashed at normal priority");
     }
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // The panic hook writes the message; the caller learns of it by the result that never comes.
+        // The panic hook logs the message; the caller sees that the result channel closes.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
 }
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(there, (here + 19).min(19));
     }
 
-    /// The 19th field of the file, counted after the name in parentheses.
+    /// Field 19 of the file; fields are counted after the name in parentheses.
     fn nice_value(stat: &str) -> i32 {
         let fields = stat.rsplit(") ").next().expect("fields");
         fields.split(' ').nth(16).and_then(|value| value.parse().ok()).expect("a nice value")
@@ -160,10 +160,10 @@ mod tests {
             clone.run(job).await.map(drop)
         });
         is_started.await.expect("the only thread is taken");
-        // It gives up at once, but what it asked for waits and keeps its turn.
+        // The caller gives up immediately, but the job still waits and keeps its turn.
         let gone = tokio::time::timeout(Duration::ZERO, hashing.run(|| ())).await;
         assert!(gone.is_err());
-        // This one waits for a turn.
+        // This request waits for a turn.
         let clone = hashing.clone();
         let waiting = tokio::spawn(async move { clone.run(|| ()).await });
         while hashing.places.available_permits() > 0 {

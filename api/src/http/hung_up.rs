@@ -1,4 +1,4 @@
-//! Callers who hang up. Handlers run to their end all the same; those that only wait may want to know.
+//! Detection of callers who hang up. Handlers run to their end regardless; handlers that only wait can stop early.
 
 use std::convert::Infallible;
 
@@ -6,18 +6,18 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Whether whoever asked is gone, for a handler that has nothing better to do than to stop.
+/// Signal that the caller has hung up, for a handler that can stop early.
 #[derive(Debug, Clone, Default)]
 pub struct HungUp(CancellationToken);
 
 impl HungUp {
-    /// Happens when the guard goes.
+    /// Creates a signal that fires when the guard is dropped.
     pub fn watch() -> (Self, DropGuard) {
         let token = CancellationToken::new();
         (Self(token.clone()), token.drop_guard())
     }
 
-    /// Returns when it is so.
+    /// Waits until the caller hangs up.
     pub async fn happens(&self) {
         self.0.cancelled().await;
     }

@@ -1,5 +1,5 @@
-//! The header `Idempotency-Key` (contract: requests 17), what each route makes of it ([`RULES`]), and answers that are given once and
-//! repeated word for word.
+//! The `Idempotency-Key` header (contract: requests 17), its rules per route ([`RULES`]), and responses that are stored and
+//! repeated unchanged.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -19,12 +19,12 @@ use crate::http::problems::{self, Untouched};
 use crate::http::state::App;
 
 const HEADER: &str = "idempotency-key";
-/// Says that an answer was given before.
+/// Header that marks a repeated response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Characters of a key.
+/// Maximum number of characters of a key.
 const MOST_CHARS: usize = 255;
 
-/// The caller's key for the request, if there is one.
+/// Idempotency key of the request, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(pub Option<String>);
 
@@ -34,7 +34,7 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let mut given = parts.headers.get_all(HEADER).iter();
         let Some(value) = given.next() else { return Ok(Self(None)) };
-        // Whichever counted, the other may be the one that was meant.
+        // With two values, the service cannot know which one the caller wants.
         if given.next().is_some() {
             return Err(Problem::invalid("Idempotency-Key", "must not be given more than once"));
         }
@@ -42,47 +42,48 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// What a route makes of a key that was used before (contract: requests 17; billing 5). The contract says it of each operation.
+/// Rule of a route for a key that was used before (contract: requests 17; billing 5). The OpenAPI document states it for each
+/// operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// The operation, as the contract calls it.
+    /// Operation ID in the OpenAPI document.
     #[serde(skip)]
     pub operation: &'static str,
-    /// What comes of another body.
+    /// Effect of a different body.
     pub another_body: AnotherBody,
-    /// Whether a replay says that it is one, by `Idempotent-Replayed: 1`.
+    /// True when a repeated response has `Idempotent-Replayed: 1`.
     pub replayed_header: bool,
-    /// How long the key is good.
+    /// Lifetime of the key.
     pub kept: Kept,
 }
 
-/// What comes of another body under a key that was used before.
+/// Effect of a different body with a key that was used before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnotherBody {
-    /// It is not looked at: the answer is that of the first.
+    /// The body is ignored; the first response is repeated.
     SameAnswer,
-    /// It is a 409.
+    /// The response is a 409.
     Mismatch,
-    /// The card provider, which is sent the key, refuses it.
+    /// The card provider receives the key and rejects the request.
     ProviderRefuses,
 }
 
-/// How long a key is good.
+/// Lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
-    /// As long as the row of what was made.
+    /// As long as the created row.
     Made,
-    /// As long as the rows of what it was sent to and of the account.
+    /// As long as the target of the request and the account.
     Owner,
-    /// As long as the card provider keeps it.
+    /// As long as the card provider stores it.
     Provider,
-    /// It is never forgotten.
+    /// The key never expires.
     Forever,
 }
 
-/// Of creates of agent sessions.
+/// Creations of agent sessions.
 pub const AGENT_SESSIONS: Rule = Rule {
     operation: "createAgentSession",
     another_body: AnotherBody::SameAnswer,
@@ -90,7 +91,7 @@ pub const AGENT_SESSIONS: Rule = Rule {
     kept: Kept::Made,
 };
 
-/// Of messages to agent sessions.
+/// Messages to agent sessions.
 pub const MESSAGES: Rule = Rule {
     operation: "sendAgentMessage",
     another_body: AnotherBody::Mismatch,
@@ -98,7 +99,7 @@ pub const MESSAGES: Rule = Rule {
     kept: Kept::Owner,
 };
 
-/// Of purchases by card.
+/// Purchases by card.
 pub const CARD_PURCHASES: Rule = Rule {
     operation: "createCheckoutSession",
     another_body: AnotherBody::ProviderRefuses,
@@ -106,7 +107,7 @@ pub const CARD_PURCHASES: Rule = Rule {
     kept: Kept::Provider,
 };
 
-/// Of purchases with crypto currencies.
+/// Purchases with cryptocurrencies.
 pub const CRYPTO_PURCHASES: Rule = Rule {
     operation: "createCryptoOrder",
     another_body: AnotherBody::SameAnswer,
@@ -114,21 +115,21 @@ pub const CRYPTO_PURCHASES: Rule = Rule {
     kept: Kept::Forever,
 };
 
-/// Each of them: no other operation looks at a key.
+/// All rules; other operations ignore the key.
 pub const RULES: [Rule; 4] = [AGENT_SESSIONS, MESSAGES, CARD_PURCHASES, CRYPTO_PURCHASES];
 
 impl Rule {
-    /// That of the operation of this id, if it takes a key.
+    /// Rule of the operation with this ID, if it has one.
     pub fn of(operation: &str) -> Option<Self> {
         RULES.into_iter().find(|rule| rule.operation == operation)
     }
 
-    /// What was answered before, once more.
+    /// Repeats a stored response.
     pub fn replay(self, given: Given) -> Response {
         self.marked(given.into_response())
     }
 
-    /// The same of a success whose body is counted as a large answer.
+    /// Repeats a successful response whose body counts as a large response.
     pub fn replay_counted(self, status: StatusCode, body: Vec<u8>, reservation: Reservation) -> Response {
         let mut response = (status, counted_json(body, reservation)).into_response();
         response.extensions_mut().insert(Untouched);
@@ -143,7 +144,7 @@ impl Rule {
     }
 }
 
-/// White space around a key does not count; nothing but white space is no key.
+/// White space around a key is ignored; a key of white space only is no key.
 fn parse(value: &HeaderValue) -> Result<Option<String>> {
     let malformed =
         || Problem::invalid("Idempotency-Key", "must be 1 to 255 printable ASCII characters without spaces");
@@ -162,13 +163,13 @@ impl IntoParams for IdempotencyKey {
             .name("Idempotency-Key")
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
-            .description(Some("A name of the caller's for this request: the second request of one name does nothing, and is answered as the first was"))
+            .description(Some("Key chosen by the caller. A second request with the same key has no effect and receives the first response"))
             .schema(Some(RefOr::T(Schema::Object(text.pattern(Some("^[!-~]+$")).build()))));
         vec![shared("IdempotencyKey", key)]
     }
 }
 
-/// An answer as it was, or will be, given each time.
+/// A stored response, or one to be stored.
 #[derive(Debug, Clone)]
 pub struct Given {
     pub status: StatusCode,
@@ -176,16 +177,16 @@ pub struct Given {
 }
 
 impl Given {
-    /// An answer of this status.
+    /// A response with this status.
     ///
     /// # Errors
-    /// When the body cannot be written.
+    /// The body cannot be serialized.
     pub fn of(status: StatusCode, body: &impl Serialize) -> Result<Self> {
         let body = serde_json::to_string(body).map_err(|error| Problem::internal(&error))?;
         Ok(Self { status, body })
     }
 
-    /// The document of a problem that the request of this id to `instance` ran into.
+    /// The document of a problem for the request with this ID to `instance`.
     pub fn problem(app: &App, problem: Problem, instance: &str, request_id: &str) -> Self {
         let status = problem.status();
         let body = problems::document(problem.into(), status, &app.config.errors_url, instance, Some(request_id));

@@ -1,7 +1,7 @@
-//! A connection whose client has to take what it is sent.
+//! A connection whose client must read at a minimum rate.
 //!
-//! An answer that nobody reads would keep a connection, and itself in memory, for as long as its client likes. A client
-//! that reads now and then a byte would as well, so that it is a pace that is asked for, and not a sign of life.
+//! An unread response would hold a connection and memory for as long as the client likes. A client that reads a byte now and then
+//! would do the same, so a minimum rate is required instead of any activity.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::connections::Activity;
 
-/// Bytes that a client has to take in each span of the patience.
+/// Minimum number of bytes the client must read in each period.
 const LEAST: usize = 64 * 1024;
 
 pub struct Impatient<S> {
@@ -24,10 +24,10 @@ pub struct Impatient<S> {
     waiting: Option<Waiting>,
 }
 
-/// What was written cannot all be sent at once.
+/// State of a connection whose output is blocked.
 struct Waiting {
     until: Pin<Box<Sleep>>,
-    /// Bytes that were taken in this span.
+    /// Bytes the client read in this period.
     taken: usize,
 }
 
@@ -36,7 +36,7 @@ impl<S> Impatient<S> {
         Self { stream, patience, activity, waiting: None }
     }
 
-    /// Pending, or the end of patience.
+    /// Returns pending, or an error after the timeout.
     fn wait<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| {
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has written all that it has.
+    /// hyper flushes when it has written all its output.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Pending => self.wait(cx),

@@ -1,11 +1,11 @@
-//! Request bodies, read permissively as to what they hold and strictly as to what they are.
+//! Request bodies. Parsing is permissive about unknown fields and strict about types.
 //!
-//! A body is parsed twice: into JSON values, which proves that it is JSON and tells which fields it has, and from those
-//! into the type the handler wants. When the second step fails, it is repeated in a way that finds every mistake, and what can be
-//! read of the body is checked against its rules all the same, so that the caller hears of everything at once.
+//! A body is parsed twice: into JSON values, which proves that it is JSON and shows its fields, and from those into the handler's
+//! type. If the second step fails, it is repeated in a mode that collects every error. The readable rest of the body is validated
+//! all the same, so that the caller sees all errors at once.
 //!
-//! A value takes many times the memory of its text, `[]` for one: how many there are is counted before any is made, and of fields that
-//! the handler does not know none is.
+//! A value takes many times the memory of its text, for example `[]`. The values are therefore counted before any is created, and
+//! no value is created for fields that the handler does not know.
 
 mod exact;
 mod members;
@@ -31,10 +31,10 @@ use crate::http::{body, kinds, unknown_fields};
 use members::Members;
 use typed::MAX_MISTAKES;
 
-/// Objects and arrays in each other, at most.
+/// Maximum nesting depth of objects and arrays.
 const MAX_DEPTH: usize = 128;
 
-/// A JSON object of the type `T`; an empty body counts as an empty one.
+/// A JSON object of type `T`; an empty body counts as an empty object.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// The same of somebody who was not authenticated, who is not told of unknown fields (contract: requests 8).
+/// A JSON object from an unauthenticated caller, who gets no report of unknown fields (contract: requests 8).
 pub struct OpenJson<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
@@ -58,18 +58,18 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
     }
 }
 
-/// Deserializes a member that is there, also when it is null.
+/// Deserializes a member that is present, even if it is null.
 ///
 /// # Errors
-/// When it has the wrong type.
+/// The member has the wrong type.
 pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A JSON object whose rules were not checked yet. It may lack members or have some of the wrong type, which the caller hears of
-/// together with what breaks a rule (contract: errors 4).
+/// A JSON object that is not validated yet. It may lack members or have members of the wrong type; these errors are reported
+/// together with validation errors (contract: errors 4).
 pub struct Unchecked<T> {
-    /// With stand-ins for what is wrong. `None` when there are none, and `errors` is not empty.
+    /// The body, with substitutes for wrong members. `None` if substitutes are not possible; then `errors` is not empty.
     body: Option<T>,
     errors: Vec<FieldError>,
 }
@@ -88,7 +88,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Unchecked<T> {
     }
 }
 
-/// The same of somebody who was not authenticated.
+/// An unvalidated JSON object from an unauthenticated caller.
 pub struct OpenUnchecked<T>(pub Unchecked<T>);
 
 impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
@@ -105,7 +105,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
 }
 
 impl<T: DeserializeOwned> Unchecked<T> {
-    /// `object`, which stands at the path `at` in a body.
+    /// An object at the path `at` in a body.
     pub fn at(object: Map<String, Value>, at: &str) -> Self {
         let mut unchecked = Self::of(object);
         unchecked.errors.iter_mut().for_each(|error| error.field = join_path(at, &error.field));
@@ -135,24 +135,25 @@ impl<T: DeserializeOwned> Unchecked<T> {
         Self { body, errors }
     }
 
-    /// A member of the body, or what stands in for one of the wrong type.
+    /// A member of the body, or the substitute for one of the wrong type.
     pub fn named<U>(&self, member: impl FnOnce(&T) -> Option<&U>) -> Option<&U> {
         self.body.as_ref().and_then(member)
     }
 
-    /// The body, when nothing is missing and everything has the right type, for handlers that judge something else before its rules.
+    /// Returns the body if all members are present and have the right type, for handlers that check other conditions before
+    /// validation.
     ///
     /// # Errors
-    /// With everything that is wrong, `rules` included, when something is missing or has the wrong type.
+    /// All errors, including those of `rules`, if a member is missing or has the wrong type.
     pub fn typed(self, rules: impl FnOnce(&T) -> Result<(), Invalid>) -> Result<T, Invalid> {
         let is_typed = self.errors.is_empty();
         self.check(|body| if is_typed { Ok(body) } else { rules(&body).map(|()| body) })
     }
 
-    /// What `parse` makes of the body, which checks its rules and does nothing else.
+    /// Returns the result of `parse`, which only validates the body.
     ///
     /// # Errors
-    /// With everything that is wrong. What breaks a rule where something of the wrong type or nothing stands, is not told twice.
+    /// All errors. A validation error at a member that is missing or has the wrong type is not reported again.
     pub fn check<U>(self, parse: impl FnOnce(T) -> Result<U, Invalid>) -> Result<U, Invalid> {
         let mut errors = self.errors;
         match self.body.map(parse) {
@@ -164,7 +165,7 @@ impl<T: DeserializeOwned> Unchecked<T> {
     }
 }
 
-/// Adds what is not below a field that is known to be wrong.
+/// Adds errors that are not below a field with a known error.
 fn add(errors: &mut Vec<FieldError>, others: Vec<FieldError>) {
     let known = errors.len();
     for error in others.into_iter().take(MAX_MISTAKES.saturating_sub(known)) {
@@ -174,11 +175,11 @@ fn add(errors: &mut Vec<FieldError>, others: Vec<FieldError>) {
     }
 }
 
-/// The fields of a body that the route has no use for.
+/// Fields of a body that the route ignores.
 #[derive(Deserialize)]
 struct Nothing {}
 
-/// A body that the route has no use for. Its fields are all unknown; whatever else may be wrong with it harms nobody.
+/// A body that the route ignores. All its fields are unknown; other errors in it are harmless.
 pub struct Unused;
 
 impl FromRequest<App> for Unused {
@@ -196,17 +197,17 @@ impl FromRequest<App> for Unused {
     }
 }
 
-/// A whole body, within the limits of size and time.
+/// Reads a whole body within the size and time limits.
 ///
 /// # Errors
-/// When it is too large, too slow, or breaks off.
+/// The body is too large, too slow, or cut off.
 pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
     let limit = config.max_body_bytes;
     let too_large = || {
-        let detail = format!("the request's body has more than {limit} bytes");
+        let detail = format!("the request body has more than {limit} bytes");
         Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", limit)
     };
-    // The declared length is known before a byte of the body is.
+    // The declared length allows a rejection before any byte is read.
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
@@ -215,11 +216,11 @@ pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) if body::is_of_stopping(&*error) => Err(Problem::stopping()),
-        Err(_) => Err(Problem::bad_request("the request's body broke off")),
+        Err(_) => Err(Problem::bad_request("the request body was cut off")),
     }
 }
 
-/// Who sends a body.
+/// Sender of a body.
 #[derive(Debug, Clone, Copy)]
 enum Caller {
     Anybody,
@@ -242,33 +243,33 @@ fn object<T: DeserializeOwned>(
     };
     require_few_values(bytes, most_values)?;
     let object = members::read(bytes, field_names::<T>(), config.limits.unknown_fields);
-    let object = object.map_err(|error| Problem::bad_request(format!("the request's body is not JSON: {error}")))?;
+    let object = object.map_err(|error| Problem::bad_request(format!("the request body is not JSON: {error}")))?;
     object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
 }
 
-/// Sees to it that a body can be parsed without taking much memory (contract: requests 3, 18).
+/// Checks that a body can be parsed without much memory (contract: requests 3, 18).
 ///
 /// # Errors
-/// When it is nested too deeply, or has too many values.
+/// The body is nested too deeply or has too many values.
 pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
     let Shape { depth, values } = shape(bytes);
     if depth > MAX_DEPTH {
-        return Err(Problem::bad_request(format!("the request's body is nested deeper than {MAX_DEPTH}")));
+        return Err(Problem::bad_request(format!("the request body is nested deeper than {MAX_DEPTH} levels")));
     }
     if values > most {
-        let message = format!("must not have more than {most} values and names of members");
+        let message = format!("must not have more than {most} values and member names");
         return Err(Problem::invalid("body", message));
     }
     Ok(())
 }
 
 /// # Errors
-/// When a request does not declare its body as JSON.
+/// The request does not declare its body as JSON.
 pub fn require_json(headers: &HeaderMap) -> Result<()> {
     if is_json(headers) {
         return Ok(());
     }
-    let detail = "the request's body must be declared as application/json, without a content encoding";
+    let detail = "the content type must be application/json, without a content encoding";
     Err(Problem::new(&kinds::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
@@ -280,15 +281,15 @@ fn is_json(headers: &HeaderMap) -> bool {
     !encoded && (essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// What a JSON text looks like before it is parsed.
+/// Structure of a JSON text before parsing.
 struct Shape {
-    /// Objects and arrays in each other.
+    /// Nesting depth of objects and arrays.
     depth: usize,
-    /// Values and names of members.
+    /// Number of values and member names.
     values: usize,
 }
 
-/// Exact for JSON; for anything else the parser has the last word.
+/// Exact for valid JSON; the parser rejects everything else.
 fn shape(bytes: &[u8]) -> Shape {
     let (mut depth, mut deepest, mut values) = (0_usize, 0, 0);
     let (mut in_string, mut escaped, mut in_scalar) = (false, false, false);
@@ -322,7 +323,7 @@ fn shape(bytes: &[u8]) -> Shape {
     Shape { depth: deepest, values }
 }
 
-/// The database stores no U+0000, and no selector, label or text needs one.
+/// The database cannot store U+0000, and no selector, label or text needs it.
 fn nuls(known: &Map<String, Value>) -> Vec<FieldError> {
     let mut fields = Vec::new();
     known.iter().for_each(|(name, value)| find_nuls(value, name, MAX_MISTAKES, &mut fields));
@@ -330,10 +331,10 @@ fn nuls(known: &Map<String, Value>) -> Vec<FieldError> {
     fields.into_iter().map(|field| FieldError { field, message: message.to_owned() }).collect()
 }
 
-/// What is kept is kept exactly, and nobody's integer becomes another one.
+/// Stored values are exact, so integers that would be rounded are rejected.
 fn rounded(bytes: &[u8], known: &[&str]) -> Vec<FieldError> {
     let fields = exact::rounded(bytes, known).into_iter();
-    let message = "must not hold an integer that 64 bits do not: it would be rounded";
+    let message = "must not contain an integer outside the 64-bit range: it would be rounded";
     fields.map(|field| FieldError { field, message: message.to_owned() }).collect()
 }
 
@@ -341,10 +342,10 @@ fn is_under(field: &str, ancestor: &str) -> bool {
     field.strip_prefix(ancestor).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The names of the fields that `T` declares, as serde sees them.
+/// Names of the fields that `T` declares to serde.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // It always fails: all it wants is to be asked.
+    // Always fails; it only records the field names.
     let _ = T::deserialize(FieldNames(&mut names));
     names
 }
@@ -361,7 +362,7 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
         _visitor: V,
     ) -> Result<V::Value, Self::Error> {
         *self.0 = fields;
-        Err(Self::Error::custom("only asked for its fields"))
+        Err(Self::Error::custom("only records the field names"))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
@@ -466,7 +467,7 @@ mod tests {
         }
     }
 
-    /// Contract: limits 5. Ten times the members that are rounded take about ten times as long to find.
+    /// Contract: limits 5. Finding ten times as many rounded members takes about ten times as long.
     #[test]
     fn looking_for_rounded_integers_takes_time_that_is_linear_in_the_body() {
         let time = |members: usize| {

@@ -1,5 +1,5 @@
-//! When credentials were last used. Writing that for each request would cost as much as the request: it is gathered here
-//! and written every few seconds, one statement for all.
+//! Time of the last use of credentials. Writing it for each request would cost as much as the request, so it is collected and
+//! written every few seconds in one statement.
 
 use std::collections::HashSet;
 use std::mem;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// What was used and not written yet.
+/// Uses that are not written yet.
 #[derive(Default)]
 pub struct LastUsed(Mutex<Used>);
 
@@ -25,7 +25,7 @@ struct Used {
 }
 
 impl LastUsed {
-    /// Notes a use.
+    /// Records a use.
     pub fn note(&self, credential: Credential) {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match credential {
@@ -35,16 +35,16 @@ impl LastUsed {
             Credential::WebSession { id, .. } => {
                 used.web_sessions.insert(id);
             }
-            // Nobody is shown when a token was used.
+            // The last use of an OAuth token is not shown anywhere.
             Credential::OauthToken { .. } => {}
         }
     }
 
-    /// Writes from time to time, and once more at the end.
+    /// Writes periodically, and once more at the end.
     pub async fn write(&self, db: &PgPool, end: &CancellationToken) {
         loop {
             let ended = end.run_until_cancelled(tokio::time::sleep(WRITE_EVERY)).await.is_none();
-            // What cannot be written now is forgotten: the next use is as good.
+            // A failed write is dropped; the next use replaces it.
             if let Err(error) = self.write_now(db).await {
                 tracing::debug!(%error, "the last use of some credentials was not noted");
             }
@@ -54,10 +54,10 @@ impl LastUsed {
         }
     }
 
-    /// Writes at once, for whoever is about to show what was used when.
+    /// Writes immediately, before times of use are shown.
     ///
     /// # Errors
-    /// When the database fails.
+    /// The database fails.
     pub async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
         let used = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         if used.keys.is_empty() && used.web_sessions.is_empty() {

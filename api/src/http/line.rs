@@ -1,8 +1,8 @@
-//! The line of those who wait for a slot (contract: sessions 24, 25).
+//! Queue of requests that wait for a browser slot (contract: sessions 24, 25).
 //!
-//! Whoever is the first in it looks for a slot, a few times a second and whenever one has become free in this process; all others
-//! only wait for their turn. Accounts take turns, and callers of one account come as they came. Each process has a line of its
-//! own: all of them look into one database, and whoever finds a slot has it.
+//! The first in the queue checks for a slot a few times a second, and whenever one is freed in this process. All others only wait
+//! for their turn. Accounts are served in turn; the callers of an account in order of arrival. Each process has its own queue.
+//! All processes use the same database, and the first to find a slot gets it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,27 +18,27 @@ use crate::http::error::{Problem, Result};
 use crate::http::hung_up::HungUp;
 use crate::http::metrics::{self, Refusal};
 
-/// How often the first of the line looks whether there is a slot.
+/// Interval at which the first in the queue checks for a slot.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub struct Line {
-    /// The accounts that wait, the next one first.
+    /// Waiting accounts, the next one first.
     queues: Mutex<VecDeque<Queue>>,
-    /// How many may wait, in this process and of an account.
+    /// Maximum number of waiting callers, in this process and per account.
     bounds: (usize, usize),
-    /// A slot has become free.
+    /// Signals that a slot was freed.
     freed: Notify,
     closed: CancellationToken,
 }
 
-/// An account's callers.
+/// Callers of an account.
 struct Queue {
     account: AccountId,
     callers: VecDeque<Arc<Notify>>,
 }
 
 impl Line {
-    /// A line for so many callers, and so many of one account.
+    /// Creates a queue with a limit for all callers and one for the callers of an account.
     pub fn new(of_all: usize, of_account: usize) -> Self {
         Self {
             queues: Mutex::default(),
@@ -48,27 +48,27 @@ impl Line {
         }
     }
 
-    /// Whether nobody waits: then a slot is for whoever asks.
+    /// Returns whether no caller waits; then the next request can use a slot directly.
     pub fn is_empty(&self) -> bool {
         self.with_queues(|queues| queues.is_empty())
     }
 
-    /// Tells the first of the line that it may be worth looking for a slot.
+    /// Wakes the first in the queue to check for a slot.
     pub fn look(&self) {
         if !self.is_empty() {
             self.freed.notify_one();
         }
     }
 
-    /// Ends all waiting: this process stops.
+    /// Ends all waiting, because this process stops.
     pub fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Takes the last place in the account's queue, which waits until `deadline` at most.
+    /// Joins the end of the account's queue, until `deadline` at most.
     ///
     /// # Errors
-    /// When as many wait as may.
+    /// The queue is full.
     pub fn enter(&self, account: AccountId, deadline: Instant) -> Result<Place<'_>> {
         let turn = Arc::new(Notify::new());
         let entered = self.with_queues(|queues| {
@@ -92,7 +92,7 @@ impl Line {
             Ok(Place { line: self, account, deadline, turn, has_looked: false })
         } else {
             metrics::count_refusal(Refusal::LineFull);
-            Err(Problem::capacity_exhausted("no browser is free, and too many wait for one already"))
+            Err(Problem::capacity_exhausted("no browser is free, and the queue of waiting requests is full"))
         }
     }
 
@@ -118,7 +118,7 @@ impl Line {
     }
 }
 
-/// Somebody's place in the line, for as long as it is there.
+/// A position in the queue, freed on drop.
 pub struct Place<'a> {
     line: &'a Line,
     account: AccountId,
@@ -128,18 +128,18 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Waits until its caller may look for a slot. It keeps its place meanwhile, and afterwards.
+    /// Waits until the caller should check for a slot. The caller keeps its position.
     ///
     /// # Errors
-    /// When its time is over, the process stops, or its caller has hung up, who hears of none of that.
+    /// The deadline passes, the process stops, or the caller hangs up.
     pub async fn turn(&mut self, hung_up: &HungUp) -> Result<()> {
         account_share::release();
         let line = self.line;
         let (refusal, detail) = tokio::select! {
             biased;
             () = hung_up.happens() => return Err(Problem::capacity_exhausted("the caller has hung up")),
-            () = line.closed.cancelled() => (Refusal::Stopping, "this process stops, and nobody waits for a browser any longer"),
-            () = sleep_until(self.deadline) => (Refusal::Waited, "no browser has become free in time"),
+            () = line.closed.cancelled() => (Refusal::Stopping, "this process is stopping and cannot wait for a browser"),
+            () = sleep_until(self.deadline) => (Refusal::Waited, "no browser became free in time"),
             () = self.may_look() => return Ok(()),
         };
         metrics::count_refusal(refusal);

@@ -1,12 +1,12 @@
-//! The links that are mailed, as their pages send them back.
+//! Mailed links, as their pages submit them.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// Body of a link's routes
+/// Request body of the routes that take a mailed link
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 pub struct LinkToken {
-    /// The `token` of the link that was mailed
+    /// Token of the mailed link
     pub token: String,
 }

@@ -1,4 +1,4 @@
-//! Lists (contract: lists): what they can be asked, and what they answer.
+//! Lists (contract: lists): parameters and responses.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use crate::http::error::Result;
 use crate::http::openapi::{query, shared};
 use crate::http::state::App;
 
-/// The parameters of a request's query.
+/// Query parameters of a request.
 pub struct Query(Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Query {
@@ -38,11 +38,10 @@ impl Query {
         Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter with this name.
     ///
     /// # Errors
-    /// When it stands there twice, because whichever counted, its sender may have meant the other; and when it contains
-    /// U+0000, which the database could not compare with anything.
+    /// The parameter is repeated, so that the intended value is unknown, or contains U+0000, which the database cannot compare.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
         let mut given = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let Some(value) = given.next() else { return Ok(None) };
@@ -55,23 +54,23 @@ impl Query {
         Ok(Some(value))
     }
 
-    /// What `parse` makes of the parameter of this name.
+    /// Returns the result of `parse` for the parameter with this name.
     ///
     /// # Errors
-    /// As [`Query::text`], or on what `parse` refuses.
+    /// As [`Query::text`], or the error of `parse`.
     pub fn parsed<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<Option<T>, Invalid> {
         self.text(name)?.map(parse).transpose()
     }
 
-    /// The filters of a list, or what is wrong with them and with the page that is asked for (contract: errors 4).
+    /// Returns the filters of a list, or all errors in them and in the page parameters (contract: errors 4).
     ///
     /// # Errors
-    /// When something is wrong with the filters.
+    /// A filter is invalid.
     pub fn filters<T>(&self, filters: Result<T, Invalid>, limits: &Limits) -> Result<T, Invalid> {
         filters.map_err(|invalid| invalid.and(self.limit(limits)).and(self.text("cursor")))
     }
 
-    /// How many entries a page may have.
+    /// Returns the maximum number of entries of a page.
     ///
     /// # Errors
     /// On `limit`.
@@ -79,7 +78,7 @@ impl Query {
         self.number("limit", limits.page_default, limits.page_max)
     }
 
-    /// A number from 1 to `max`.
+    /// Returns a number from 1 to `max`.
     ///
     /// # Errors
     /// On the parameter.
@@ -90,7 +89,7 @@ impl Query {
     }
 }
 
-/// What every list that comes in pages can be asked, for the contract.
+/// Parameters of every paginated list, for the OpenAPI document.
 pub struct Paging;
 
 impl IntoParams for Paging {
@@ -100,23 +99,26 @@ impl IntoParams for Paging {
         let limit = RefOr::T(Schema::Object(number.minimum(Some(1)).maximum(Some(100)).build()));
         let cursor = RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build()));
         vec![
-            shared("Limit", query("limit", "How many entries a page has, 50 by default", limit)),
-            shared("Cursor", query("cursor", "`next_cursor` of the page before, with the same filters", cursor)),
+            shared("Limit", query("limit", "Maximum number of entries on the page; default 50", limit)),
+            shared(
+                "Cursor",
+                query("cursor", "`next_cursor` of the previous page; the filters must be the same", cursor),
+            ),
         ]
     }
 }
 
-/// What there are lists of.
+/// Entries of a list.
 pub trait Listed: ToSchema {
-    /// What the contract calls a list of it, or a page of one.
+    /// Name of the list, or of a page of it, in the OpenAPI document.
     const LIST: &'static str;
-    /// What that is.
+    /// Description of the list.
     const MEANING: &'static str;
-    /// What the entries are, where the list's own meaning does not say it.
+    /// Description of the entries, if that of the list is not sufficient.
     const ENTRIES: Option<&'static str> = None;
 }
 
-/// All there is, in one answer.
+/// A complete list in one response.
 #[derive(Serialize)]
 pub struct List<T> {
     data: Vec<T>,
@@ -137,19 +139,19 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page, and what gets the next one.
+    /// A page and the cursor of the next one.
     pub fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { data, has_more: next_cursor.is_some(), next_cursor }
     }
 
-    /// The same page of what `entry` makes of each entry.
+    /// Converts each entry of the page.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> Page<U> {
         let Self { data, has_more, next_cursor } = self;
         Page { data: data.into_iter().map(entry).collect(), has_more, next_cursor }
     }
 }
 
-/// All there is, in one page.
+/// A complete list as one page.
 impl<T> FromIterator<T> for Page<T> {
     fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
         Self::new(entries.into_iter().collect(), None)
@@ -165,10 +167,10 @@ impl<T: Listed> PartialSchema for List<T> {
 impl<T: Listed> PartialSchema for Page<T> {
     fn schema() -> RefOr<Schema> {
         let has_more =
-            ObjectBuilder::new().schema_type(Type::Boolean).description(Some("Whether there is another page"));
+            ObjectBuilder::new().schema_type(Type::Boolean).description(Some("True when there is another page"));
         let next_cursor = ObjectBuilder::new()
             .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
-            .description(Some("What gets it; null on the last page"));
+            .description(Some("Cursor of the next page; null on the last page"));
         let page = entries::<T>().property("has_more", has_more).required("has_more");
         page.property("next_cursor", next_cursor).required("next_cursor").into()
     }
@@ -196,7 +198,7 @@ macro_rules! named_by_their_entries {
 
 named_by_their_entries!(List Page);
 
-/// The page that `query` asks for: `fetch` answers up to so many entries behind the one of an id.
+/// Returns the page that `query` requests. `fetch` returns up to a number of entries after the one with an ID.
 ///
 /// # Errors
 /// On `limit` and `cursor`, and when the database fails.
@@ -210,7 +212,7 @@ pub async fn page<T>(
     weighed_page(app, query, scope, id_of, |_| 0, fetch).await
 }
 
-/// The same, of entries that may be large: the page ends with the one that makes it have `limits.page_bytes`.
+/// Same for entries that may be large: the page ends with the entry that brings it to `limits.page_bytes`.
 ///
 /// # Errors
 /// On `limit` and `cursor`, and when the database fails.
@@ -229,7 +231,7 @@ pub async fn weighed_page<T>(
     };
     let (limit, after) = both(query.limit(&app.config.limits), after)?;
     let mut conn = app.db.acquire().await?;
-    // One more than asked for tells whether there is another page.
+    // One additional entry shows whether there is another page.
     let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
     drop(conn);
     let room = light_enough(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
@@ -242,7 +244,7 @@ pub async fn weighed_page<T>(
     Ok(Page { data, has_more, next_cursor })
 }
 
-/// How many entries there are up to the one that makes it `most` bytes, which is one of them.
+/// Number of entries up to and including the one that brings the size to `most` bytes.
 fn light_enough<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0_usize;
     let heavy = data.iter().position(|entry| {

@@ -1,8 +1,8 @@
-//! Problem documents for what is no HTTP request.
+//! Problem documents for input that is not an HTTP request.
 //!
-//! hyper refuses a head it cannot parse by itself, with a bare status line that none of our layers sees. A caller who
-//! sends such a thing needs the explanation most, so the connection writes it in. The bare answer is told from ours by
-//! the request id, which ours always have.
+//! hyper rejects a head that it cannot parse with a bare status line, which no layer sees. The sender of such a request needs an
+//! explanation most, so the connection replaces the bare response with a problem document. Responses of the service always have a
+//! request ID; a response without one is hyper's.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use crate::http::kinds;
 use crate::http::problems::{MEDIA_TYPE, document};
 use crate::http::request_id;
 
-/// A connection on which no refusal goes out bare.
+/// A connection that replaces bare rejections.
 pub struct Explaining<S> {
     stream: S,
     errors_url: String,
-    /// How what is asked begins.
+    /// Beginning of the request.
     asked: Vec<u8>,
-    /// Whether that was answered: what is read from then on is another request.
+    /// True when the request was answered; further input belongs to another request.
     answered: bool,
     explained: Option<Explained>,
 }
 
-/// What goes out instead of a bare refusal of `bare_len` bytes.
+/// Replacement for a bare rejection of `bare_len` bytes.
 struct Explained {
     answer: Vec<u8>,
     written: usize,
@@ -40,7 +40,7 @@ impl<S> Explaining<S> {
         Self { stream, errors_url: errors_url.to_owned(), asked: Vec::new(), answered: false, explained: None }
     }
 
-    /// Keeps how a request begins.
+    /// Records the beginning of a request.
     fn note(&mut self, read: &[u8]) {
         if read.is_empty() {
             return;
@@ -52,19 +52,19 @@ impl<S> Explaining<S> {
         self.asked.extend_from_slice(&read[..read.len().min(room)]);
     }
 
-    /// What is wrong with what is asked, in place of a bare refusal.
+    /// Builds the problem that replaces a bare rejection.
     fn explain(&self, status: StatusCode, head: &str) -> Vec<u8> {
         let path = if self.answered { "" } else { path_in(&self.asked) };
         explain(status, head, &self.errors_url, path)
     }
 }
 
-/// How much of a request is kept, of which its path is told: far more than any path of ours has.
+/// Bytes of a request that are recorded to find its path; far more than any valid path has.
 const KEPT: usize = 2_048;
 
 const NO_BODY: &str = "content-length: 0\r\n";
 
-/// The path of a request that begins so, as far as it goes; empty when it begins like none.
+/// Path of a request with this beginning, as far as it is known; empty when it is not recognisable.
 fn path_in(asked: &[u8]) -> &str {
     let line = asked.split(u8::is_ascii_control).next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return "" };
@@ -74,7 +74,7 @@ fn path_in(asked: &[u8]) -> &str {
     if is_method && path.starts_with('/') && path.is_ascii() { path } else { "" }
 }
 
-/// The status and head of an answer that hyper wrote by itself.
+/// Status and head of a response that hyper wrote.
 fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
     if !written.starts_with(b"HTTP/1.1 4") || !written.ends_with(b"\r\n\r\n") {
         return None;
@@ -87,9 +87,9 @@ fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
 
 fn explain(status: StatusCode, head: &str, errors_url: &str, path: &str) -> Vec<u8> {
     let detail = match status {
-        StatusCode::URI_TOO_LONG => "the request's address is too long",
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the request has too many headers, or too large ones",
-        _ => "this is no HTTP/1.1 request",
+        StatusCode::URI_TOO_LONG => "the request URI is too long",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the request headers are too many or too large",
+        _ => "the request is not valid HTTP/1.1",
     };
     let id = Uuid::now_v7().to_string();
     let problem = Problem::new(&kinds::BAD_REQUEST, detail);
@@ -99,7 +99,7 @@ fn explain(status: StatusCode, head: &str, errors_url: &str, path: &str) -> Vec<
         request_id::HEADER,
         body.len()
     );
-    // However often it says that there is no body: there is one.
+    // hyper's headers may state several times that there is no body.
     let head = head.replace(NO_BODY, "");
     let head = head.strip_suffix("\r\n").unwrap_or(&head);
     format!("{head}{headers}\r\n{body}").into_bytes()

@@ -1,4 +1,4 @@
-//! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
+//! Operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is a label.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -69,17 +69,18 @@ const CLOCK_SKEW: &str = "service_clock_skew_seconds";
 const DISK_FREE: &str = "service_worker_disk_free_bytes";
 const DISK_FLOOR: &str = "service_worker_disk_floor_bytes";
 
-/// Gauges that only the database knows. While it cannot be read they are left out of a scrape, because their last values are not true any more.
+/// Gauges that are read from the database. While it cannot be read, they are left out of a scrape, because their last values are
+/// outdated.
 const OF_THE_DATABASE: [&str; 9] =
     [SESSIONS_LIVE, WORKERS, SECRET_AGE, SLOTS, SLOTS_FREE, QUEUE_DEPTH, QUEUE_AGE, CHAINS, CLOCK_SKEW];
 const REQUEST_TIME: &str = "service_http_request_duration_seconds";
 const OPERATION_TIME: &str = "service_session_operation_duration_seconds";
 const ATTEMPT_TIME: &str = "service_webhook_attempt_duration_seconds";
 
-/// Seconds by which durations are sorted: from an answer out of memory to an operation that takes its whole time.
+/// Histogram buckets in seconds, from a response out of memory to an operation at its timeout.
 const SECONDS: [f64; 15] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
-/// How an authentication ended.
+/// Outcome of an authentication.
 #[derive(Debug, Clone, Copy)]
 pub enum AuthOutcome {
     Ok,
@@ -108,7 +109,7 @@ impl AuthOutcome {
     }
 }
 
-/// How a request for an OAuth access token ended.
+/// Outcome of a request for an OAuth access token.
 #[derive(Debug, Clone, Copy)]
 pub enum OauthOutcome {
     Ok,
@@ -131,7 +132,7 @@ impl OauthOutcome {
         Self::Error,
     ];
 
-    /// For the refusals of RFC 6749, section 5.2, its own word.
+    /// The label; for errors of RFC 6749, section 5.2, the error code of the RFC.
     pub fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -165,7 +166,7 @@ pub fn count_oauth_token(outcome: OauthOutcome) {
     counter!(OAUTH_TOKENS, "outcome" => outcome.label()).increment(1);
 }
 
-/// How a check of a rate limit ended.
+/// Outcome of a rate limit check.
 #[derive(Debug, Clone, Copy)]
 pub enum LimitOutcome {
     Allowed,
@@ -187,21 +188,21 @@ pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
     counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).increment(1);
 }
 
-/// Redis was asked for a limit and did not answer in time.
+/// Counts a rate limit check that Redis did not answer in time.
 pub fn count_limit_fallback(bucket: Bucket) {
     counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
 }
 
-/// Why a create got no browser, when all were taken.
+/// Reason a session creation got no browser while all were in use.
 #[derive(Debug, Clone, Copy)]
 pub enum Refusal {
-    /// It did not want to wait.
+    /// The request did not want to wait.
     Full,
-    /// It has waited for as long as it wanted to.
+    /// The request waited until its deadline.
     Waited,
-    /// As many waited as may.
+    /// The queue was full.
     LineFull,
-    /// The process that it waited in stopped.
+    /// The process stopped while the request waited.
     Stopping,
 }
 
@@ -222,15 +223,15 @@ pub fn count_refusal(refusal: Refusal) {
     counter!(CREATES_REFUSED, "reason" => refusal.label()).increment(1);
 }
 
-/// So many more wait for a browser.
+/// Changes the number of requests that wait for a browser.
 pub fn note_waiting(more: f64) {
     gauge!(CREATES_WAITING).increment(more);
 }
 
-/// How the test of a key at a model provider ended.
+/// Outcome of a test of a model provider key.
 #[derive(Debug, Clone, Copy)]
 pub enum ByokTest {
-    /// There was no key.
+    /// The account has no key.
     NotSet,
     /// The provider was asked.
     Done(TestOutcome),
@@ -253,15 +254,15 @@ pub fn count_byok_test(test: ByokTest) {
     counter!(BYOK_TESTS, "outcome" => test.label()).increment(1);
 }
 
-/// How a request for a LiveKit token ended.
+/// Outcome of a request for a LiveKit token.
 #[derive(Debug, Clone, Copy)]
 pub enum TokenOutcome {
     Ok,
     NotFound,
     Forbidden,
-    /// No machine has room.
+    /// No machine has capacity.
     NoMac,
-    /// The machine's secret cannot be opened.
+    /// The secret of the machine cannot be decrypted.
     SecretUnreadable,
 }
 
@@ -283,15 +284,15 @@ pub fn count_livekit_token(role: live::Role, outcome: TokenOutcome) {
     counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
 }
 
-/// How the registration of a machine for video ended.
+/// Outcome of the registration of a machine for video.
 #[derive(Debug, Clone, Copy)]
 pub enum RegisterOutcome {
     Ok,
-    /// What was said of it breaks a rule.
+    /// The registration is invalid.
     Validation,
-    /// This deployment has no key to seal its secret with.
+    /// The deployment has no key to encrypt the secret.
     EncryptionError,
-    /// Whoever asked is no staff: for them there is no such route.
+    /// The caller is not staff; for other callers the route does not exist.
     NotFound,
     /// The database failed.
     Unknown,
@@ -315,15 +316,15 @@ pub fn count_registration(outcome: RegisterOutcome) {
     counter!(MAC_NODES, "outcome" => outcome.label()).increment(1);
 }
 
-/// What became of what the card provider sent.
+/// Outcome of an event of the card provider.
 #[derive(Debug, Clone, Copy)]
 pub enum CardWebhook {
     Handled,
-    /// It came before.
+    /// The event was received before.
     Duplicate,
-    /// It is nothing to us.
+    /// The event is not relevant.
     Ignored,
-    /// We failed.
+    /// The service failed.
     Error,
     SignatureInvalid,
     SignatureMissing,
@@ -361,10 +362,10 @@ pub fn count_card_webhook(outcome: CardWebhook) {
     counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).increment(1);
 }
 
-/// What became of what the crypto processor sent.
+/// Outcome of a notification of the crypto processor.
 #[derive(Debug, Clone, Copy)]
 pub enum CryptoWebhook {
-    /// It was taken, whatever it meant.
+    /// The notification was accepted.
     Ok,
     SignatureInvalid,
     SignatureMissing,
@@ -394,10 +395,10 @@ pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
 
-/// Makes this process count, once; whoever calls it again gets the same counters. What is counted before is lost.
+/// Installs the metrics recorder of this process, once; a second call returns the same recorder. Counts before the call are lost.
 ///
 /// # Errors
-/// When somebody else's recorder is installed.
+/// Another recorder is installed.
 pub fn install() -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
         let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
@@ -440,7 +441,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
     HANDLE.clone()
 }
 
-/// A series that appears with its first event hides that event from a rate: known ones start at zero.
+/// A rate does not show the first event of a new series, so known series start at zero.
 fn start_at_zero() {
     counter!(PANICS).absolute(0);
     gauge!(CREATES_WAITING).set(0.0);
@@ -536,7 +537,7 @@ fn start_at_zero() {
     }
 }
 
-/// What tells how a deployment stands, and how long things take.
+/// Describes gauges of the deployment's state, and durations.
 fn describe_standing() {
     describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
     describe_gauge!(WORKERS, "Workers, by status; of those that are gone, who went during the last hour.");
@@ -568,15 +569,15 @@ fn describe_standing() {
     describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
 }
 
-/// How the deployment stands, as the database knows it.
+/// State of the deployment, from the database.
 pub struct Standing {
     pub sessions: [(SessionStatus, i64); 3],
     pub workers: [(&'static str, i64); 4],
     pub slots: Slots,
     pub backlogs: Vec<Backlog>,
-    /// Seconds, by kind.
+    /// Ages in seconds, by kind.
     pub secrets: [(&'static str, f64); 2],
-    /// Seconds by which the clock of this process is ahead of the database's.
+    /// Seconds that the clock of this process is ahead of the database's clock.
     pub clock_skew: f64,
 }
 
@@ -599,7 +600,7 @@ pub fn note_standing(standing: &Standing) {
     }
 }
 
-/// Whether the database could be read, and whether Redis answered, where there is one.
+/// Records whether the database was readable and, if configured, whether Redis answered.
 pub fn note_reachable(database: bool, redis: Option<bool>) {
     gauge!(DATABASE_UP).set(u8::from(database));
     if let Some(redis) = redis {
@@ -607,7 +608,7 @@ pub fn note_reachable(database: bool, redis: Option<bool>) {
     }
 }
 
-/// A scrape without the gauges that only the database knows.
+/// Removes the gauges that are read from the database from a scrape.
 pub fn without_the_databases(scrape: &str) -> String {
     let is_of_the_database = |line: &str| {
         let name = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
@@ -616,24 +617,24 @@ pub fn without_the_databases(scrape: &str) -> String {
     scrape.split_inclusive('\n').filter(|line| !is_of_the_database(line)).collect()
 }
 
-/// How this process's pool stands.
+/// Records the state of this process's pool.
 pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
     gauge!(POOL, "state" => "idle").set(idle);
     gauge!(POOL, "state" => "in_use").set(all - idle);
 }
 
-/// Notes the check of this process's encryption key.
+/// Records the result of the encryption key check.
 pub fn note_encryption_key(status: KeyStatus) {
     gauge!(ENCRYPTION_KEY).set(u8::from(status.is_usable()));
 }
 
-/// A count as gauges have it.
+/// Converts a count for a gauge.
 fn number(count: i64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
-/// Whether this scheduled job has its next tick in the queue.
+/// Records whether this scheduled job has its next tick in the queue.
 pub fn note_chain(chain: &'static str, pending: bool) {
     gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
 }

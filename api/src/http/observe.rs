@@ -1,4 +1,4 @@
-//! What every request leaves behind: its id in the answer, a span, one log line, a count.
+//! Request ID header, span, log line and counters of every request.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -39,17 +39,17 @@ pub async fn requests(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// A handler that panics answers 500 like any other defect.
+/// A handler that panics answers 500, like any other defect.
 pub async fn panics(request: Request, next: Next) -> Response {
     let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     caught.unwrap_or_else(|_| {
         metrics::count_panic();
-        // The panic hook wrote the message and the place already.
+        // The panic hook has already logged the message and its location.
         Problem::internal(&"a handler panicked").into_response()
     })
 }
 
-/// Probes and scrapes come every few seconds, for ever: their lines would drown the others.
+/// Probes and scrapes arrive every few seconds, so their log lines would drown the others.
 fn log(span: &Span, route: &str, status: u16, duration_ms: u64) {
     span.in_scope(|| match route {
         "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, duration_ms, "answered"),
@@ -57,7 +57,7 @@ fn log(span: &Span, route: &str, status: u16, duration_ms: u64) {
     });
 }
 
-/// A client may make up methods; a metric's label and a log's field must not grow with them.
+/// Clients can invent methods, which must not become labels or log fields.
 fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Contract: operators 5. No route panics that anybody knows of: one that does is counted.
+    /// Contract: operators 5. A handler that panics is counted.
     #[tokio::test]
     async fn a_handler_that_panics_is_counted() {
         let told = metrics::install().expect("a recorder");

@@ -1,5 +1,5 @@
-//! What handlers say of themselves to the contract, where derive macros have no words for it: the problems they may answer,
-//! parameters they have in common, and schemas with a name. [`crate::document`] makes the contract of it.
+//! Parts of the OpenAPI document that derive macros cannot express: sets of problems, shared parameters and named schemas.
+//! [`crate::document`] assembles the document.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Required, Response, Sc
 
 use crate::http::kinds::{self, Kind};
 
-/// Sets of problems that routes have in common. A route may have any of them: what it answers is all that is in one.
+/// Sets of problems that routes share. A route can have several sets, and it can answer every problem of each.
 macro_rules! problem_sets {
     ($($(#[$doc:meta])* $name:ident: $($kind:ident)*;)*) => {$(
         $(#[$doc])*
@@ -29,166 +29,166 @@ macro_rules! problem_sets {
 }
 
 problem_sets! {
-    /// No token, or the wrong one.
+    /// The token is missing or wrong.
     Unauthorized: UNAUTHORIZED;
-    /// A token that is not enough.
+    /// The token is not sufficient.
     Restricted: UNAUTHORIZED FORBIDDEN VALIDATION_FAILED;
-    /// A query that breaks a rule.
+    /// The query is invalid.
     InvalidQuery: VALIDATION_FAILED;
-    /// A body that cannot be read or breaks a rule.
+    /// The body cannot be read or is invalid.
     Body: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE UNSUPPORTED_MEDIA_TYPE;
-    /// A form that cannot be read.
+    /// The form cannot be read.
     Form: REQUEST_TIMEOUT PAYLOAD_TOO_LARGE;
-    /// An OAuth client that is not the caller's.
+    /// The caller has no such OAuth client.
     NoOauthClient: NOT_FOUND;
-    /// An identity provider that this deployment does not have.
+    /// The deployment has no such identity provider.
     NoProvider: NOT_FOUND;
-    /// A web session that is not the caller's to see.
+    /// The caller has no such web session.
     NoWebSession: NOT_FOUND;
-    /// A key that is not the caller's to see.
+    /// The caller has no such key.
     NoKey: NOT_FOUND;
-    /// A device that does not wait.
+    /// No such device waits.
     NoDevice: NOT_FOUND;
-    /// An address that has an account.
+    /// The address already has an account.
     SigningUp: CONFLICT;
-    /// An account that may not act.
+    /// The account is suspended or not verified.
     LoggingIn: FORBIDDEN;
-    /// A second factor that is there already, or cannot be.
+    /// A second factor is already enrolled, or cannot be.
     Enrolling: CONFLICT FEATURE_UNAVAILABLE;
-    /// A secret that this deployment cannot keep, or a database that is away.
+    /// The deployment cannot encrypt the secret, or the database is unavailable.
     Sealing: FEATURE_UNAVAILABLE;
-    /// A key at a model provider that is not there.
+    /// The account has no such model provider key.
     NoProviderKey: NOT_FOUND;
-    /// A second factor that is not there.
+    /// No second factor is enrolled.
     NotEnrolled: NOT_FOUND;
-    /// A second-factor proof that is not fresh.
+    /// The second-factor proof is not recent.
     SteppingUp: MFA_STEP_UP_REQUIRED;
-    /// An account that may not have another of these.
+    /// The account has reached a limit.
     Full: CONFLICT;
-    /// A key that cannot have a successor.
+    /// The key cannot have a successor.
     Rotating: CONFLICT;
-    /// A team that is not the caller's.
+    /// The caller has no such team.
     NoTeam: NOT_FOUND;
-    /// A membership that is not on the caller's team.
+    /// The caller's team has no such membership.
     NoMembership: NOT_FOUND;
-    /// Somebody who is on the team already.
+    /// The invitee is already a member.
     Inviting: CONFLICT;
-    /// An invite that is another's, or to a team that one is on.
+    /// The invitation belongs to another address, or the caller is already a member.
     Accepting: CONFLICT;
-    /// A webhook endpoint, or a delivery, that is not the caller's to see.
+    /// The caller has no such webhook endpoint or delivery.
     NoWebhook: NOT_FOUND;
-    /// A webhook endpoint that takes nothing, or a delivery that has not ended.
+    /// The endpoint accepts no deliveries, or the delivery has not ended.
     WebhookAtRest: CONFLICT;
-    /// A session that is not the caller's to see.
+    /// The caller has no such session.
     NoSession: NOT_FOUND;
-    /// A challenge that its session did not have, or whose session has ended.
+    /// The session has no such challenge, or has ended.
     NoChallenge: NOT_FOUND SESSION_DESTROYED;
-    /// A session that has ended.
+    /// The session has ended.
     EndedSession: SESSION_DESTROYED;
-    /// A request that opens no WebSocket.
+    /// The request does not open a WebSocket.
     Upgrading: BAD_REQUEST;
-    /// A page that may not.
+    /// The page's origin is not allowed.
     Forbidden: FORBIDDEN;
-    /// A browser that cannot be seen, or that too many watch.
+    /// The browser cannot be watched, or has too many viewers.
     Watching: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
-    /// A profile that is not the caller's to see.
+    /// The caller has no such profile.
     NoProfile: NOT_FOUND;
-    /// A profile's snapshot that is not the caller's to see.
+    /// The caller has no such profile snapshot.
     NoSnapshot: NOT_FOUND;
-    /// A profile that a live session has.
+    /// A live session uses the profile.
     ProfileInUse: PROFILE_IN_USE;
-    /// A profile that is not in the recycle bin.
+    /// The profile is not in the recycle bin.
     NotDeleted: CONFLICT;
-    /// A profile whose last session's state is being kept for long.
+    /// Saving the state of the profile's last session takes too long.
     BeingKept: CONFLICT;
-    /// A profile too many.
+    /// The account has reached a profile limit.
     AnotherProfile: PROFILE_LIMIT PROFILE_BYTES_LIMIT;
-    /// A snapshot too many.
+    /// A snapshot limit is reached.
     AnotherSnapshot: SNAPSHOT_LIMIT PROFILE_BYTES_LIMIT;
-    /// An agent session that is not the caller's to see.
+    /// The caller has no such agent session.
     NoAgentSession: NOT_FOUND;
-    /// An agent session that is closed, or that somebody else drives.
+    /// The agent session is closed, or another party has control.
     AgentElsewhere: CONFLICT;
-    /// Agent sessions that keep as much as they may.
+    /// The account's agent sessions have reached their size limit.
     AgentRoom: AGENT_BYTES_LIMIT;
-    /// An agent session whose driver session has ended, or of which nothing is heard.
+    /// The driver session has ended, or does not respond.
     AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
-    /// A saved proxy that is not the caller's to see.
+    /// The caller has no such saved proxy.
     NoProxy: NOT_FOUND;
-    /// A saved proxy too many.
+    /// The account has reached its limit of saved proxies.
     AnotherProxy: PROXY_LIMIT;
-    /// A saved proxy that a live session leaves through.
+    /// A live session uses the saved proxy.
     ProxyInUse: CONFLICT;
-    /// A check of a proxy that is not made: another is under way, or nobody is there to make it.
+    /// The proxy cannot be checked: another check is running, or no worker is available.
     CheckingProxy: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
-    /// A customer of the card provider's that is not there.
+    /// The account is no customer of the card provider.
     NoCardCustomer: NOT_FOUND;
-    /// A live link that is good no more, or never was.
+    /// The live link is unknown or no longer valid.
     NoLink: NOT_FOUND;
-    /// A live link too many.
+    /// The limit of live links is reached.
     AnotherLink: CONFLICT;
-    /// A crypto order that is not the caller's.
+    /// The caller has no such crypto order.
     NoOrder: NOT_FOUND;
-    /// An order too many, or one of the same key that is still being made.
+    /// The account has too many open orders, or an order of the same key is in progress.
     AnotherOrder: CONFLICT;
-    /// A payment provider that fails, or that this deployment does not have.
+    /// The payment provider fails or is not configured.
     Paying: DRIVER_ERROR FEATURE_UNAVAILABLE;
-    /// What a payment provider sends.
+    /// The notification of a payment provider cannot be accepted.
     Telling: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE FEATURE_UNAVAILABLE;
-    /// A stream too many.
+    /// The limit of streams is reached.
     AnotherStream: STREAM_LIMIT;
-    /// A recipe that is not the caller's to see.
+    /// The caller has no such recipe.
     NoRecipe: NOT_FOUND;
-    /// An account that does not exist.
+    /// No such account.
     NoCustomer: NOT_FOUND;
-    /// A job that does not exist.
+    /// No such job.
     NoJob: NOT_FOUND;
-    /// A worker that does not exist.
+    /// No such worker.
     NoWorker: NOT_FOUND;
-    /// A delivery, an endpoint, an account or a requeue that does not exist.
+    /// No such delivery, endpoint, account or requeue.
     NoRequeue: NOT_FOUND;
-    /// An incident that does not exist.
+    /// No such incident.
     NoIncident: NOT_FOUND;
-    /// What is in no state for what staff want.
+    /// The resource is not in a state for this staff operation.
     OutOfPlace: CONFLICT;
-    /// A page that does not exist.
+    /// No such page.
     NoPage: NOT_FOUND;
-    /// Too many requests from one place.
+    /// Too many requests from one source.
     RateLimited: RATE_LIMITED;
-    /// A database that is away.
+    /// The database is unavailable.
     Database: FEATURE_UNAVAILABLE;
-    /// A session that does not come to be.
+    /// The session cannot be created.
     Creating: NOT_FOUND PROFILE_IN_USE SESSION_DESTROYED CONCURRENCY_LIMIT DRIVER_ERROR DRIVER_NOT_INTEGRATED
               CAPACITY_EXHAUSTED FEATURE_UNAVAILABLE SESSION_TIMEOUT;
-    /// A session that cannot be driven, or a browser that fails.
+    /// The session cannot run the operation, or the browser fails.
     Driving: CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE SESSION_TIMEOUT;
 }
 
-/// A kind of problem has a key of its own, so that none takes the place of another with the same status.
+/// Each problem type has a separate key, so that types with the same status do not replace each other.
 fn problem(kind: &'static Kind) -> (String, RefOr<Response>) {
     (problem_key(kind), RefOr::T(Response::new("")))
 }
 
-/// Where a route's answers say that it may answer this: its status and its name.
+/// Key of a problem among the responses of a route: its status and its name.
 pub fn problem_key(kind: &Kind) -> String {
     format!("{} {}", kind.status.as_u16(), kind.name())
 }
 
-/// The member of a parameter that says under which name all routes share it.
+/// Member of a parameter that holds its shared name.
 pub const SHARED_AS: &str = "x-shared-as";
 
-/// A parameter that routes have in common, under this name.
+/// A parameter that routes share under this name.
 pub fn shared(name: &str, parameter: ParameterBuilder) -> Parameter {
     parameter.extensions(Some(ExtensionsBuilder::new().add(SHARED_AS, name).build())).build()
 }
 
-/// A parameter of a query that may be absent.
+/// An optional query parameter.
 pub fn query(name: &str, what: &str, schema: RefOr<Schema>) -> ParameterBuilder {
     let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(Required::False);
     parameter.description(Some(what)).schema(Some(schema))
 }
 
-/// An id that begins with `prefix`.
+/// An ID that begins with `prefix`.
 pub fn id_schema(prefix: &str) -> RefOr<Schema> {
     let pattern = format!("^{prefix}_[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$");
     let example = format!("{prefix}_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5");
@@ -196,28 +196,27 @@ pub fn id_schema(prefix: &str) -> RefOr<Schema> {
     RefOr::T(Schema::Object(schema.examples([example]).build()))
 }
 
-/// What a credential may be given: every scope but those that staff alone mints.
+/// Scopes that a credential can have; scopes for staff only are excluded.
 pub fn grantable_scopes() -> RefOr<Schema> {
     let names: Vec<_> = Scope::NAMES.iter().copied().filter(|name| *name != Scope::Admin.name()).collect();
-    let what = "What it may do: nothing that the caller's own credential may not";
+    let what = "Scopes of the credential; the caller can grant only scopes of their own credential";
     let scope = named("Scope", one_of(&names, None));
     let scopes = ArrayBuilder::new().items(scope).min_items(Some(1)).max_items(Some(MOST_SCOPES));
     RefOr::T(Schema::Array(scopes.description(Some(what)).build()))
 }
 
-/// What an account pays for.
+/// The tier of an account.
 pub fn tier() -> RefOr<Schema> {
     named("AccountTier", one_of(Tier::NAMES, None))
 }
 
-/// A closed set of texts. The contract calls it as what has it and the member, such as `CaptureKind`, unless it is
-/// [`named`].
+/// An enumeration. Its name in the document combines its object and member, such as `CaptureKind`, unless it is [`named`].
 pub fn one_of(values: &[&str], default: Option<&str>) -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values.iter().copied()));
     RefOr::T(Schema::Object(schema.default(default.map(Value::from)).build()))
 }
 
-/// A member of a body that may be null, which is as if it were absent.
+/// A nullable member of a request body; null is the same as absent.
 pub fn or_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     if let RefOr::T(Schema::Array(array)) = &mut schema {
         array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
@@ -232,13 +231,13 @@ pub fn or_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     RefOr::T(Schema::OneOf(either))
 }
 
-/// A member that is there only to be true, which tells a variant from others.
+/// A member that is always true and identifies a variant.
 pub fn literally_true() -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]));
     RefOr::T(Schema::Object(schema.build()))
 }
 
-/// A schema that stands in the contract under a name of its own, wherever it is used.
+/// A schema with its own name in the document.
 pub fn named(name: &str, mut schema: RefOr<Schema>) -> RefOr<Schema> {
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         object.title = Some(name.to_owned());
@@ -246,7 +245,7 @@ pub fn named(name: &str, mut schema: RefOr<Schema>) -> RefOr<Schema> {
     schema
 }
 
-/// An object whose `kind` says which fields it has. Each variant is named by its kind and what it is one of.
+/// An object whose `kind` determines its fields. The name of each variant combines its kind and the name of the union.
 pub fn tagged<const N: usize>(name: &str, variants: [(&str, RefOr<Schema>); N]) -> RefOr<Schema> {
     let variants = variants.map(|(kind, mut fields)| {
         if let RefOr::T(Schema::Object(object)) = &mut fields {
@@ -261,7 +260,7 @@ pub fn tagged<const N: usize>(name: &str, variants: [(&str, RefOr<Schema>); N]) 
     RefOr::T(Schema::OneOf(either))
 }
 
-/// `selector_hidden` as `SelectorHidden`.
+/// Converts `selector_hidden` to `SelectorHidden`.
 pub fn camel_case(name: &str) -> String {
     let words = name.split(['_', '.']).map(|word| {
         let mut letters = word.chars();

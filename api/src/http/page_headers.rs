@@ -1,6 +1,6 @@
-//! Headers that protect pages (contract: pages 3, 7). One layer sets them on every answer that is HTML, whichever handler wrote it, so
-//! that no page can be without them. A page that needs another policy sets its own `Content-Security-Policy`, to which the layer adds
-//! only what it does not say about frames.
+//! Headers that protect pages (contract: pages 3, 7). One layer sets them on every HTML response, so that no page lacks them. A
+//! page that needs another policy sets its own `Content-Security-Policy`, to which the layer adds only a missing rule about
+//! frames.
 
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, Entry, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -8,15 +8,15 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 
-/// A page runs what this service serves and asks nobody else. No form of it is ever sent by the browser itself, which
-/// would put a password into an address when a script has failed to load.
+/// A page uses only resources of this service. Browsers never submit its forms natively, because that would put a password into a
+/// URL if a script failed to load.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 const FRAME_ANCESTORS: &str = "frame-ancestors";
 
 pub async fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    // Whatever an answer is, it is not what a browser guesses.
+    // Browsers must not guess the content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_page(headers) {
         protect_page(headers);
@@ -40,7 +40,7 @@ fn protect_page(headers: &mut HeaderMap) {
         Some(policy) if frame_ancestors(policy).is_some() => policy.to_owned(),
         Some(policy) => format!("{policy}; {FRAME_ANCESTORS} 'none'"),
     };
-    // For browsers that do not know the policy. It has no word for several origins.
+    // For browsers without support for the policy. This header cannot list several origins.
     if frame_ancestors(&policy) == Some("'none'") {
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     }
@@ -49,7 +49,7 @@ fn protect_page(headers: &mut HeaderMap) {
     }
 }
 
-/// What a policy says about who may have the page in a frame.
+/// Rule of a policy about framing the page.
 fn frame_ancestors(policy: &str) -> Option<&str> {
     let mut directives = policy.split(';').map(str::trim);
     directives.find_map(|directive| directive.strip_prefix(FRAME_ANCESTORS)).map(str::trim)

@@ -1,4 +1,4 @@
-//! The resource in a path.
+//! Resource IDs in paths.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -17,15 +17,15 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::openapi::{id_schema, shared};
 
-/// What has an id that stands in paths.
+/// A resource with an ID in paths.
 pub trait Resource: FromStr + Display {
-    /// What people call one.
+    /// Name in messages.
     const NAME: &'static str;
-    /// How its ids begin.
+    /// Prefix of the IDs.
     const PREFIX: &'static str;
-    /// What the contract calls them.
+    /// Name of the ID type in the OpenAPI document.
     const IDS: &'static str;
-    /// Where it stands in a path.
+    /// Name of the path parameter.
     const PARAMETER: &'static str = "id";
 }
 
@@ -61,7 +61,7 @@ resources! {
     IncidentId: "incident";
 }
 
-/// It stands behind its session.
+/// A challenge follows its session in the path.
 impl Resource for ChallengeId {
     const NAME: &'static str = "challenge";
     const PREFIX: &'static str = Self::PREFIX;
@@ -69,17 +69,16 @@ impl Resource for ChallengeId {
     const PARAMETER: &'static str = "challenge_id";
 }
 
-/// The same for an unknown one, another account's and a malformed id.
+/// The same response for an unknown ID, an ID of another account and a malformed ID.
 pub fn not_found<T: Resource>() -> Problem {
     Problem::new(&kinds::NOT_FOUND, format!("there is no {} with this id", T::NAME))
 }
 
-/// What a path says of its resource. Nothing is wrong with a malformed id until somebody looks it up: it is one more
-/// resource that does not exist.
+/// Resource ID from a path. A malformed ID is not an error until it is looked up: it is one more resource that does not exist.
 pub struct IdPath<T>(Option<T>);
 
 impl<T: Resource> IdPath<T> {
-    /// What `text` names.
+    /// Parses the ID in `text`.
     pub fn parse(text: &str) -> Self {
         Self(text.parse().ok())
     }
@@ -87,7 +86,7 @@ impl<T: Resource> IdPath<T> {
 
 impl<T: Resource + Copy> IdPath<T> {
     /// # Errors
-    /// Not found, when the id is malformed.
+    /// Not found, if the ID is malformed.
     pub fn id(&self) -> Result<T> {
         self.0.ok_or_else(not_found::<T>)
     }
@@ -101,7 +100,7 @@ impl<S: Send + Sync, T: Resource> FromRequestParts<S> for IdPath<T> {
         let id: Option<T> =
             params.and_then(|params| params.iter().find(|(name, _)| *name == T::PARAMETER)?.1.parse().ok());
         if let Some(id) = &id {
-            // A span has fields of its own: one that it lacks is not recorded.
+            // A span records only its declared fields; others are ignored.
             tracing::Span::current().record(T::NAME, tracing::field::display(id));
         }
         Ok(Self(id))
@@ -110,7 +109,7 @@ impl<S: Send + Sync, T: Resource> FromRequestParts<S> for IdPath<T> {
 
 impl<T: Resource> utoipa::IntoParams for IdPath<T> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let description = format!("The {}, `{}_<uuid>`", T::NAME, T::PREFIX);
+        let description = format!("ID of the {}, `{}_<uuid>`", T::NAME, T::PREFIX);
         let id = ParameterBuilder::new()
             .name(T::PARAMETER)
             .parameter_in(ParameterIn::Path)

@@ -1,41 +1,41 @@
-//! What a route may ask of its caller (contract: authorization 4 to 14). What each asks stands where its handler is registered.
+//! Access rules of routes (contract: authorization 4 to 14). Each rule is declared where the handler is registered.
 
 use axum::http::{HeaderName, Method, StatusCode, Uri};
 use chrono::{NaiveDate, NaiveTime};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::teams::Role;
 
-/// A route's row.
+/// A route and its access rule.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Its verb.
+    /// HTTP method.
     pub method: Method,
-    /// As the router spells it, such as `/v1/sessions/{id}`.
+    /// Path template of the router, such as `/v1/sessions/{id}`.
     pub path: String,
-    /// Who gets in.
+    /// Access rule.
     pub access: Access,
-    /// Since when, and until when, it is there for old clients only.
+    /// Announcement of the route's removal, if it is deprecated.
     pub deprecation: Option<Deprecation>,
-    /// Counts a caller who is refused before the handler runs, for routes whose metric has them.
+    /// Counts a caller who is rejected before the handler runs, for routes with such a metric.
     pub on_refusal: Option<OnRefusal>,
 }
 
-/// Counts a caller who is refused before the handler runs, by the request's target and the status of the refusal.
+/// Counts a caller who is rejected before the handler runs, by request target and response status.
 pub type OnRefusal = fn(&Uri, StatusCode);
 
-/// The announcement of a route's end.
+/// Announcement of a route's removal.
 #[derive(Debug, Clone, Copy)]
 pub struct Deprecation {
-    /// The day it was announced.
+    /// Date of the announcement.
     pub since: NaiveDate,
-    /// The day from which the route may be missing: 90 days later or more.
+    /// Date from which the route may be removed, at least 90 days later.
     pub sunset: NaiveDate,
-    /// What to use instead, for people.
+    /// Replacement of the route, for people.
     pub replacement: &'static str,
 }
 
 impl Deprecation {
-    /// What tells of it: RFC 9745 wants a structured date, RFC 8594 an HTTP date.
+    /// Headers of the announcement: RFC 9745 uses a structured date, RFC 8594 an HTTP date.
     #[must_use]
     pub fn headers(&self) -> [(HeaderName, String); 2] {
         let since = self.since.and_time(NaiveTime::MIN).and_utc().timestamp();
@@ -44,51 +44,50 @@ impl Deprecation {
     }
 }
 
-/// Who gets in.
+/// Access rule of a route.
 #[derive(Debug, Clone, Copy)]
 pub enum Access {
-    /// Anybody.
+    /// Any caller.
     Public,
-    /// Whoever has the deployment's metrics token.
+    /// Callers with the deployment's metrics token.
     MetricsToken,
-    /// Whoever shows a credential of an account.
+    /// Callers with a credential of an account.
     Account(Rule),
-    /// Staff, whom nobody else is told of (contract: staff 3).
+    /// Staff; for other callers the route does not exist (contract: staff 3).
     Staff,
 }
 
-/// What a credential has to be.
+/// Requirements for a credential.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each says something of its own, and no two are one")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub struct Rule {
-    /// What the caller's credential has to satisfy on the caller's own account.
+    /// Scope required on the caller's own account.
     pub scope: Scope,
-    /// What it may satisfy instead there, where the route's handler tells by the request which of the two it needs.
+    /// Alternative scope on the caller's own account, if the handler determines the required scope from the request.
     pub or_scope: Option<Scope>,
-    /// What it has to satisfy instead, and what the caller has to be on the owner's team, where `X-Service-Account` names
-    /// another account. `None` where that header is ignored.
+    /// Scope and team role required if `X-Service-Account` names another account. `None` if the route ignores that header.
     pub team: Option<TeamRule>,
-    /// Whether only somebody who signed in may do it.
+    /// True when only a signed-in person is allowed.
     pub web_session_only: bool,
-    /// Whether a second-factor proof has to be fresh, of whoever has a second factor.
+    /// True when callers with a second factor need a recent proof.
     pub step_up: bool,
-    /// Whether a desktop app's credential may do it on the free tier.
+    /// True when a desktop app's credential is allowed on the free tier.
     pub open_to_free_devices: bool,
-    /// Whether a key may do it that a member of the account's team made, where the header is ignored.
+    /// True when a key made by a team member is allowed although the route ignores the account header.
     pub open_to_members_keys: bool,
 }
 
-/// What it takes to act on another account.
+/// Requirements for acting on another account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamRule {
-    /// What the caller's own credential has to satisfy.
+    /// Scope required of the caller's own credential.
     pub scope: Scope,
-    /// What the caller has to be on the owner's team.
+    /// Role required in the owner's team.
     pub role: Role,
 }
 
 impl Rule {
-    /// For whoever has a credential of this scope.
+    /// Allows credentials with this scope.
     #[must_use]
     pub const fn scope(scope: Scope) -> Self {
         Self {
@@ -102,48 +101,48 @@ impl Rule {
         }
     }
 
-    /// For what only the person themself may do.
+    /// Allows only the person, not programs.
     #[must_use]
     pub const fn person() -> Self {
         Self { web_session_only: true, ..Self::scope(Scope::AccountOwner) }
     }
 
-    /// Also for those of this role on the team of the account that `X-Service-Account` names.
+    /// Also allows members with this role in the team of the account in `X-Service-Account`.
     #[must_use]
     pub const fn for_team(self, role: Role) -> Self {
         Self { team: Some(TeamRule { scope: self.scope, role }), ..self }
     }
 
-    /// The same, with another scope there.
+    /// Same, with another scope for the team.
     #[must_use]
     pub const fn for_team_with(self, scope: Scope, role: Role) -> Self {
         Self { team: Some(TeamRule { scope, role }), ..self }
     }
 
-    /// Also for whoever has a credential of another scope. The handler has to require the one that the request needs.
+    /// Also allows credentials with another scope. The handler must check the scope that the request requires.
     #[must_use]
     pub const fn or_scope(self, scope: Scope) -> Self {
         Self { or_scope: Some(scope), ..self }
     }
 
-    /// After a fresh second-factor proof.
+    /// Requires a recent second-factor proof.
     #[must_use]
     pub const fn after_step_up(self) -> Self {
         Self { step_up: true, ..self }
     }
 
-    /// Also for a desktop app's credential on the free tier.
+    /// Also allows a desktop app's credential on the free tier.
     #[must_use]
     pub const fn open_to_free_devices(self) -> Self {
         Self { open_to_free_devices: true, ..self }
     }
 
-    /// Also for a key that a member of the account's team made.
+    /// Also allows a key made by a team member.
     #[must_use]
     pub const fn open_to_members_keys(self) -> Self {
         Self { open_to_members_keys: true, ..self }
     }
 }
 
-/// For what its owner decides about an account, in several areas.
+/// Rule for decisions of the account owner about the account, in several areas.
 pub const OWN_ACCOUNT: Rule = Rule::scope(Scope::AccountOwner);

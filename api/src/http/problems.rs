@@ -1,4 +1,4 @@
-//! Writes problem documents (contract: errors 1): every failure is one, whoever answers it.
+//! Problem documents (contract: errors 1): every error response of any part of the service is one.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,11 +13,11 @@ use crate::http::kinds;
 use crate::http::request_id::RequestId;
 use crate::http::state::App;
 
-/// Marks the answer of a handler that tells of a failure in the words of another standard (contract: oauth 4).
+/// Marks an error response in the format of another standard (contract: oauth 4).
 #[derive(Clone)]
 pub struct Untouched;
 
-/// What RFC 9457 calls the documents.
+/// Media type of RFC 9457.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 pub async fn render(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -38,18 +38,20 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
     response
 }
 
-/// The framework answers by itself where no handler of ours does.
+/// Problem for an error that the framework answered.
 fn of_framework(status: StatusCode) -> Problem {
     let kind = kinds::of_status(status);
     let detail = match status {
-        StatusCode::NOT_FOUND => "there is no such route",
-        StatusCode::METHOD_NOT_ALLOWED => "the route does not have this method; the Allow header lists those it has",
+        StatusCode::NOT_FOUND => "no such route",
+        StatusCode::METHOD_NOT_ALLOWED => {
+            "the route does not support this method; the Allow header lists the supported ones"
+        }
         _ => kind.meaning,
     };
     Problem::new(kind, detail)
 }
 
-/// The document that tells of `problem`.
+/// The document of `problem`.
 pub fn document(
     problem: Parts,
     status: StatusCode,
@@ -65,7 +67,7 @@ pub fn document(
     document.insert("instance".to_owned(), instance.into());
     document.insert("request_id".to_owned(), request_id.into());
     for (name, value) in problem.members {
-        // A member that came from elsewhere must not pose as one of ours.
+        // Additional members must not replace the standard members.
         document.entry(name).or_insert(value);
     }
     Value::Object(document).to_string()

@@ -1,8 +1,7 @@
-//! Identity providers, spoken to in OpenID Connect.
+//! OpenID Connect clients of the identity providers.
 //!
-//! What a provider says of itself is fetched when first needed and again after a while, so that one that is down
-//! neither stops our start nor, once known, those it has already let in. Its keys are fetched again also when it signs with
-//! one we have not seen.
+//! A provider's metadata is fetched on first use and refreshed after a while. A provider that is down therefore neither blocks
+//! the start nor, once its metadata is known, sign-ins. Its keys are also fetched again when it signs with an unknown key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,29 +26,29 @@ use url::Url;
 
 use crate::http::error::{Problem, Result};
 
-/// How long a provider may take to answer.
+/// Timeout of a request to a provider.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long what it says of itself is believed.
+/// Lifetime of a provider's metadata.
 const BELIEVED_FOR: Duration = Duration::from_hours(1);
-/// How long one that did not answer is left alone.
+/// Pause after a provider did not respond.
 const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
 
-/// How a provider is reached; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
+/// Connection to a provider, from the configuration. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
 pub struct ProviderConfig {
-    /// Its issuer, exactly as it calls itself.
+    /// Issuer, exactly as the provider spells it.
     pub issuer: String,
-    /// What it calls us.
+    /// Client ID at the provider.
     pub client_id: String,
-    /// What we prove that with.
+    /// Client secret at the provider.
     pub client_secret: Option<String>,
-    /// What we ask to be told.
+    /// Requested scopes.
     pub scopes: Vec<String>,
-    /// What people call it.
+    /// Display name.
     pub display_name: String,
 }
 
-/// The providers of this deployment.
+/// Identity providers of this deployment.
 pub struct Providers(BTreeMap<String, Provider>);
 
 impl Providers {
@@ -63,18 +62,18 @@ impl Providers {
         Self(configs.iter().map(provider).collect())
     }
 
-    /// All of them, by name.
+    /// All providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.0.values()
     }
 
-    /// The provider of this name.
+    /// The provider with this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.0.get(name)
     }
 }
 
-/// One of them.
+/// An identity provider.
 pub struct Provider {
     pub name: String,
     pub config: ProviderConfig,
@@ -82,14 +81,14 @@ pub struct Provider {
     memory: Mutex<Memory>,
 }
 
-/// What is known of a provider.
+/// Cached metadata of a provider.
 #[derive(Default)]
 struct Memory {
     known: Option<Arc<Known>>,
     failed_at: Option<Instant>,
 }
 
-/// A provider as it describes itself, and what it is asked with.
+/// Metadata of a provider, and the client built from it.
 struct Known {
     client: Client,
     http: reqwest::Client,
@@ -99,39 +98,39 @@ struct Known {
 type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
-/// A person on their way to a provider.
+/// Redirect of a person to a provider.
 pub struct Departure {
     pub url: Url,
     pub nonce: Nonce,
     pub pkce_verifier: PkceCodeVerifier,
 }
 
-/// Who a provider says somebody is.
+/// Identity of a person at a provider.
 pub struct Person {
-    /// What it calls them, for ever.
+    /// Permanent identifier of the person.
     pub subject: String,
-    /// Their address, if it has verified one.
+    /// E-mail address, if the provider has verified one.
     pub email: Option<EmailAddress>,
-    /// What they are called, if it says so.
+    /// Name, if the provider returns one.
     pub name: Option<String>,
 }
 
-/// Why a provider says nothing.
+/// Reason a provider request fails.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// It does not answer, or not as a provider does, or does not know us.
+    /// The provider does not respond, responds unexpectedly, or rejects the client.
     #[error("{0}")]
     Provider(String),
-    /// What we were given for it is not worth anything.
-    #[error("the provider does not take the code")]
+    /// The provider rejects the authorization code.
+    #[error("the provider rejected the code")]
     Code,
-    /// What it signed is not meant for us, or for this sign-in.
-    #[error("the ID token does not hold: {0}")]
+    /// The token is not valid for this client or this sign-in.
+    #[error("the ID token is invalid: {0}")]
     Token(#[from] ClaimsVerificationError),
 }
 
 impl Failure {
-    /// Something that is not the caller's fault.
+    /// An error that the caller did not cause.
     fn provider(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -144,32 +143,32 @@ impl Failure {
 }
 
 impl Provider {
-    /// Where to send somebody's browser, which comes back with `state`.
+    /// URL to redirect the browser to; the browser returns with `state`.
     pub async fn departure(&self, state: &Token) -> Result<Departure> {
         let known = self.known().await.map_err(|failure| self.problem(&failure))?;
         let (challenge, pkce_verifier) = PkceCodeChallenge::new_random_sha256();
         let state = CsrfToken::new(state.reveal().to_owned());
         let flow = CoreAuthenticationFlow::AuthorizationCode;
         let request = known.client.authorize_url(flow, move || state.clone(), Nonce::new_random);
-        // That one is always asked for.
+        // This scope is always requested.
         let scopes = self.config.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
         let (url, _, nonce) = request.add_scopes(scopes).set_pkce_challenge(challenge).url();
         Ok(Departure { url, nonce, pkce_verifier })
     }
 
-    /// Who came back with `code`.
+    /// Returns the person who returned with `code`.
     pub async fn arrival(&self, code: &str, returned: Returned) -> Result<Person> {
         self.person(code, returned).await.map_err(|failure| self.problem(&failure))
     }
 
-    /// The log says what it is; a stranger hears no more than they need.
+    /// The log has the cause; the response reveals no more than the caller needs.
     fn problem(&self, failure: &Failure) -> Problem {
         tracing::warn!(provider = self.name, error = %failure, "a sign-in through an identity provider failed");
         match failure {
-            Failure::Provider(_) => Problem::unavailable_for_now("the identity provider cannot be used at the moment"),
-            Failure::Code => Problem::invalid("code", "is not one that the identity provider takes; start again"),
+            Failure::Provider(_) => Problem::unavailable_for_now("the identity provider is temporarily unavailable"),
+            Failure::Code => Problem::invalid("code", "was rejected by the identity provider; start again"),
             Failure::Token(_) => {
-                Problem::invalid("code", "the identity provider's answer to it does not hold; start again")
+                Problem::invalid("code", "led to an invalid answer of the identity provider; start again")
             }
         }
     }
@@ -186,7 +185,7 @@ impl Provider {
             }
             other => Failure::provider(&other),
         })?;
-        let token = tokens.id_token().ok_or_else(|| Failure::Provider("it gave no ID token".to_owned()))?;
+        let token = tokens.id_token().ok_or_else(|| Failure::Provider("it returned no ID token".to_owned()))?;
         let nonce = Nonce::new(nonce);
         let claims = match known.verify(token, &nonce, now) {
             Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) => {
@@ -195,7 +194,7 @@ impl Provider {
             verified => verified?,
         };
         let subject = claims.subject();
-        // A provider may tell of people in their token, or only when it is asked with one.
+        // A provider may return the person's data in the token, or only from the userinfo endpoint.
         if (claims.email().is_none() || claims.email_verified().is_none())
             && let Some(told) = known.ask(tokens.access_token(), subject).await?
         {
@@ -216,15 +215,15 @@ impl Provider {
                     if memory.known.is_none() {
                         return Err(failure);
                     }
-                    // What it said last time is better than nothing.
+                    // Outdated metadata is better than none.
                     tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
                 }
             }
         }
-        memory.known.clone().ok_or_else(|| Failure::Provider("it did not answer a moment ago".to_owned()))
+        memory.known.clone().ok_or_else(|| Failure::Provider("it did not respond a moment ago".to_owned()))
     }
 
-    /// What is known once what `known` says is not believed any longer.
+    /// Returns metadata that is newer than `known`.
     async fn known_instead_of(&self, known: &Arc<Known>) -> Result<Arc<Known>, Failure> {
         let mut memory = self.memory.lock().await;
         if memory.known.as_ref().is_some_and(|current| Arc::ptr_eq(current, known)) {
@@ -235,8 +234,8 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<Known, Failure> {
-        // Following a redirect would lead wherever somebody else likes. Sign-ins are so far apart that the provider closes
-        // an idle connection just about when it is used again.
+        // Redirects could lead to any server, so they are not followed. Sign-ins are rare, so the provider often closes an idle
+        // connection when it is about to be reused.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .pool_max_idle_per_host(0)
@@ -260,7 +259,7 @@ impl Provider {
 }
 
 impl Known {
-    /// What a token claims, if it holds: its signature, issuer, audience, nonce and time.
+    /// Returns the claims of a valid token: signature, issuer, audience, nonce and time are checked.
     fn verify<'a>(
         &self,
         token: &'a CoreIdToken,
@@ -270,7 +269,7 @@ impl Known {
         token.claims(&self.client.id_token_verifier().set_time_fn(move || now), nonce)
     }
 
-    /// What the provider says of somebody whose token it gave us, if it says anything at all.
+    /// Returns the userinfo of the person, if the provider has a userinfo endpoint.
     async fn ask(
         &self,
         token: &AccessToken,

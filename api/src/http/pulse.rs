@@ -1,8 +1,7 @@
-//! Whether the database answers at all.
+//! Detection of a database that does not respond.
 //!
-//! A database that is down says so, and every statement fails at once. One that stands still says nothing, and a statement
-//! waits for ever. So a connection of our own asks it every second; when it has not answered for a while, callers are told
-//! instead of waiting for what waits for it.
+//! A database that is down fails every statement immediately. A database that hangs blocks statements forever. A separate
+//! connection therefore probes it every second. When the probe has had no answer for a while, waiting callers receive an error.
 
 use std::time::Duration;
 
@@ -17,19 +16,19 @@ use tracing::Instrument as _;
 
 use crate::http::error::Problem;
 
-/// How often it is asked.
+/// Interval of the probe.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long it may take to answer; also a busy one takes no longer.
+/// Timeout of the probe; a busy database answers faster.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long a caller waits at least: most answers need no database, or have had it already.
+/// Minimum time a caller waits: most responses need no database, or have used it already.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether it was silent when it was asked last.
+/// True when the last probe had no answer.
 #[derive(Clone, Default)]
 pub struct Pulse(watch::Sender<bool>);
 
 impl Pulse {
-    /// Feels it, for ever.
+    /// Probes periodically. Never returns.
     pub async fn feel(&self, db: &PgPool) {
         let mut conn = None;
         loop {
@@ -38,27 +37,27 @@ impl Pulse {
             if self.0.send_replace(silent) != silent {
                 tracing::warn!(silent, "the database began or ceased to be silent");
             }
-            // One that is down is not silent: whoever asks it is told so.
+            // A database that is down fails statements itself.
             conn = beat.ok().and_then(Result::ok);
             sleep(PERIOD).await;
         }
     }
 
-    /// Ends when the database is silent and a caller has waited for long enough.
+    /// Resolves when the database does not respond and the caller has waited long enough.
     async fn lost(&self) {
         sleep(PATIENCE).await;
-        // The sender is ours, and so not gone.
+        // The sender is never dropped.
         let _ = self.0.subscribe().wait_for(|silent| *silent).await;
     }
 }
 
-/// Answers for a handler that the database keeps waiting. The handler goes on in a task of its own, to its end.
+/// Responds in place of a handler that waits for the database. The handler continues in its own task.
 pub async fn answer(State((handlers, pulse)): State<(TaskTracker, Pulse)>, request: Request, next: Next) -> Response {
     let handler = handlers.spawn(next.run(request).in_current_span());
     tokio::select! {
         biased;
         answer = handler => answer.unwrap_or_else(|error| Problem::internal(&error).into_response()),
-        () = pulse.lost() => Problem::unavailable_for_now("the database does not answer").into_response(),
+        () = pulse.lost() => Problem::unavailable_for_now("the database does not respond").into_response(),
     }
 }
 

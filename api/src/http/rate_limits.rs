@@ -1,12 +1,12 @@
-//! How often somebody may ask (contract: rate-limits). A limit is a bucket of so many requests, which fills up again evenly.
+//! Rate limits (contract: rate-limits). A limit is a bucket of requests that refills evenly.
 //!
-//! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address, a code. With a Redis the
-//! counts are those of all replicas ([`shared`]); without one, and whenever it does not answer at once, they are those of
-//! this process ([`local`]), so that a Redis that died makes limits laxer and requests no slower. What a check found
-//! travels in the answer's headers ([`headers`]).
+//! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address or a code. With Redis, all replicas
+//! share the counts ([`shared`]). Without Redis, or when it does not respond immediately, the counts are those of this process
+//! ([`local`]). A failed Redis makes limits less strict, but requests no slower. The result of a check is returned in response
+//! headers ([`headers`]).
 //!
-//! The [`Bucket::Credential`] limit stays in the process in any case: it guards the process itself, it is generous, and
-//! every authenticated request would pay a round trip for it.
+//! The [`Bucket::Credential`] limit always stays in the process: it protects the process itself, is generous, and would cost
+//! every authenticated request a round trip.
 
 pub mod headers;
 mod local;
@@ -27,11 +27,10 @@ use crate::http::metrics::{self, LimitOutcome};
 
 pub use crate::http::buckets::{Bucket, RateLimits};
 
-/// How often counts that are full again are forgotten.
+/// Interval at which full buckets are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// Whom a bucket counts, as a hash: it is small however long its text is, and neither our memory nor Redis shows addresses
-/// and codes.
+/// Key of a count, as a hash: it is small however long its text is, and neither memory nor Redis reveals addresses and codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u8; 16]);
 
@@ -44,24 +43,24 @@ impl From<&str> for Key {
     }
 }
 
-/// One request, as a limit sees it.
+/// A request, as a limit sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Visit {
     key: Key,
-    /// Whether it takes from the bucket, or only looks whether there is something in it.
+    /// True to take from the bucket, false to check only.
     takes: bool,
 }
 
-/// What a limit says to a visit.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// So many more could come right now.
+    /// The request is allowed; `remaining` more could follow immediately.
     Within { remaining: u32 },
-    /// The next one may come after so long.
+    /// The limit is exceeded; the next request is allowed after `wait`.
     Exceeded { wait: Duration },
 }
 
-/// The limits of the running API.
+/// Rate limits of the running API.
 pub struct RateLimiter {
     quotas: Vec<Quota>,
     local: Vec<Local<MonotonicClock>>,
@@ -70,7 +69,7 @@ pub struct RateLimiter {
 
 impl RateLimiter {
     /// # Errors
-    /// When the connection to Redis cannot even be set up; nobody connects yet.
+    /// The connection to Redis cannot be set up; no connection is opened yet.
     pub fn new(limits: &RateLimits, redis: Option<&redis::Client>) -> RedisResult<Self> {
         let quotas: Vec<_> = Bucket::ALL.into_iter().map(|bucket| bucket.quota(limits)).collect();
         let local = quotas.iter().map(|quota| Local::new(*quota, MonotonicClock)).collect();
@@ -80,7 +79,7 @@ impl RateLimiter {
     /// Counts a request.
     ///
     /// # Errors
-    /// The problem that says when the next one may come, when there were too many.
+    /// Too many requests; the problem states when the next one is allowed.
     pub async fn check(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
         let verdict = self.visit(bucket, Visit { key: key.into(), takes: true }).await;
         self.note(bucket, verdict);
@@ -90,7 +89,7 @@ impl RateLimiter {
     /// Counts a request of a credential, in this process alone.
     ///
     /// # Errors
-    /// Those of [`RateLimiter::check`].
+    /// As [`RateLimiter::check`].
     pub fn check_credential(&self, credential: &str) -> Result<()> {
         let bucket = Bucket::Credential;
         let verdict = self.local[bucket as usize].visit(Visit { key: credential.into(), takes: true });
@@ -98,11 +97,11 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// Whether [`RateLimiter::record`] may be called once more. Unless that is so, the answer does not say how many were
-    /// recorded, because others than its reader may have caused them.
+    /// Checks whether [`RateLimiter::record`] is still below the limit. The response does not show the count, because other
+    /// clients may have caused it.
     ///
     /// # Errors
-    /// Those of [`RateLimiter::check`].
+    /// As [`RateLimiter::check`].
     pub async fn look(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
         let verdict = self.visit(bucket, Visit { key: key.into(), takes: false }).await;
         if let Verdict::Exceeded { .. } = verdict {
@@ -111,12 +110,12 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// Counts something that went wrong, for the next [`RateLimiter::look`].
+    /// Counts a failure for the next [`RateLimiter::look`].
     pub async fn record(&self, bucket: Bucket, key: impl Into<Key>) {
         self.visit(bucket, Visit { key: key.into(), takes: true }).await;
     }
 
-    /// Forgets, from time to time, whoever has not come for so long that their bucket is full again.
+    /// Periodically removes buckets that are full again.
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
@@ -152,7 +151,7 @@ fn refuse_if_exceeded(bucket: Bucket, verdict: Verdict) -> Result<()> {
     }
 }
 
-/// Rounded up: whoever waits for as long as that has waited long enough.
+/// Rounds up, so that waiting for this long is sufficient.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -199,10 +198,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_recorded_counts_as_a_failure() {
-        let limits = RateLimits {
-            login_failures_per_hour: NonZeroU32::new(2).expect("more than none"),
-            ..RateLimits::default()
-        };
+        let limits =
+            RateLimits { login_failures_per_hour: NonZeroU32::new(2).expect("nonzero"), ..RateLimits::default() };
         let limiter = RateLimiter::new(&limits, None).expect("there is no Redis to fail");
         let look = async || limiter.look(Bucket::LoginFailures, "ada@example.com").await;
         for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! Searching what was said in agent sessions for what was typed there (contract: agents 36; limits 5).
+//! Searches in the messages of agent sessions for texts that were typed there (contract: agents 36; limits 5).
 //!
-//! A search is linear in all that it looks at, and that can be megabytes. So it has a thread of its own, which yields to everything else, and
-//! of an account there is one at a time.
+//! A search is linear in the data, which can be megabytes. It therefore runs on a low-priority thread, and only one search of an
+//! account runs at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -13,25 +13,26 @@ use kitfleet_domain::turns::{NotYet, Turn, Turns};
 
 use crate::http::error::Problem;
 
-/// Searches at once, in this process and of an account. They share what processor time nobody else wants; each may take some tens of megabytes.
+/// Maximum number of concurrent searches, in this process and per account. They share idle processor time; each can take some
+/// tens of megabytes.
 const AT_ONCE: (usize, usize) = (8, 1);
-/// How long a request waits for its account's turn.
+/// Maximum time a request waits for its account's turn.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes up to which a search takes less time than a thread of its own would.
+/// Bytes up to which a search is faster than starting a thread.
 const LIGHT: usize = 64 * 1024;
 
-/// Where searches are run.
+/// Runs searches.
 #[derive(Debug)]
 pub struct Readings(Turns);
 
-/// Why a search was not run.
+/// Reason a search did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadingError {
-    /// The account has others under way.
+    /// Other searches of the account are running.
     #[error(transparent)]
     NotYet(#[from] NotYet),
-    /// The machine has no thread for it.
-    #[error("what was said cannot be searched: {0}")]
+    /// The machine has no thread left.
+    #[error("cannot search the messages: {0}")]
     Thread(#[from] io::Error),
 }
 
@@ -45,16 +46,16 @@ impl Readings {
     /// Waits for the account's turn.
     ///
     /// # Errors
-    /// When it does not come within half a minute.
+    /// The turn does not come within 30 s.
     pub async fn turn(&self, account: AccountId) -> Result<Turn, NotYet> {
         self.0.take(account, PATIENCE).await
     }
 
-    /// Begins to read and answer about so many bytes. A large reading waits for the account's turn, and has it until it is dropped and its work
-    /// is done: an account has one large answer at a time read from the database, opened and written.
+    /// Starts a reading of about this many bytes. A large reading waits for the account's turn, and keeps it until it is dropped
+    /// and its work is done. At most one large response of an account is read from the database, decrypted and written at a time.
     ///
     /// # Errors
-    /// When the turn does not come within half a minute.
+    /// The turn does not come within 30 s.
     pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<Reading<'_>, NotYet> {
         let mut reading = Reading { readings: self, account, turn: None };
         if bytes > LIGHT as u64 {
@@ -63,10 +64,10 @@ impl Readings {
         Ok(reading)
     }
 
-    /// Runs a search of about so many bytes when it is the account's turn.
+    /// Runs a search of about this many bytes in the account's turn.
     ///
     /// # Errors
-    /// When that does not come within half a minute.
+    /// The turn does not come within 30 s.
     pub async fn run<T: Send + 'static>(
         &self,
         account: AccountId,
@@ -77,7 +78,7 @@ impl Readings {
     }
 }
 
-/// A reading that has begun.
+/// A reading in progress.
 pub struct Reading<'a> {
     readings: &'a Readings,
     account: AccountId,
@@ -94,10 +95,10 @@ impl Reading<'_> {
         Ok(turn)
     }
 
-    /// Runs a part of it that takes about so many bytes.
+    /// Runs a part of the reading that processes about this many bytes.
     ///
     /// # Errors
-    /// When the account's turn does not come, or the machine has no thread.
+    /// The account's turn does not come, or the machine has no thread left.
     pub async fn run<T: Send + 'static>(
         &mut self,
         bytes: usize,

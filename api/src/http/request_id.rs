@@ -1,12 +1,12 @@
-//! The name of a request, in every log line and answer about it.
+//! ID of a request, in every log line and response.
 
 use axum::http::HeaderMap;
 use uuid::Uuid;
 
-/// In requests and answers.
+/// Header of requests and responses.
 pub const HEADER: &str = "x-request-id";
 
-/// The caller's name for the request where it is fit for a log line, or a fresh one.
+/// The request ID of the caller if it is fit for a log line, otherwise a new one.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 

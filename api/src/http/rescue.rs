@@ -1,8 +1,8 @@
-//! Ends what dead workers left behind, so that their callers hear of it within seconds. Every API process does it; the
-//! statements are made so that several may.
+//! Ends the work of dead workers, so that their callers receive an error within seconds. Every API process does this; the
+//! statements are safe to run concurrently.
 //!
-//! This is who finds a worker dead. To everybody else one that was not heard of is silent, and its sessions wait for it: when
-//! the database was away nobody could send a heartbeat, and everybody looks dead in the moment it comes back.
+//! Only this module declares a worker dead. To other code, a worker without heartbeats is only silent, and its sessions wait for
+//! it. After a database outage, no worker could send heartbeats, and all of them would look dead at first.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const PERIOD: Duration = Duration::from_secs(2);
-/// A pause between two rounds that is longer than this means that this process, or its database, stood still.
+/// A longer pause between two rounds means that this process or its database was stalled.
 const STALL: Duration = Duration::from_secs(5);
-/// Intents a transaction ends at most.
+/// Maximum number of intents that one transaction ends.
 const BATCH: i64 = 100;
-/// Nobody waits for the jobs of a worker that stopped in an orderly way: they can be looked for now and then.
+/// Rounds between searches for jobs of workers that stopped in an orderly way; these are not urgent.
 const TIDY_EVERY: u32 = 15;
 
 pub async fn run(db: PgPool, stop: CancellationToken) {
     let mut watch = Watch::begin();
     let mut rounds = 0_u32;
     while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
-        // Not under `run_until_cancelled`: a transaction has to be left in order.
+        // Not under `run_until_cancelled`: a transaction must not be interrupted.
         if let Err(error) = round(&db, &watch, rounds.is_multiple_of(TIDY_EVERY)).await {
             tracing::warn!(%error, "dead workers could not be looked for");
             watch = Watch::begin();
@@ -36,7 +36,7 @@ pub async fn run(db: PgPool, stop: CancellationToken) {
     }
 }
 
-/// How long this process has been able to see heartbeats without a break.
+/// Time this process has seen heartbeats without interruption.
 struct Watch {
     since: Instant,
     last_round: Instant,
@@ -61,8 +61,8 @@ impl Watch {
 
 async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    // The moment that is judged by: should the database stand still from here on, those whose lease runs out meanwhile are
-    // not among the lost. Without judging, it only proves that the database can be watched.
+    // Time of the decision. If the database stalls after this, workers whose lease expires meanwhile are not declared lost. If no
+    // decision is due, the query only proves that the database responds.
     let now = workers::now(&mut conn).await?;
     if !watch.is_long_enough() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Resources that a body names (contract: authorization 15).
+//! Resource IDs in request bodies (contract: authorization 15).
 //!
-//! The right to use a resource belongs to the resource, not to the route that uses it. A body holds a [`ResourceRef`], whose id
-//! can only be read through [`ResourceRef::authorize`], so that a handler cannot use the id without checking the right.
+//! The right to use a resource belongs to the resource, not to the route that uses it. A body holds a [`ResourceRef`], whose ID
+//! can only be read through [`ResourceRef::authorize`]. A handler therefore cannot use the ID without checking the right.
 
 use std::marker::PhantomData;
 
@@ -15,33 +15,33 @@ use crate::http::error::Result;
 use crate::http::path::{IdPath, Resource};
 use crate::http::permissions::TeamRule;
 
-/// A resource that a request can use by naming its id in the body.
+/// A resource that a request can use by its ID in the body.
 pub trait Usable: Resource {
-    /// What using it requires besides the route's own rule.
+    /// Right that using it requires, in addition to the route's rule.
     const RIGHT: TeamRule;
 }
 
-/// A browser that begins with a profile is signed in wherever the profile is.
+/// A browser with a profile is signed in wherever the profile is.
 impl Usable for ProfileId {
     const RIGHT: TeamRule = TeamRule { scope: Scope::WriteProfiles, role: Role::Admin };
 }
 
-/// A browser behind a saved proxy connects with the customer's credentials for that proxy.
+/// A browser with a saved proxy connects with the customer's proxy credentials.
 impl Usable for ProxyId {
     const RIGHT: TeamRule = TeamRule { scope: Scope::WriteAgents, role: Role::Admin };
 }
 
-/// The id of a resource, as a body gives it.
+/// ID of a resource in a body.
 pub struct ResourceRef<T> {
     id: String,
     resource: PhantomData<T>,
 }
 
 impl<T: Usable> ResourceRef<T> {
-    /// The id, if the caller has the right to use such a resource. A malformed id is an unknown resource.
+    /// Returns the ID if the caller has the right to use such a resource. A malformed ID is an unknown resource.
     ///
     /// # Errors
-    /// Forbidden, whether the resource exists or not.
+    /// Forbidden, whether or not the resource exists.
     pub fn authorize(&self, caller: &Caller) -> Result<IdPath<T>> {
         caller.require_right(T::RIGHT)?;
         Ok(IdPath::parse(&self.id))

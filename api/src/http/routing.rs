@@ -1,5 +1,5 @@
-//! Registers handlers, each with who gets in. There is no way to register one without saying that; callers are admitted by it,
-//! and the contract is written from it.
+//! Registration of handlers, each with its access rule. A handler cannot be registered without a rule. Callers are admitted by
+//! it, and the OpenAPI document shows it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule};
 use crate::http::state::App;
 
-/// Routes of an area, or of all of them.
+/// Routes of one area or of all areas.
 #[derive(Default)]
 pub struct Routes {
     router: OpenApiRouter<App>,
     rows: Vec<Route>,
-    /// How many rows there were before the last handlers came.
+    /// Number of rows before the last registration.
     older: usize,
 }
 
@@ -31,45 +31,45 @@ impl Routes {
         Self::default()
     }
 
-    /// Handlers for whoever shows a credential that satisfies `rule`.
+    /// Registers handlers for callers with a credential that satisfies `rule`.
     pub fn allow(self, rule: Rule, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Account(rule), handlers)
     }
 
-    /// Handlers for anybody.
+    /// Registers public handlers.
     pub fn public(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Public, handlers)
     }
 
-    /// Handlers for whoever has the deployment's metrics token.
+    /// Registers handlers for callers with the deployment's metrics token.
     pub fn with_metrics_token(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::MetricsToken, handlers)
     }
 
-    /// Handlers for staff.
+    /// Registers handlers for staff.
     pub fn for_staff(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Staff, handlers)
     }
 
-    /// What the pages of people are made of besides themselves: anybody may have it, and it is no part of the contract.
+    /// Registers public assets of the pages, which are not part of the contract.
     pub fn assets(self, path: &str, handler: MethodRouter<App>) -> Self {
         Self { router: self.router.route(path, handler), ..self }
     }
 
-    /// Announces the end of what was registered last (contract: versioning 4).
-    #[cfg_attr(not(test), expect(dead_code, reason = "no route will go at the moment"))]
+    /// Announces the removal of the routes registered last (contract: versioning 4).
+    #[cfg_attr(not(test), expect(dead_code, reason = "no route is deprecated at present"))]
     pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.deprecation = Some(deprecation));
         self
     }
 
-    /// Counts callers of what was registered last who are refused before its handler runs.
+    /// Counts rejected callers of the routes registered last.
     pub fn on_refusal(mut self, count: OnRefusal) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.on_refusal = Some(count));
         self
     }
 
-    /// The routes so far, whose answers hold what must not stay in anybody's cache.
+    /// Marks the routes so far as not cacheable, because their responses hold secrets or personal data.
     pub fn never_stored(self) -> Self {
         Self { router: self.router.layer(map_response(forbid_storing)), ..self }
     }
@@ -80,12 +80,12 @@ impl Routes {
         Self { router: self.router.merge(others.router), ..self }
     }
 
-    /// Every route, in the order of registration.
+    /// All rows, in order of registration.
     pub fn into_rows(self) -> Vec<Route> {
         self.rows
     }
 
-    /// What serves the routes, what they say of themselves, and who gets in.
+    /// The router, the OpenAPI parts and the access rules.
     pub fn split(self) -> (Router<App>, OpenApi, Rows) {
         let (router, described) = self.router.split_for_parts();
         (router, described, self.rows.into_iter().collect())
@@ -123,14 +123,14 @@ async fn forbid_storing(mut response: Response) -> Response {
     response
 }
 
-/// The rows of routes, by path and method.
+/// Rows of the routes, by path and method.
 #[derive(Debug, Clone)]
 pub struct Rows(Arc<HashMap<String, HashMap<Method, Route>>>);
 
 impl Rows {
-    /// The row of a route, if there is such a route.
+    /// The row of a route, if it exists.
     pub fn find(&self, method: &Method, path: &str) -> Option<&Route> {
-        // What answers GET answers HEAD.
+        // GET handlers also answer HEAD.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.get(path)?.get(method)
     }

@@ -1,4 +1,4 @@
-//! Accepts connections and serves them, until told to stop. axum's own `serve` knows no time limits.
+//! Accepts and serves connections until shutdown. axum's `serve` has no timeouts.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,29 +31,29 @@ use crate::http::malformed::Explaining;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{metrics, rescue};
 
-/// How long handlers may take to answer, beyond the operations that they wait for.
+/// Time handlers have to respond, in addition to the operations that they wait for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long a client may take to read its answer once nothing else keeps the process.
+/// Time a client has to read its response when nothing else delays the shutdown.
 const LINGER: Duration = Duration::from_secs(10);
-/// How long a connection that was told to end may take to be gone.
+/// Time a connection has to close after the request to close.
 const MOMENT: Duration = Duration::from_millis(50);
-/// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
+/// Maximum size of a request head; an address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Serves a router.
+/// Server of a router.
 #[derive(Clone)]
 pub struct Server {
     app: App,
     router: Router,
-    /// Take no more work.
+    /// Cancelled to accept no more work.
     shutdown: CancellationToken,
-    /// Leave what is not done.
+    /// Cancelled to abandon unfinished work.
     abort: CancellationToken,
 }
 
 impl Server {
     /// # Errors
-    /// When it cannot start.
+    /// The server cannot start.
     pub fn new(
         config: ApiConfig,
         db: PgPool,
@@ -65,9 +65,9 @@ impl Server {
         Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
     }
 
-    /// Serves until it is told to stop, beside what the whole API does in the background, and then answers what it has accepted.
+    /// Serves until shutdown, along with the background tasks of the API, and then answers the accepted requests.
     pub async fn run_all(&self, listener: TcpListener) {
-        // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
+        // Requests in progress need the background tasks after `shutdown`, so these have their own token.
         let drained = CancellationToken::new();
         let background = TaskTracker::new();
         background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().listen()));
@@ -91,7 +91,7 @@ impl Server {
         background.wait().await;
     }
 
-    /// Serves until it is told to stop, and then answers what it has accepted.
+    /// Serves until shutdown, and then answers the accepted requests.
     pub async fn run(&self, listener: TcpListener) {
         let connections = TaskTracker::new();
         self.accept(&listener, &connections).await;
@@ -117,7 +117,7 @@ impl Server {
                 },
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely: others have to close before the next accept can succeed.
+                    // File descriptors have probably run out: other connections must close before the next accept can succeed.
                     let made_room = connections.make_room();
                     FAILED.say(|held_back| tracing::error!(%error, held_back, "no connection can be accepted"));
                     tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
@@ -127,7 +127,7 @@ impl Server {
     }
 
     async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
-        // Answers are written whole: waiting for more to send with them would only delay them.
+        // Responses are written whole, so delaying a packet for more data has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the connection was gone at once");
             return;
@@ -142,7 +142,7 @@ impl Server {
             let (router, under_way) = (router.clone(), activity.begin());
             let mut request: Request = DrainedBody::of(request, body_timeout, &given_up).map(Body::new);
             request.extensions_mut().insert(Peer(peer.ip()));
-            // What becomes of the connection when it leaves HTTP takes its place along.
+            // An upgraded connection keeps its slot.
             request.extensions_mut().insert(Arc::clone(&place));
             async move {
                 let answer = answer(router, request).await;
@@ -159,7 +159,8 @@ impl Server {
         };
         let ended = match ended {
             Some(ended) => ended,
-            // It makes place for another, and may have sent half a head; what has become a request meanwhile is answered.
+            // The connection makes room for another and may have sent a partial head; a request that has become complete in the
+            // meantime is answered.
             None if activity.is_idle() && !self.shutdown.is_cancelled() => return,
             None => {
                 connection.as_mut().graceful_shutdown();
@@ -174,13 +175,13 @@ impl Server {
         }
     }
 
-    /// Waits for the requests that were accepted, but not for ever: neither for what has not arrived of them, nor for the
-    /// operations that they wait for, nor for clients that do not read their answers.
+    /// Waits for accepted requests, with time limits: for incomplete requests, for their operations, and for clients that do not
+    /// read their responses.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
         self.app.line.close();
         self.app.streams.end();
-        // Whoever watches comes back by another process.
+        // Viewers reconnect through another process.
         self.app.tunnels_cut.cancel();
         self.app.tunnels.close();
         connections.close();
@@ -197,7 +198,7 @@ impl Server {
             connections.wait().await;
         }
         self.app.tunnels.wait().await;
-        // Those whose clients have gone.
+        // Handlers whose clients have gone.
         if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
             tracing::error!("some requests could not be ended in time; they are given up");
         }
@@ -211,7 +212,7 @@ async fn answer(router: TowerToHyperService<Router>, request: Request) -> axum::
     }
 }
 
-/// The client gave up before it was accepted; the next connection is unaffected.
+/// Returns whether the client gave up before the connection was accepted; the next connection is unaffected.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! State that all handlers share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -51,90 +51,90 @@ use crate::http::rate_limits::{RateLimiter, RateLimits};
 use crate::http::readings::Readings;
 use crate::http::streams::Streams;
 
-/// Batches of exports of the audit log that are read at once, in this process and of an account.
+/// Maximum number of concurrent audit log export batches, in this process and per account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
-/// Keys at model providers that are tested at once, in this process and of an account.
+/// Maximum number of concurrent model provider key tests, in this process and per account.
 const TESTS_AT_ONCE: (usize, usize) = (8, 1);
-/// Requests to payment providers that are under way at once, in this process and of an account.
+/// Maximum number of concurrent requests to payment providers, in this process and per account.
 const PAYMENTS_AT_ONCE: (usize, usize) = (32, 1);
 
-/// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
+/// Settings of the API, from the root crate's configuration. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
 pub struct ApiConfig {
-    /// Where customers reach the service, without a trailing slash.
+    /// Public base URL of the service, without a trailing slash.
     pub base_url: String,
-    /// What problem types begin with, without a trailing slash.
+    /// Base URL of problem types, without a trailing slash.
     pub errors_url: String,
-    /// What `/metrics` wants to see; without one it is off.
+    /// Token that `/metrics` requires; without one the route is off.
     pub metrics_token: Option<String>,
-    /// Bounds of requests.
+    /// Limits of requests.
     pub limits: Limits,
-    /// Which literal addresses a browser may be sent to.
+    /// Literal addresses that a browser may navigate to.
     pub destinations: Destinations,
-    /// Where the proxies and tunnels' servers may be that customers bring.
+    /// Addresses that customers' proxies and tunnel servers may have.
     pub upstreams: Destinations,
-    /// Whether a session without customer egress is refused.
+    /// True when a session without customer egress is rejected.
     pub require_customer_egress: bool,
-    /// Whether search and login are offered.
+    /// True when search and login are offered.
     pub direct_driver_real: bool,
-    /// On which worker a session is placed.
+    /// Placement of sessions on workers.
     pub placement: Placement,
-    /// Whether challenges pause sessions, unless their creators say otherwise.
+    /// Default for pausing sessions on challenges.
     pub detect_challenges: bool,
-    /// How long a browser may take to open.
+    /// Timeout of opening a browser.
     pub open_timeout: Duration,
-    /// How long operations under way are waited for when the API stops.
+    /// Time running operations are waited for at shutdown.
     pub drain_timeout: Duration,
-    /// Bytes of a request's body.
+    /// Maximum size of a request body in bytes.
     pub max_body_bytes: usize,
-    /// How long a request's head may take to arrive; a connection that is idle for longer is closed.
+    /// Time a request head has to arrive; a connection that is idle for longer is closed.
     pub header_timeout: Duration,
-    /// How long a request's body may take to arrive.
+    /// Time a request body has to arrive.
     pub body_timeout: Duration,
-    /// How long a client may take 64 KiB of its answer, or what is left of it.
+    /// Time a client has to read 64 KiB, or the rest, of its response.
     pub write_timeout: Duration,
-    /// How many clients may be connected.
+    /// Limits of connections.
     pub connections: ConnectionLimits,
-    /// Where this process keeps what it writes; without room there it cannot serve.
+    /// Folder for files of this process; without free space it cannot serve.
     pub data_dir: PathBuf,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// By what somebody proves who they are.
+    /// Authentication settings.
     pub auth: AuthConfig,
-    /// How long an invitation to a team is good.
+    /// Lifetime of a team invitation.
     pub invite_ttl: Duration,
-    /// How often somebody may ask.
+    /// Rate limits.
     pub rate_limits: RateLimits,
-    /// Where all replicas count that together; without one each counts for itself.
+    /// Redis that all replicas share for rate limits; without it each replica counts separately.
     pub redis: Option<redis::Client>,
-    /// How long a webhook endpoint's secret signs beside its successor.
+    /// Time the previous secret of a webhook endpoint keeps signing.
     pub webhook_secret_grace: Duration,
-    /// Where what profiles hold is kept.
+    /// Storage of profiles.
     pub stores: StoresConfig,
-    /// How models are asked.
+    /// Settings of models.
     pub models: kitfleet_models::Settings,
-    /// How agent sessions are driven.
+    /// Settings of agent sessions.
     pub agents: agents::Settings,
-    /// How what happens is followed.
+    /// Settings of notifications.
     pub notifications: notifications::Settings,
-    /// Who may watch.
+    /// Settings of live views.
     pub live: LiveConfig,
-    /// What tiers cost.
+    /// Prices of the tiers.
     pub prices: Prices,
-    /// Who takes cards.
+    /// Settings of the card provider.
     pub card: CardConfig,
-    /// Who takes crypto currencies.
+    /// Settings of the crypto processor.
     pub crypto: CryptoConfig,
-    /// How subscribers of the status page are mailed.
+    /// Settings of mails to status page subscribers.
     pub status: status::Settings,
 }
 
-/// Who may watch a session's browser (contract: live 24, 26).
+/// Settings of live views (contract: live 24, 26).
 #[derive(Debug, Clone)]
 pub struct LiveConfig {
-    /// How long a ticket is good.
+    /// Lifetime of a ticket.
     pub ticket_ttl: Duration,
-    /// Whose pages may open a live view besides this service's own, as browsers spell origins.
+    /// Origins, as browsers spell them, whose pages may open a live view in addition to this service's own.
     pub origins: Vec<String>,
 }
 
@@ -192,30 +192,30 @@ impl Default for ApiConfig {
     }
 }
 
-/// By what somebody proves who they are, and for how long. Not `Debug`, because it holds keys.
+/// Authentication settings. Not `Debug`, because it holds keys.
 #[derive(Clone)]
 pub struct AuthConfig {
-    /// Of web sessions and challenges.
+    /// Lifetimes of web sessions and challenges.
     pub lifetimes: Lifetimes,
-    /// How long the link that proves an address is good.
+    /// Lifetime of a verification link.
     pub verification_ttl: Duration,
-    /// How long a link that signs in is good.
+    /// Lifetime of a sign-in link.
     pub magic_link_ttl: Duration,
-    /// How long a link that resets a password is good.
+    /// Lifetime of a password reset link.
     pub reset_ttl: Duration,
-    /// How long a second-factor proof is fresh.
+    /// Time a second-factor proof counts as recent.
     pub step_up_ttl: Duration,
-    /// How long a device waits for a person.
+    /// Time a device waits for a person.
     pub device_code_ttl: Duration,
-    /// How long a device's credential waits for it.
+    /// Time a device has to collect its credential.
     pub device_bound_ttl: Duration,
-    /// How long an API key works beside its successor.
+    /// Time an API key keeps working after its rotation.
     pub rotation_grace: Duration,
-    /// How long an OAuth client's access token is good.
+    /// Lifetime of an OAuth client's access token.
     pub oauth_token_ttl: Duration,
-    /// Who else may say who somebody is, by name.
+    /// Identity providers, by name.
     pub providers: BTreeMap<String, ProviderConfig>,
-    /// What second factors are sealed with; without it nobody can enroll one.
+    /// Vault of the second factors; without it they cannot be enrolled.
     pub vault: Option<Vault>,
 }
 
@@ -237,20 +237,20 @@ impl Default for AuthConfig {
     }
 }
 
-/// Why the API does not run.
+/// Reason the API does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The process already counts its metrics elsewhere.
-    #[error("the metrics recorder could not be installed: {0}")]
+    /// Another metrics recorder is installed in the process.
+    #[error("cannot install the metrics recorder: {0}")]
     Metrics(String),
     /// The machine allows no more threads.
-    #[error("the threads that hash passwords could not be started: {0}")]
+    #[error("cannot start the password hashing threads: {0}")]
     Threads(#[from] io::Error),
-    /// A Redis that is away is no reason; this is one that could never be connected to.
-    #[error("the connection to Redis could not be set up: {0}")]
+    /// The Redis configuration is invalid; a Redis that is down is no error.
+    #[error("cannot set up the connection to Redis: {0}")]
     Redis(#[from] redis::RedisError),
-    /// The machine's certificates make no sense.
-    #[error("models and payment providers cannot be asked: {0}")]
+    /// The certificates of the machine are invalid.
+    #[error("cannot create the client for models and payment providers: {0}")]
     Models(#[from] kitfleet_models::ClientError),
 }
 
@@ -261,52 +261,52 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub config: ApiConfig,
     pub db: PgPool,
-    /// Who has something to do is told here, once it is committed.
+    /// Wake-ups for other processes, sent after the commit.
     pub wakeups: Wakeups,
     pub replies: Replies,
     pub rate_limits: RateLimiter,
-    /// Where passwords are hashed.
+    /// Password hashing threads.
     pub hashing: Hashing,
-    /// Where customers' regular expressions are compiled.
+    /// Compiler of customers' regular expressions.
     pub patterns: Patterns,
-    /// Who else may say who somebody is.
+    /// Identity providers.
     pub providers: Providers,
-    /// What models are asked by.
+    /// Client of the models.
     pub models: Models,
-    /// Whose turn it is to test a key at a model provider.
+    /// Turns for tests of model provider keys.
     pub byok_tests: Turns,
-    /// Who takes cards.
+    /// Card provider.
     pub card: CardProvider,
-    /// Who takes crypto currencies.
+    /// Crypto processor.
     pub crypto: CryptoProcessor,
-    /// Whose turn it is to ask a payment provider.
+    /// Turns for requests to payment providers.
     pub payments: Turns,
-    /// Whose turn it is to read some of an export of the audit log.
+    /// Turns for reading audit log exports.
     pub exports: Turns,
-    /// What counts the bytes of large answers.
+    /// Budget for the bytes of large responses.
     pub answers: AnswerBudget,
-    /// The requests of each account that run at once.
+    /// Bound of the requests of an account that run at once.
     pub shares: AccountShares,
-    /// Where what was said in agent sessions is searched for what was typed there.
+    /// Searches in the messages of agent sessions.
     pub readings: Readings,
-    /// Who waits for a browser.
+    /// Queue of requests that wait for a browser.
     pub line: Line,
-    /// Who follows what happens.
+    /// Notification streams.
     pub streams: Streams,
-    /// When credentials were last used.
+    /// Last uses of credentials.
     pub last_used: LastUsed,
-    /// Whether the database answers.
+    /// Probe of the database.
     pub pulse: Pulse,
-    /// How everything is.
+    /// Cached service status.
     pub board: Arc<Board>,
-    /// The requests under way: the process must not end before they do.
+    /// Requests in progress: the process must not end before them.
     pub handlers: TaskTracker,
-    /// Room for those who watch by this process.
+    /// Slots for viewers in this process.
     pub views: Arc<Semaphore>,
-    /// The live views that pass through here, and what ends them all.
+    /// Live views that are proxied by this process, and the token that ends them.
     pub tunnels: TaskTracker,
     pub tunnels_cut: CancellationToken,
-    /// Requests whose bodies still arrive are waited for no longer.
+    /// Cancelled to stop waiting for request bodies.
     pub bodies_given_up: CancellationToken,
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
@@ -318,7 +318,7 @@ pub struct Shared {
 
 impl App {
     /// # Errors
-    /// When the machine has no threads left, or the connection to Redis cannot be set up.
+    /// The machine has no threads left, or the connection to Redis cannot be set up.
     pub fn new(config: ApiConfig, db: PgPool, wakeups: Wakeups, metrics: PrometheusHandle) -> Result<Self, ServeError> {
         let replies = Replies::new(db.clone(), wakeups.clone());
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
@@ -368,7 +368,7 @@ impl App {
         })))
     }
 
-    /// What signs cursors. It is fetched when first needed, so that the API starts without the database too.
+    /// Signer of cursors. It is fetched on first use, so that the API starts without the database.
     pub async fn cursors(&self) -> sqlx::Result<&CursorSigner> {
         let fetch = async || {
             let mut conn = self.db.acquire().await?;
@@ -377,38 +377,39 @@ impl App {
         self.cursors.get_or_try_init(fetch).await
     }
 
-    /// What seals what only a key of the deployment's own may seal: one in the database would lie beside it.
+    /// Vault for secrets that only a key from the configuration may encrypt, because a key in the database would be stored beside
+    /// them.
     ///
     /// # Errors
-    /// The problem that says what `needs` such a key, where there is none (contract: mfa 1; byok 3).
+    /// The deployment has no such key; the problem names the feature that `needs` it (contract: mfa 1; byok 3).
     pub fn own_vault(&self, needs: &str) -> Result<&Vault, Problem> {
         self.config.auth.vault.as_ref().ok_or_else(|| {
-            let detail = format!("this deployment has no MFA_ENCRYPTION_KEY, which {needs} need");
+            let detail = format!("this deployment has no MFA_ENCRYPTION_KEY, which is required for {needs}");
             Problem::new(&kinds::FEATURE_UNAVAILABLE, detail)
         })
     }
 
-    /// What seals the secrets of webhook endpoints, fetched when first needed too.
+    /// Vault of the webhook endpoint secrets, fetched on first use.
     pub async fn webhook_vault(&self) -> sqlx::Result<&Vault> {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         self.webhook_vault.get_or_try_init(fetch).await
     }
 
-    /// What seals what is said in agent sessions, fetched when first needed too.
+    /// Sealer of agent session messages, fetched on first use.
     pub async fn agents(&self) -> sqlx::Result<&Sealer> {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
         self.agents.get_or_try_init(fetch).await
     }
 
-    /// What reads the tokens by which subscriptions end, fetched when first needed too.
+    /// Reader of unsubscribe tokens, fetched on first use.
     pub async fn unsubscriber(&self) -> sqlx::Result<&Unsubscriber> {
         let fetch = async || Unsubscriber::fetch(&mut *self.db.acquire().await?).await;
         self.unsubscriber.get_or_try_init(fetch).await
     }
 
-    /// What profiles hold, made when first needed too.
+    /// Stores of profile content, created on first use.
     pub async fn stores(&self) -> sqlx::Result<&Stores> {
         self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
     }

@@ -1,8 +1,9 @@
-//! Who follows what happens, in this process (contract: notifications).
+//! Notification streams of this process (contract: notifications).
 //!
-//! One task a process hears that accounts have notifications, has them numbered, and says how far they have come to the streams of the
-//! account, which read for themselves, as fast as their clients take it. So a client that takes nothing costs what it has not read
-//! nowhere, and what is said twice costs nothing. What was told to nobody is found by a look at all accounts that are followed here.
+//! One task per process receives signals that accounts have notifications, assigns numbers to them, and publishes the highest
+//! number to the account's streams. The streams read the notifications themselves, as fast as their clients accept them. A slow
+//! client therefore causes no buffering, and a repeated signal has no cost. Lost signals are found by polling all accounts that
+//! have streams here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How often accounts are looked at of which nobody was told anything.
+/// Interval at which all accounts with streams are polled.
 const LOOK: Duration = Duration::from_millis(500);
-/// Accounts whose notifications are numbered at once.
+/// Accounts whose notifications are numbered concurrently.
 const AT_ONCE: usize = 8;
 
-/// The streams of this process.
+/// Streams of this process.
 #[derive(Default)]
 pub struct Streams {
     here: Arc<Here>,
@@ -34,33 +35,33 @@ pub struct Streams {
 #[derive(Default)]
 struct Here {
     table: Mutex<Table>,
-    /// There is something to do: an account was told of, or a stream came or went.
+    /// Signals work: an account was signalled, or a stream was opened or closed.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Table {
     accounts: HashMap<AccountId, Followed>,
-    /// Streams that are closed, and whose rows say that they are open.
+    /// Closed streams whose rows are still open.
     closed: Vec<NotificationStreamId>,
 }
 
 struct Followed {
-    /// The highest number that was given.
+    /// Highest assigned number.
     highest: watch::Sender<i64>,
     streams: Vec<NotificationStreamId>,
-    /// Whether it may have notifications without a number.
+    /// True when the account may have notifications without a number.
     told: bool,
 }
 
-/// A stream's place here, which is closed when this is dropped.
+/// A registered stream, closed on drop.
 pub struct Follower {
     here: Arc<Here>,
     account: AccountId,
     id: NotificationStreamId,
-    /// How far the account's notifications have come.
+    /// Highest notification number of the account.
     pub highest: watch::Receiver<i64>,
-    /// When this process takes no more part.
+    /// Cancelled when this process ends its streams.
     pub ended: CancellationToken,
 }
 
@@ -80,8 +81,7 @@ impl Drop for Follower {
 }
 
 impl Streams {
-    /// Takes part in what is told of the account, for a stream whose row was written. It may have come further than `highest` by now,
-    /// so that it is looked at.
+    /// Registers a stream whose row was written. The account may have passed `highest` already, so it is marked for a check.
     pub fn enter(&self, account: AccountId, id: NotificationStreamId, highest: i64) -> Follower {
         let mut table = self.here.table();
         let new = || Followed { highest: watch::Sender::new(highest), streams: Vec::new(), told: false };
@@ -94,12 +94,12 @@ impl Streams {
         Follower { here: Arc::clone(&self.here), account, id, highest, ended: self.ended.clone() }
     }
 
-    /// Ends all streams, and those that are opened after this.
+    /// Ends all streams, and those opened later.
     pub fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Serves the streams, until `end`. Nobody listens while there is none.
+    /// Serves the streams until `end`. The process listens only while it has streams.
     pub async fn follow(&self, db: &PgPool, wakeups: &Wakeups, settings: Settings, end: &CancellationToken) {
         while end.run_until_cancelled(self.here.changed.notified()).await.is_some() {
             let here = Arc::clone(&self.here);
@@ -122,7 +122,7 @@ impl Here {
         table.accounts.is_empty() && table.closed.is_empty()
     }
 
-    /// Serves the streams that are open, and closes them, until there is none or it is the end.
+    /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
         static FAILED: Seldom = Seldom::new();
         let mut look = interval(LOOK);
@@ -152,7 +152,7 @@ impl Here {
         }
     }
 
-    /// Notes what was told on the channel; `None`: anything.
+    /// Records a signal of the channel; `None` marks all accounts.
     fn note(&self, told: Option<&str>) {
         let mut table = self.table();
         let followed: Vec<_> = match told.map(Uuid::try_parse) {
@@ -169,7 +169,7 @@ impl Here {
         self.changed.notify_one();
     }
 
-    /// Looks at all accounts that are followed.
+    /// Checks all accounts that have streams.
     async fn look(&self, db: &PgPool) -> sqlx::Result<()> {
         let accounts: Vec<_> = self.table().accounts.keys().copied().collect();
         if accounts.is_empty() {
@@ -186,7 +186,7 @@ impl Here {
         Ok(())
     }
 
-    /// Has the notifications numbered of those that were told of.
+    /// Assigns numbers to the notifications of marked accounts.
     async fn number(&self, db: &PgPool) {
         static FAILED: Seldom = Seldom::new();
         let told =
@@ -198,7 +198,7 @@ impl Here {
                     followed.reached(highest.unwrap_or_default());
                 }
             }
-            // The next look finds it again.
+            // The next poll finds the account again.
             Err(error) => {
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "notifications cannot be numbered"));
             }

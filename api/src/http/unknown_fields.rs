@@ -1,7 +1,7 @@
-//! Tells writers which of their body's fields were not recognised (contract: requests 8).
+//! Reports unknown fields of request bodies (contract: requests 8).
 //!
-//! The names are noted where the body is read and reported here, so that an answer carries the header whether the
-//! request then succeeded or not. A body is read only after its sender was authenticated, so that nobody else is told.
+//! The names are recorded where the body is read, and the layer here adds the header, whether or not the request succeeds. A body
+//! is read only after authentication, so that other callers get no report.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,10 +15,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::http::state::App;
 
 const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
-/// What would break the header or its list, and the percent sign itself, so that decoding gives the name back.
+/// Characters that would break the header or its list, and the percent sign, so that decoding is exact.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-/// What the header will say, for whoever reads the body to set.
+/// Value of the header, set where the body is read.
 #[derive(Clone)]
 struct Noted {
     app: App,
@@ -35,7 +35,7 @@ pub async fn report(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// Notes the names that were not recognised, in the order of the body.
+/// Records unknown names in the order of the body.
 pub fn note<'a>(request: &Extensions, names: impl Iterator<Item = &'a str>) {
     let mut names = names.peekable();
     if let Some(noted) = request.get::<Noted>()

@@ -1,4 +1,4 @@
-//! One's own account (contract: accounts).
+//! The caller's own account (contract: accounts).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -32,7 +32,7 @@ pub fn routes() -> Routes {
         .allow(Rule::person().after_step_up(), routes!(delete))
 }
 
-/// One's own account
+/// The caller's account
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
@@ -44,30 +44,30 @@ pub fn routes() -> Routes {
     "mfa_enrolled": false, "limits": {"concurrent_sessions": 2, "profiles": 25},
 }))]
 struct OwnAccount {
-    /// Its id
+    /// Account ID
     #[schema(value_type = String)]
     id: AccountId,
-    /// Where its mail goes
+    /// E-mail address of the account
     email: String,
-    /// What its owner is called
+    /// Display name of the account owner
     name: String,
-    /// Whether it may act
+    /// Status of the account; only an active account can make changes
     #[schema(schema_with = status)]
     status: AccountStatus,
-    /// What it pays for
+    /// Tier of the account
     #[schema(schema_with = tier)]
     tier: Tier,
-    /// When its address was proven
+    /// Time the e-mail address was verified (RFC 3339); null before that
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     email_verified_at: Option<Timestamp>,
-    /// When it signed up
+    /// Time the account was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// The owners whose teams it is on
+    /// Owners of the teams that the account is a member of
     teams: Vec<TeamOwner>,
-    /// Whether it has a second factor
+    /// True when a second factor is enrolled
     mfa_enrolled: bool,
-    /// What it may have at once: limits of its own, or else those of its tier
+    /// Limits of the account: individual limits if set, otherwise those of its tier
     limits: AccountLimits,
 }
 
@@ -75,23 +75,23 @@ fn status() -> RefOr<Schema> {
     named("AccountStatus", one_of(&["active", "suspended", "deleted"], None))
 }
 
-/// What an account may have at once
+/// Limits of an account
 #[derive(Serialize, ToSchema)]
 struct AccountLimits {
-    /// Live sessions at once
+    /// Maximum number of live sessions at the same time
     concurrent_sessions: u32,
-    /// Profiles
+    /// Maximum number of profiles
     profiles: u32,
 }
 
-/// Get one's own account
+/// Get the caller's account
 #[utoipa::path(
     get, path = "/v1/account/me", tag = "Account", operation_id = "getAccount",
     responses((status = 200, description = "The account", body = OwnAccount), Restricted, Database),
 )]
 async fn get(caller: Caller, State(app): State<App>) -> Result<Answer<OwnAccount>> {
     let mut account = read(&app, caller.account_id).await?;
-    // Whose teams the owner is on is nothing to a member whose key this is.
+    // A team member's key does not reveal the teams of the account owner.
     if caller.actor.account() != Some(caller.account_id) {
         account.0.teams.clear();
     }
@@ -122,16 +122,16 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
     }))
 }
 
-/// Body of an account's change
+/// Request body of an account update
 #[derive(Deserialize, ToSchema)]
 #[schema(as = UpdateAccount, example = json!({"name": "Ada Lovelace"}))]
 struct Rename {
-    /// What its owner is called
+    /// Display name of the account owner
     #[schema(min_length = 1, max_length = 120)]
     name: String,
 }
 
-/// Change one's own account
+/// Update the caller's account
 #[utoipa::path(
     patch, path = "/v1/account/me", tag = "Account", operation_id = "updateAccount",
     request_body = Rename,
@@ -145,23 +145,23 @@ async fn rename(caller: Caller, State(app): State<App>, Json(body): Json<Rename>
     read(&app, caller.account_id).await
 }
 
-/// Body of an account's deletion
+/// Request body of an account deletion
 #[derive(Deserialize, ToSchema)]
 #[schema(as = DeleteAccount, example = json!({"confirm": "delete-account"}))]
 struct Delete {
-    /// `delete-account`
+    /// The literal `delete-account`
     #[schema(pattern = "^delete-account$")]
     confirm: String,
 }
 
-/// Delete one's own account
+/// Delete the caller's account
 ///
-/// For good: live sessions are destroyed, keys and web sessions revoked. An account with a second factor needs a fresh
-/// proof.
+/// Deletion is permanent. Live sessions are destroyed; API keys and web sessions are revoked. An account with a second factor
+/// requires a recent second-factor proof.
 #[utoipa::path(
     delete, path = "/v1/account/me", tag = "Account", operation_id = "deleteAccount",
     request_body = Delete,
-    responses((status = 204, description = "It is deleted"), Restricted, Body, SteppingUp, Database),
+    responses((status = 204, description = "The account is deleted"), Restricted, Body, SteppingUp, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, body: Result<Json<Delete>>) -> Result<StatusCode> {
     if mfa::is_enrolled(&mut *app.db.acquire().await?, caller.account_id).await? {

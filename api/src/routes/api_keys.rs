@@ -1,4 +1,4 @@
-//! API keys (contract: api-keys): minting, listing, rotating and revoking them.
+//! API keys (contract: api-keys): create, list, rotate and revoke.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -48,31 +48,31 @@ pub fn routes() -> Routes {
     "last_used_at": null, "expires_at": null, "revoked_at": null,
 }))]
 struct ApiKey {
-    /// Its id
+    /// API key ID
     #[schema(value_type = String)]
     id: ApiKeyId,
-    /// Whose it is
+    /// Account that owns the key
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// What it is for
+    /// Name of the key
     name: String,
-    /// What it may do
+    /// Scopes of the key
     scopes: Vec<String>,
-    /// Its first 12 characters
+    /// First 12 characters of the key
     key_prefix: String,
-    /// Who made it; null when staff did
+    /// Account that created the key; null when staff created it
     #[schema(value_type = Option<String>, required = true)]
     created_by_account_id: Option<AccountId>,
-    /// When it was made
+    /// Time the key was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it was last used
+    /// Time the key was last used (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_used_at: Option<Timestamp>,
-    /// When it stops working by itself
+    /// Time the key expires (RFC 3339); null when it does not expire
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     expires_at: Option<Timestamp>,
-    /// When it was revoked
+    /// Time the key was revoked (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     revoked_at: Option<Timestamp>,
 }
@@ -94,15 +94,15 @@ impl From<api_keys::ApiKey> for ApiKey {
     }
 }
 
-/// An API key with its secret, shown this once
+/// An API key with its secret, which is returned only once
 #[derive(Serialize, ToSchema)]
 struct MintedKey {
     #[serde(flatten)]
     record: ApiKey,
-    /// The key itself
+    /// The secret key
     #[schema(example = "svc_live_…")]
     key: String,
-    /// The key it succeeds
+    /// The key that this key replaces
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false)]
     rotated_from: Option<ApiKeyId>,
@@ -116,16 +116,16 @@ fn minted((record, secret): (api_keys::ApiKey, Secret), rotated_from: Option<Api
     (StatusCode::CREATED, location, Answer(key))
 }
 
-/// Body of a key's creation
+/// Request body of an API key creation
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"name": "CI", "scopes": ["read", "write:sessions"]}))]
 struct CreateKey {
-    /// What it is for
+    /// Name of the key
     #[schema(min_length = 1, max_length = 120)]
     name: String,
     #[schema(schema_with = grantable_scopes)]
     scopes: Vec<String>,
-    /// When it stops working by itself; never when absent
+    /// Time the key expires (RFC 3339); a key without it does not expire
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
@@ -135,8 +135,8 @@ struct CreateKey {
     post, path = "/v1/api-keys", tag = "API keys", operation_id = "createApiKey",
     request_body = CreateKey,
     responses(
-        (status = 201, description = "The key, this once", body = MintedKey,
-         headers(("Location" = String, description = "The key's path"))),
+        (status = 201, description = "The key with its secret, returned only once", body = MintedKey,
+         headers(("Location" = String, description = "Path of the key"))),
         Restricted, Body, Full, Database,
     ),
 )]
@@ -162,11 +162,11 @@ impl Listed for ApiKey {
 
 /// List API keys
 ///
-/// Those that were revoked or have expired too.
+/// Includes revoked and expired keys.
 #[utoipa::path(
     get, path = "/v1/api-keys", tag = "API keys", operation_id = "listApiKeys",
     params(Paging),
-    responses((status = 200, description = "A page", body = ApiKeyList), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = ApiKeyList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
     app.last_used.write_now(&app.db).await?;
@@ -193,11 +193,11 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>) -> 
 
 /// Revoke an API key
 ///
-/// It fails from the next request on. Once more changes nothing.
+/// The next request with the key fails. Revoking a revoked key has no effect.
 #[utoipa::path(
     delete, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "revokeApiKey",
     params(IdPath<ApiKeyId>),
-    responses((status = 204, description = "It is revoked, or was before"), Restricted, NoKey, Database),
+    responses((status = 204, description = "The key is revoked, or was already revoked"), Restricted, NoKey, Database),
 )]
 async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
@@ -208,20 +208,21 @@ async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, 
 
 /// Rotate an API key
 ///
-/// Mints a successor; the key itself works for 24 hours more. A key has one successor: rotate that one next.
+/// Creates a successor; the rotated key keeps working for 24 hours. A key has one successor: to rotate again, rotate the
+/// successor.
 #[utoipa::path(
     post, path = "/v1/api-keys/{id}/rotate", tag = "API keys", operation_id = "rotateApiKey",
     params(IdPath<ApiKeyId>),
     responses(
-        (status = 201, description = "The successor, this once", body = MintedKey,
-         headers(("Location" = String, description = "The successor's path"))),
+        (status = 201, description = "The successor with its secret, returned only once", body = MintedKey,
+         headers(("Location" = String, description = "Path of the successor"))),
         Restricted, NoKey, Rotating, Database,
     ),
 )]
 async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
     let old = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;
-    // A full account can rotate its keys all the same: each is there twice for the grace.
+    // Keys can be rotated at the account's key limit: both keys exist during the grace period.
     api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
     let grace = app.config.auth.rotation_grace;
     let successor = api_keys::rotate(&mut tx, caller.account_id, old, &caller.actor, grace).await?;

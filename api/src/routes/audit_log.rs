@@ -1,9 +1,9 @@
-//! The audit log (contract: audit-log 7 to 9, 18): a page at a time, and whole.
+//! The audit log (contract: audit-log 7 to 9, 18): pages and the export.
 //!
-//! An export notes which rows the log has and then reads them, a few at a time, as fast as its reader takes them. Rows of
-//! the log never change, so that it needs no transaction and no connection of the database while it waits: the memory and
-//! the time of a slow reader are its own. Fast readers share what there is: of an account one batch is read at a time, and of all
-//! accounts two, so that exports leave connections and processors to others.
+//! An export first reads the IDs of the rows, then reads the rows in batches as fast as the client receives them. Rows of the log
+//! never change, so the export holds no transaction and no database connection while it waits for a slow client. At most one
+//! batch of an account and two batches of all accounts are read at the same time. Exports therefore leave connections and
+//! processors free for other requests.
 
 use std::borrow::Cow;
 use std::io;
@@ -45,7 +45,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(READ_AUDIT_LOG, routes!(list)).allow(READ_AUDIT_LOG, routes!(export))
 }
 
-/// What was done, by whom
+/// An entry of the audit log
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -55,36 +55,36 @@ pub fn routes() -> Routes {
     "user_agent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)", "timestamp": "2026-11-20T18:05:00.123Z",
 }))]
 pub struct AuditEntry {
-    /// Its id, without a prefix
+    /// Entry ID, a UUID without a prefix
     #[schema(value_type = String, format = Uuid)]
     id: Uuid,
-    /// Whose log it is in
+    /// Account that the entry belongs to
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// Who did it
+    /// Type of the actor
     #[schema(schema_with = actor_type)]
     actor_type: String,
-    /// The acting account: another than `account_id` when a member of its team acted
+    /// Account of the actor; differs from `account_id` when a team member acted
     #[schema(value_type = Option<String>, required = true)]
     actor_account_id: Option<AccountId>,
-    /// The acting key; null for web sessions, the system and staff
+    /// API key of the actor; null for web sessions, the system and staff
     #[schema(value_type = Option<String>, required = true)]
     actor_key_id: Option<ApiKeyId>,
-    /// What was done
+    /// Action
     action: String,
-    /// To what
+    /// Resource that the action applied to
     #[schema(required = true)]
     target_resource_id: Option<String>,
-    /// The details. Clients must expect members, and whole shapes, that they do not know
+    /// Details of the action. Clients must accept unknown members and unknown structures
     #[schema(value_type = Object)]
     payload: Value,
-    /// From where; null when another account acted
+    /// IP address of the request; null when another account acted
     #[schema(required = true)]
     ip_address: Option<String>,
-    /// With what; null when another account acted
+    /// User agent of the request; null when another account acted
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// When
+    /// Time of the action (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
 }
@@ -115,35 +115,35 @@ impl From<Row> for AuditEntry {
 #[derive(Serialize, ToSchema)]
 pub struct AuditPage {
     data: Vec<AuditEntry>,
-    /// What gets the next page; null on the last one
+    /// Cursor of the next page; null on the last page
     #[schema(required = true)]
     next_cursor: Option<String>,
 }
 
-/// The log of the account that the request is about, for its caller's eyes.
+/// The log of the account that the request acts on, as the caller may see it.
 fn log_of(caller: &Caller) -> Log {
     Log { account: caller.account_id, reader: caller.actor.account() }
 }
 
 /// List the audit log
 ///
-/// Newest first. It can only be added to.
+/// Returns the newest entries first. Entries cannot be changed or deleted.
 #[utoipa::path(
     get, path = "/v1/account/audit-log", tag = "Audit log", operation_id = "listAuditLog",
     params(
         Paging,
-        ("action" = Option<String>, Query, description = "Only entries of this one action", example = "api_key.minted"),
+        ("action" = Option<String>, Query, description = "Filter by action", example = "api_key.minted"),
     ),
-    responses((status = 200, description = "A page", body = AuditPage), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = AuditPage), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AuditPage>> {
     page(&app, &query, log_of(&caller), "audit_log").await
 }
 
-/// The page of a log that a query asks for. `list` names the list that its cursors are bound to, besides the account.
+/// Returns the page of a log that a query asks for. `list` names the list in the cursor, besides the account.
 ///
 /// # Errors
-/// When a parameter is not valid, or the database fails.
+/// A parameter is invalid, or the database fails.
 pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Result<Answer<AuditPage>> {
     let action = query.filters(query.parsed("action", known_action), &app.config.limits)?;
     let scope = CursorScope { account: log.account, list, filters: &[action] };
@@ -159,7 +159,7 @@ pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Res
 }
 
 fn known_action(name: &str) -> Result<&'static str, Invalid> {
-    areas::find_action(name).ok_or_else(|| Invalid::field("action", "must be the name of one action"))
+    areas::find_action(name).ok_or_else(|| Invalid::field("action", "must be the name of an action"))
 }
 
 /// An export of the audit log
@@ -168,17 +168,17 @@ fn known_action(name: &str) -> Result<&'static str, Invalid> {
     "generated_at": "2026-11-20T18:06:00.123Z", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "row_count": 0,
     "truncated": false, "data": [],
 }))]
-#[expect(dead_code, reason = "it is written piece by piece; this describes the whole")]
+#[expect(dead_code, reason = "the export is streamed; this type only describes it")]
 struct AuditExport {
-    /// When it was made
+    /// Time the export was made (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     generated_at: Timestamp,
-    /// Whose log it is
+    /// Account that the log belongs to
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// How many entries it has
+    /// Number of entries
     row_count: u32,
-    /// Whether the log has older entries, which were left out
+    /// True when older entries were left out
     truncated: bool,
     /// The entries, newest first
     data: Vec<AuditEntry>,
@@ -186,14 +186,14 @@ struct AuditExport {
 
 /// Export the audit log
 ///
-/// The newest 10,000 entries, newest first, as a file. An export that breaks off is not whole. In CSV, a cell that a
-/// spreadsheet would take for a formula begins with an apostrophe; `payload` is always a JSON object.
+/// Returns the newest 10,000 entries as a file, newest first. A truncated response is not a complete export. In CSV, an
+/// apostrophe precedes a cell that a spreadsheet would evaluate as a formula; `payload` is always a JSON object.
 #[utoipa::path(
     get, path = "/v1/account/audit-log/export", tag = "Audit log", operation_id = "exportAuditLog",
-    params(("format" = inline(Format), Query, description = "What kind of file")),
+    params(("format" = inline(Format), Query, description = "File format")),
     responses(
         (status = 200, description = "The file", content((AuditExport = "application/json"), (String = "text/csv")),
-         headers(("Content-Disposition" = String, description = "The file's name"))),
+         headers(("Content-Disposition" = String, description = "Name of the file"))),
         Restricted, InvalidQuery, Database,
     ),
 )]
@@ -215,17 +215,17 @@ async fn export(caller: Caller, State(app): State<App>, query: Query) -> Result<
     Ok((headers, Body::from_stream(whole)).into_response())
 }
 
-/// Rows that an export reads at once.
+/// Rows that an export reads in one batch.
 const BATCH: usize = 200;
-/// About how many bytes a row has.
+/// Approximate size of a row in bytes.
 const ROW: usize = 1_024;
 
-/// How long a batch waits for its turn. No reader keeps one, so that it comes as soon as others' batches are read; and what
-/// has begun to be sent cannot be refused any more, but only broken off.
+/// Maximum time a batch waits for its turn. A turn lasts only as long as the database read, so waits are short. The limit is
+/// generous because an export that has started cannot be refused any more, only broken off.
 const PATIENCE: Duration = Duration::from_hours(1);
 
-/// Reads some rows and writes them in an export's format, in a task of its own: an export is dropped when its reader hangs
-/// up, and what uses the database must not be.
+/// Reads a batch of rows and formats it. It runs in its own task: the export is dropped when the client disconnects, and a future
+/// that uses the database must not be dropped.
 async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) -> io::Result<Vec<u8>> {
     let shared = app.clone();
     let read = async move {
@@ -239,7 +239,7 @@ async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) 
     })
 }
 
-/// What kind of file an export is.
+/// File format of an export.
 #[derive(Debug, Clone, Copy, ToSchema)]
 #[schema(title = "AuditExportFormat", rename_all = "snake_case")]
 enum Format {
@@ -266,7 +266,7 @@ impl Format {
         }
     }
 
-    /// What stands before the rows.
+    /// Text before the rows.
     fn beginning(self, account: AccountId, snapshot: &Snapshot) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv => csv([COLUMNS.map(Cow::from)]),
@@ -297,7 +297,7 @@ impl Format {
         }
     }
 
-    /// What stands behind the rows.
+    /// Text after the rows.
     fn end(self) -> Vec<u8> {
         match self {
             Self::Csv => Vec::new(),
@@ -306,7 +306,7 @@ impl Format {
     }
 }
 
-/// In the contract's order (contract: audit-log 9), and so are [`cells`].
+/// Column order of the contract (contract: audit-log 9); [`cells`] uses the same order.
 const COLUMNS: [&str; 9] = [
     "timestamp",
     "action",
@@ -332,18 +332,17 @@ fn cells(row: Row) -> [Cow<'static, str>; 9] {
         optional(row.user_agent),
     ];
     let [timestamp, action, actor, account, key, target, ip_address, user_agent] = texts.map(harmless);
-    // It is an object: no formula begins with a brace.
+    // The payload is an object, and no formula begins with a brace.
     let payload = row.payload.to_string().into();
     [timestamp, action, actor, account, key, target, ip_address, user_agent, payload]
 }
 
-/// A cell that no spreadsheet takes for a formula, whatever a customer wrote into it: one that would be begins with an
-/// apostrophe.
+/// Escapes a cell that a spreadsheet would evaluate as a formula: an apostrophe precedes it.
 fn harmless(cell: String) -> Cow<'static, str> {
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) { format!("'{cell}").into() } else { cell.into() }
 }
 
-/// Records as RFC 4180 has them.
+/// Writes records as in RFC 4180.
 fn csv(records: impl IntoIterator<Item = [Cow<'static, str>; 9]>) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for record in records {

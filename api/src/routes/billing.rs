@@ -1,4 +1,4 @@
-//! What customers pay, and what payment providers tell of it (contract: billing).
+//! Purchases by customers and webhooks of the payment providers (contract: billing).
 
 mod card;
 mod card_webhook;

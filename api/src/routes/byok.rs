@@ -1,4 +1,4 @@
-//! What customers let models do for them: keys of their own at model providers, and consent to the deployment's (contract: byok).
+//! Customers' own model provider keys, and consent to the deployment's key (contract: byok).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// How long a test waits for others, of which a process has few at once.
+/// Maximum time a test waits for other tests; a process runs few at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn routes() -> Routes {
@@ -34,21 +34,21 @@ pub fn routes() -> Routes {
         .allow(OWN_ACCOUNT, routes!(set_consent))
 }
 
-/// Body of a key's setting
+/// Request body that sets a provider key
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SetProviderKey, example = json!({"key": "sk-ant-api03-R2D2-example-of-a-key"}))]
 struct NewKey {
-    /// As the provider shows it; it is never shown again
+    /// The provider's API key. No response returns it
     #[schema(min_length = 8, max_length = 512, pattern = "^\\s*[!-~]+\\s*$")]
     key: String,
 }
 
-/// What a provider says of a key
+/// Result of a provider key test
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"outcome": "ok"}))]
 struct ProviderKeyTest {
-    /// `invalid`: it does not take it; `quota_exceeded`: nobody has paid for it, or not for so much; `unknown`: it said nothing
-    /// that would tell
+    /// Outcome of the test. `invalid`: the provider rejects the key. `quota_exceeded`: the provider account has no credit or
+    /// quota left. `unknown`: the provider gave no conclusive answer
     #[schema(schema_with = outcome)]
     outcome: &'static str,
 }
@@ -66,9 +66,9 @@ macro_rules! provider {
 
             #[utoipa::path(
                 put, path = $path, tag = "Account", operation_id = $set, summary = $what_set,
-                description = "Instead of the one before. Agent sessions then ask that provider's model, which the key's owner pays for.",
+                description = "Replaces the previous key. Agent sessions then use that provider's model at the key owner's expense.",
                 request_body = NewKey,
-                responses((status = 204, description = "It is kept"), Restricted, Body, Sealing),
+                responses((status = 204, description = "The key is stored"), Restricted, Body, Sealing),
             )]
             pub async fn set(caller: Caller, State(app): State<App>, Json(body): Json<NewKey>) -> Result<StatusCode> {
                 set_key(&app, &caller, $provider, &body).await
@@ -76,8 +76,8 @@ macro_rules! provider {
 
             #[utoipa::path(
                 delete, path = $path, tag = "Account", operation_id = $remove, summary = $what_remove,
-                description = "Also when there is none.",
-                responses((status = 204, description = "There is none any more"), Restricted, Database),
+                description = "Succeeds when no key is stored.",
+                responses((status = 204, description = "No key is stored"), Restricted, Database),
             )]
             pub async fn remove(caller: Caller, State(app): State<App>, _body: Unused) -> Result<StatusCode> {
                 clear_key(&app, &caller, $provider).await
@@ -85,8 +85,8 @@ macro_rules! provider {
 
             #[utoipa::path(
                 post, path = $test_path, tag = "Account", operation_id = $test, summary = $what_test,
-                description = "Asks the provider for as little as it sells, which the key's owner pays for.",
-                responses((status = 200, description = "What the provider says of it", body = ProviderKeyTest), Restricted,
+                description = "Sends the smallest possible request to the provider, at the key owner's expense.",
+                responses((status = 200, description = "The test result", body = ProviderKeyTest), Restricted,
                           NoProviderKey, RateLimited, Sealing),
             )]
             pub async fn test(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<ProviderKeyTest>> {
@@ -100,17 +100,17 @@ provider!(
     anthropic,
     Provider::Anthropic,
     "/v1/account/me/byok-anthropic-key",
-    set "setAnthropicKey" "Keep a key at Anthropic",
-    remove "removeAnthropicKey" "Forget the key at Anthropic",
-    test "/v1/account/me/byok-anthropic-key/test" "testAnthropicKey" "Test the key at Anthropic"
+    set "setAnthropicKey" "Set the Anthropic key",
+    remove "removeAnthropicKey" "Remove the Anthropic key",
+    test "/v1/account/me/byok-anthropic-key/test" "testAnthropicKey" "Test the Anthropic key"
 );
 provider!(
     openai,
     Provider::Openai,
     "/v1/account/me/byok-openai-key",
-    set "setOpenaiKey" "Keep a key at OpenAI",
-    remove "removeOpenaiKey" "Forget the key at OpenAI",
-    test "/v1/account/me/byok-openai-key/test" "testOpenaiKey" "Test the key at OpenAI"
+    set "setOpenaiKey" "Set the OpenAI key",
+    remove "removeOpenaiKey" "Remove the OpenAI key",
+    test "/v1/account/me/byok-openai-key/test" "testOpenaiKey" "Test the OpenAI key"
 );
 
 async fn set_key(app: &App, caller: &Caller, provider: Provider, body: &NewKey) -> Result<StatusCode> {
@@ -137,17 +137,18 @@ async fn test_key(app: &App, caller: &Caller, provider: Provider) -> Result<Answ
     let sealed = byok::find_key(&mut *app.db.acquire().await?, account, provider).await?;
     let Some(sealed) = sealed else {
         count_byok_test(ByokTest::NotSet);
-        let detail = format!("the account keeps no key at {}", provider.title());
+        let detail = format!("the account has no {} key", provider.title());
         return Err(Problem::new(&kinds::NOT_FOUND, detail));
     };
     let key = sealed.open(app.own_vault("keys of model providers")?).map_err(|error| {
         tracing::error!(%error, "a model provider's key was sealed with another key: see mfa.retired_encryption_keys");
         Problem::new(
             &kinds::FEATURE_UNAVAILABLE,
-            "this deployment lacks the key that the provider's key was sealed with",
+            "this deployment does not have the encryption key of the stored provider key",
         )
     })?;
-    // Before the provider is asked, though the row is written after that. No connection to the database is held meanwhile.
+    // The change limit is checked before the provider request, although the row is written after it. The request holds no
+    // database connection.
     app.begin_change(account).await?.commit().await?;
     let turn = app.byok_tests.take(account, PATIENCE).await?;
     let outcome = app.models.test(provider, &key).await;
@@ -159,24 +160,24 @@ async fn test_key(app: &App, caller: &Caller, provider: Provider) -> Result<Answ
     Ok(Answer(ProviderKeyTest { outcome: outcome.name() }))
 }
 
-/// Whether the deployment's own key may be used
+/// Consent to the use of the deployment's model key
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = BundledLlmConsent, example = json!({"consented": true}))]
 struct Consent {
-    /// Whether agent sessions of an account without a key of its own may ask the model that the deployment pays for
+    /// True when agent sessions may use the model that the deployment pays for. It applies to accounts without a provider key
     consented: bool,
 }
 
-/// Consent to the deployment's model, or no more
+/// Set the consent to the deployment's model
 ///
-/// Nobody has consented until they say so.
+/// The default is no consent.
 #[utoipa::path(
     put, path = "/v1/account/me/bundled-llm-consent", tag = "Account", operation_id = "setBundledLlmConsent",
     request_body = Consent,
-    responses((status = 200, description = "The consent, as it is now", body = Consent), Restricted, Body, Database),
+    responses((status = 200, description = "The current consent", body = Consent), Restricted, Body, Database),
 )]
 async fn set_consent(caller: Caller, State(app): State<App>, Json(consent): Json<Consent>) -> Result<Answer<Consent>> {
-    // A consent can be withdrawn however many changes there were.
+    // Withdrawing consent is exempt from the limit on changes.
     let account = caller.account_id;
     let mut tx = if consent.consented { app.begin_change(account).await? } else { app.db.begin().await? };
     if !byok::set_consent(&mut tx, caller.account_id, &caller.actor, consent.consented).await? {

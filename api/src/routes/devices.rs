@@ -1,4 +1,4 @@
-//! Desktop apps that ask for a credential (contract: devices).
+//! Device authorization for desktop apps (contract: devices).
 
 use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
@@ -32,40 +32,40 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// Body of an app's first request
+/// Request body of a device code request
 #[derive(Deserialize, ToSchema)]
 #[schema(as = InitiateDevice, example = json!({"state": "b0fd8fce1d7f4e53", "client_label": "Kitfleet for Mac"}))]
 struct Initiate {
-    /// A random nonce of the app's
+    /// Random nonce chosen by the app
     #[schema(min_length = 16, max_length = 128)]
     state: String,
-    /// What the app calls itself
+    /// Name of the app
     #[schema(max_length = 120)]
     client_label: Option<String>,
 }
 
-/// What an app gets
+/// A device code
 #[derive(Serialize, ToSchema)]
 #[schema(as = InitiatedDevice, example = json!({
     "code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "user_code": "4T2Z-9QX1",
     "browser_url": "https://kitfleet.example/activate?user_code=4T2Z-9QX1",
 }))]
 struct Initiated {
-    /// What it exchanges for its key, once
+    /// Code that the app exchanges for its key, once
     code: String,
-    /// What it shows to its user
+    /// Code that the app shows to the user
     user_code: String,
-    /// Where its user enters that
+    /// Page where the user enters `user_code`
     browser_url: String,
 }
 
-/// Ask for a credential
+/// Request a device code
 ///
 /// The app shows `user_code`, opens `browser_url`, and polls the exchange every two seconds.
 #[utoipa::path(
     post, path = "/v1/auth/cli-authorize/initiate", tag = "Devices", operation_id = "initiateDeviceCode",
     request_body = Initiate,
-    responses((status = 200, description = "The app may wait", body = Initiated), Body, RateLimited, Database),
+    responses((status = 200, description = "The device code", body = Initiated), Body, RateLimited, Database),
 )]
 async fn initiate(
     State(app): State<App>,
@@ -82,36 +82,36 @@ async fn initiate(
     Ok(Answer(Initiated { code: initiated.code.reveal().to_owned(), user_code: initiated.user_code, browser_url }))
 }
 
-/// An app that waits
+/// An app that waits for authorization
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "client_label": "Kitfleet for Mac", "state": "b0fd8fce1d7f4e53", "ip_address": "203.0.113.9",
     "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T18:15:00.123Z",
 }))]
 struct WaitingDevice {
-    /// What it calls itself
+    /// Name of the app
     #[schema(required = true)]
     client_label: Option<String>,
-    /// The nonce to echo
+    /// Nonce of the app; send it back unchanged
     state: String,
-    /// From where it asked
+    /// IP address of the app's request
     #[schema(required = true)]
     ip_address: Option<String>,
-    /// When it asked
+    /// Time of the app's request (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Until when it waits
+    /// Time the code expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
-/// See which app waits
+/// Get a waiting app
 ///
-/// So that a person knows to whom they give a credential.
+/// Lets a person check the app before authorizing it.
 #[utoipa::path(
     get, path = "/v1/auth/cli-authorize/{user_code}", tag = "Devices", operation_id = "getWaitingDevice",
-    params(("user_code" = String, Path, description = "What the app shows", example = "4T2Z-9QX1")),
-    responses((status = 200, description = "It waits", body = WaitingDevice), Restricted, NoDevice, RateLimited, Database),
+    params(("user_code" = String, Path, description = "Code that the app shows", example = "4T2Z-9QX1")),
+    responses((status = 200, description = "The waiting app", body = WaitingDevice), Restricted, NoDevice, RateLimited, Database),
 )]
 async fn waiting(
     _caller: Caller,
@@ -136,18 +136,18 @@ async fn waiting(
 }
 
 fn no_device() -> Problem {
-    Problem::new(&kinds::NOT_FOUND, "no device waits with this code; it may have expired, or been entered before")
+    Problem::new(&kinds::NOT_FOUND, "no device waits for this code; the code may have expired or been used")
 }
 
-/// Body of a person's consent
+/// Request body of an authorization
 #[derive(Deserialize, ToSchema)]
 #[schema(as = BindDevice, example = json!({"user_code": "4T2Z-9QX1", "state": "b0fd8fce1d7f4e53"}))]
 struct Bind {
-    /// What the app shows
+    /// Code that the app shows
     user_code: String,
-    /// The app's nonce
+    /// Nonce of the app
     state: String,
-    /// Everything when absent
+    /// Scopes of the key; all scopes when absent
     #[schema(schema_with = grantable_scopes_or_null)]
     scopes: Option<Vec<String>>,
 }
@@ -156,24 +156,24 @@ fn grantable_scopes_or_null() -> RefOr<Schema> {
     or_null(grantable_scopes())
 }
 
-/// What consenting answers
+/// Result of an authorization
 #[derive(Serialize, ToSchema)]
 #[schema(as = BoundDevice, example = json!({"bound": true, "client_label": "Kitfleet for Mac"}))]
 struct Bound {
     /// Always true
     bound: bool,
-    /// What the app calls itself
+    /// Name of the app
     #[schema(required = true)]
     client_label: Option<String>,
 }
 
-/// Give an app a credential
+/// Authorize an app
 ///
-/// Mints it on the caller's account. The app has two minutes to come for it.
+/// Creates an API key on the caller's account. The app must collect it within two minutes.
 #[utoipa::path(
     post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDeviceCode",
     request_body = Bind,
-    responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, Full, RateLimited, Database),
+    responses((status = 200, description = "The app can collect its key", body = Bound), Restricted, Body, NoDevice, Full, RateLimited, Database),
 )]
 async fn bind(
     caller: Caller,
@@ -199,43 +199,43 @@ async fn bind(
     Ok(Answer(Bound { bound: true, client_label }))
 }
 
-/// Body of an exchange
+/// Request body of an exchange
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ExchangeDeviceCode, example = json!({"code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "state": "b0fd8fce1d7f4e53"}))]
 struct ExchangeCode {
-    /// What the app got
+    /// `code` of the device code response
     code: String,
-    /// Its nonce
+    /// Nonce of the app
     state: String,
 }
 
-/// How an app's request stands
+/// State of an app's request
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeviceExchange)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Exchanged {
-    /// Nobody has consented yet
+    /// No person has authorized the app yet
     #[schema(title = "DeviceExchangePending")]
     Pending,
-    /// The credential, this once
+    /// The API key, returned only once
     #[schema(title = "DeviceExchangeBound")]
     Bound {
-        /// The key
+        /// The secret key
         api_key: String,
-        /// Whose it is
+        /// Account that owns the key
         #[schema(value_type = String)]
         account_id: AccountId,
     },
-    /// There is nothing to wait for: the code is unknown, too old, or was exchanged
+    /// The code is unknown, expired or already exchanged
     #[schema(title = "DeviceExchangeExpired")]
     Expired,
 }
 
-/// Come for the credential
+/// Exchange a device code for an API key
 #[utoipa::path(
     post, path = "/v1/auth/cli-authorize/exchange", tag = "Devices", operation_id = "exchangeDeviceCode",
     request_body = ExchangeCode,
-    responses((status = 200, description = "How it stands", body = Exchanged), Body, RateLimited, Database),
+    responses((status = 200, description = "The state of the request", body = Exchanged), Body, RateLimited, Database),
 )]
 async fn exchange(
     State(app): State<App>,
@@ -258,7 +258,7 @@ impl From<BindError> for Problem {
     fn from(error: BindError) -> Self {
         match error {
             BindError::NoDevice => no_device(),
-            BindError::OtherState => Self::invalid("state", "is not the one that the device began with"),
+            BindError::OtherState => Self::invalid("state", "does not match the state of the device's request"),
             BindError::Mint(error) => error.into(),
             BindError::Database(error) => error.into(),
         }
@@ -269,7 +269,7 @@ impl From<MintError> for Problem {
     fn from(error: MintError) -> Self {
         match error {
             MintError::Invalid(invalid) => invalid.into(),
-            // Its credential was good a moment ago.
+            // The caller's credential was valid a moment ago.
             MintError::NoAccount => Self::unauthorized("the account was deleted"),
             MintError::NotAdmin => Self::forbidden(error.to_string()),
             MintError::Database(error) => error.into(),

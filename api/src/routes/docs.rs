@@ -1,4 +1,4 @@
-//! The contract as a document and as pages to browse, offline too.
+//! The OpenAPI document and its browsable pages, which also work offline.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,24 +16,24 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::routing::Routes;
 
-/// The page runs only what this service serves, and talks to nobody else.
+/// The page loads only resources of this service and connects to no other server.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; \
                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
-    // The validator badge would send the contract to somebody else's server.
+    // The validator badge would send the document to a third-party server.
     let config = Config::new(["/openapi.json"]).validator_url("none").display_request_duration(true);
     Arc::new(config.persist_authorization(false).default_models_expand_depth(0).deep_linking(true))
 });
 
-/// The contract as it is served, which is made when it is first asked for.
+/// The OpenAPI document as it is served. The first request generates it.
 #[derive(Clone)]
 pub struct Contract(Arc<LazyLock<Printed, Box<dyn FnOnce() -> Printed + Send>>>);
 
 type Printed = serde_json::Result<Bytes>;
 
 impl Contract {
-    /// What `make` makes.
+    /// A document that `make` generates on first use.
     pub fn new(make: impl FnOnce() -> Value + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(|| serde_json::to_vec(&make()).map(Bytes::from)))))
     }
@@ -43,9 +43,7 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(contract)).public(routes!(index)).assets("/docs/{file}", get(asset))
 }
 
-/// The contract
-///
-/// This document.
+/// Get the OpenAPI document
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
@@ -56,10 +54,10 @@ async fn contract(Extension(Contract(contract)): Extension<Contract>) -> Result<
     Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
 }
 
-/// The contract, to browse
+/// Browse the API documentation
 #[utoipa::path(
     get, path = "/docs", tag = "Pages", operation_id = "browseContract",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn index() -> Result<Response> {
     let page = file("index.html")?;
@@ -81,7 +79,7 @@ async fn asset(params: RawPathParams) -> Result<Response> {
 fn file(name: &str) -> Result<utoipa_swagger_ui::SwaggerFile<'static>> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
         Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(Problem::new(&kinds::NOT_FOUND, "there is no such file")),
+        Ok(None) => Err(Problem::new(&kinds::NOT_FOUND, "no such file")),
         Err(error) => Err(Problem::internal(&error)),
     }
 }

@@ -1,4 +1,4 @@
-//! What mails an account wants (contract: emails 6, 7).
+//! E-mail preferences of an account (contract: emails 6, 7).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -26,13 +26,13 @@ pub fn routes() -> Routes {
     Routes::new().allow(READ_PREFERENCES, routes!(list)).allow(CHANGE_PREFERENCES, routes!(set))
 }
 
-/// Whether mails of a kind are wanted
+/// An e-mail preference
 #[derive(Serialize, ToSchema)]
 #[schema(as = EmailPreference, example = json!({"event_type": "tier-changed", "opted_in": true}))]
 struct Wire {
     #[schema(schema_with = event_type)]
     event_type: &'static str,
-    /// Wanted, until the account says otherwise
+    /// True when the account receives these mails, which is the default
     opted_in: bool,
 }
 
@@ -50,12 +50,12 @@ type EmailPreferenceList = List<Wire>;
 
 impl Listed for Wire {
     const LIST: &'static str = "EmailPreferenceList";
-    const MEANING: &'static str = "Every kind of mail that can be opted out of";
+    const MEANING: &'static str = "All kinds of mail with an opt-out";
 }
 
 /// List e-mail preferences
 ///
-/// Mails of other kinds cannot be opted out of.
+/// Other kinds of mail have no opt-out.
 #[utoipa::path(
     get, path = "/v1/account/email-preferences", tag = "Account", operation_id = "listEmailPreferences",
     responses((status = 200, description = "The preferences", body = EmailPreferenceList), Restricted, Database),
@@ -66,7 +66,7 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<EmailPref
     Ok(Answer(preferences.map(Wire::from).into_iter().collect()))
 }
 
-/// A change of an e-mail preference
+/// An update of an e-mail preference
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"event_type": "tier-changed", "opted_in": false}))]
 struct EmailPreferenceChange {
@@ -75,18 +75,18 @@ struct EmailPreferenceChange {
     opted_in: bool,
 }
 
-/// Change an e-mail preference
+/// Update an e-mail preference
 #[utoipa::path(
     put, path = "/v1/account/email-preferences", tag = "Account", operation_id = "setEmailPreference",
     request_body = EmailPreferenceChange,
-    responses((status = 200, description = "The preference, as it is now", body = Wire), Restricted, Body, Database),
+    responses((status = 200, description = "The current preference", body = Wire), Restricted, Body, Database),
 )]
 async fn set(caller: Caller, State(app): State<App>, body: Unchecked<EmailPreferenceChange>) -> Result<Answer<Wire>> {
     let preference = body.check(|EmailPreferenceChange { event_type, opted_in }| {
         Ok(Preference { event_type: event_type.parse()?, opted_in })
     })?;
     let account = caller.account_id;
-    // Mails can be turned off however many changes there were.
+    // Opting out is exempt from the limit on changes.
     if !preference.opted_in {
         let mut tx = app.db.begin().await?;
         if emails::turn_off(&mut tx, account, &caller.actor, preference.event_type).await? {

@@ -1,8 +1,9 @@
-//! Signing in through an identity provider (contract: identities).
+//! Sign-in through an identity provider (contract: identities).
 //!
-//! A browser leaves for the provider with a state, and comes back with it and a code. That trip is good once, for ten
-//! minutes, and for the browser that left, which a cookie tells: nobody can be signed in as somebody else by a link. The
-//! code becomes what the provider says of the person, and that a session, an account, or a mail.
+//! The start route redirects the browser to the provider with a state; the provider redirects it back with the state and a code.
+//! The state is valid once, for ten minutes, and only in the browser that started, which a cookie identifies. A link therefore
+//! cannot sign a person in to another person's account. The code is exchanged for the provider's claims; these lead to a session,
+//! a new account, or a confirmation mail.
 
 use std::time::Duration;
 
@@ -38,11 +39,11 @@ use crate::http::state::App;
 use crate::routes::pages::arrival;
 use crate::routes::sign_ins::{self, LoginResult};
 
-/// How long a trip to a provider may take.
+/// Maximum time between the redirect to the provider and the return.
 const BACK_WITHIN: Duration = Duration::from_mins(10);
-/// What tells the browser that left.
+/// Cookie that identifies the browser that started the sign-in.
 const BROWSER_COOKIE: &str = "kitfleet_sign_in";
-/// Where that is sent.
+/// Path of that cookie.
 const COOKIE_PATH: &str = "/v1/auth/oauth";
 
 pub fn routes() -> Routes {
@@ -51,19 +52,19 @@ pub fn routes() -> Routes {
 
 fn provider<'a>(app: &'a App, path: &RawPathParams) -> Result<&'a Provider> {
     let named = path.iter().find_map(|(_, name)| app.providers.get(name));
-    named.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no identity provider of this name"))
+    named.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "no identity provider has this name"))
 }
 
-/// Leave for an identity provider
+/// Start a sign-in at an identity provider
 ///
-/// Sends a browser there. It comes back to the callback, within ten minutes.
+/// Redirects the browser to the provider. The provider must redirect it back to the callback within ten minutes.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/start", tag = "Authentication", operation_id = "startOauthSignIn",
-    params(("provider" = String, Path, description = "The provider's name in the configuration")),
+    params(("provider" = String, Path, description = "Name of the provider in the deployment's configuration")),
     responses(
-        (status = 303, description = "To the provider",
-         headers(("Location" = String, description = "The provider's page"),
-                 ("Set-Cookie" = String, description = "Tells the browser when it comes back"))),
+        (status = 303, description = "Redirect to the provider",
+         headers(("Location" = String, description = "Sign-in page of the provider"),
+                 ("Set-Cookie" = String, description = "Identifies the browser at the callback"))),
         NoProvider, RateLimited, Database,
     ),
 )]
@@ -90,32 +91,32 @@ async fn start(State(app): State<App>, client: ClientInfo, path: RawPathParams) 
     Ok((StatusCode::SEE_OTHER, [(LOCATION, departure.url.to_string()), (SET_COOKIE, cookie)]).into_response())
 }
 
-/// What an identity provider's sign-in answers when its address has an account that is not linked
+/// Confirmation request: the e-mail address has an account that is not linked to the identity provider
 #[derive(Serialize, ToSchema)]
 struct ConfirmationRequired {
     /// Always true
     confirmation_required: bool,
-    /// Until when the link that was mailed is good
+    /// Time the mailed link expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
-/// Come back from an identity provider
+/// Complete a sign-in at an identity provider
 ///
-/// Signs in to the account that is linked, or makes one for a verified address. An address that has an account already
-/// gets a mail that asks to confirm the new sign-in method, and no session. A browser, which asks for `text/html`, gets a
-/// page that asks again for what a program is answered.
+/// Signs in to the linked account, or creates one for a verified address. If the address already has an account, a mail asks its
+/// owner to confirm the new sign-in method; no session is created. A browser, which accepts `text/html`, receives a page that
+/// repeats the request and shows the result.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", tag = "Authentication", operation_id = "finishOauthSignIn",
     params(
-        ("provider" = String, Path, description = "The provider's name in the configuration"),
-        ("state" = String, Query, description = "What the browser left with"),
-        ("code" = Option<String>, Query, description = "What the provider gives"),
-        ("error" = Option<String>, Query, description = "Why it gives none"),
+        ("provider" = String, Path, description = "Name of the provider in the deployment's configuration"),
+        ("state" = String, Query, description = "State from the start of the sign-in"),
+        ("code" = Option<String>, Query, description = "Authorization code of the provider"),
+        ("error" = Option<String>, Query, description = "Error code of the provider, sent instead of a code"),
     ),
     responses(
-        (status = 200, description = "Signed in, or nearly", body = LoginResult),
-        (status = 202, description = "A mail asks to confirm", body = ConfirmationRequired),
+        (status = 200, description = "Signed in, or a second factor is required", body = LoginResult),
+        (status = 202, description = "A confirmation mail was sent", body = ConfirmationRequired),
         InvalidQuery, LoggingIn, NoProvider, RateLimited, Database,
     ),
 )]
@@ -134,11 +135,10 @@ async fn callback(
     let state = query.text("state")?.unwrap_or_default();
     let browser = browser_of(&headers).unwrap_or_default();
     let returned = identities::finish(&mut *app.db.acquire().await?, &provider.name, state, &browser).await?;
-    let returned = returned.ok_or_else(|| {
-        Problem::invalid("state", "belongs to no sign-in that this browser has under way; start again")
-    })?;
+    let returned = returned
+        .ok_or_else(|| Problem::invalid("state", "does not match a sign-in that this browser started; start again"))?;
     if query.text("error")?.is_some() {
-        return Err(Problem::invalid("code", "the identity provider gave none: the sign-in was refused there"));
+        return Err(Problem::invalid("code", "is missing: the identity provider refused the sign-in"));
     }
     let code = query.text("code")?.ok_or_else(|| Problem::invalid("code", "is required"))?;
     let person = provider.arrival(code, returned).await?;
@@ -168,30 +168,30 @@ async fn callback(
             let to = Recipient::Account(account);
             let sent = emails::send(&mut tx, Template::ConfirmSignIn, to, details, good_for).await?;
             tx.commit().await?;
-            let expires_at = sent.ok_or_else(|| Problem::internal(&"a link was not mailed"))?;
+            let expires_at = sent.ok_or_else(|| Problem::internal(&"no link was mailed"))?;
             let answer = ConfirmationRequired { confirmation_required: true, expires_at };
             Ok((StatusCode::ACCEPTED, Answer(answer)).into_response())
         }
         Arrival::Unknown => Err(Problem::forbidden(
-            "the identity provider names no e-mail address that it has verified, and no account is linked",
+            "the identity provider returned no verified e-mail address, and no account is linked",
         )),
     }
 }
 
-/// Whether a browser asks, for a person to look at the answer.
+/// True when a browser asks for a page that a person reads.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|line| line.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-/// What the cookie of a browser says.
+/// Returns the value of the browser's cookie.
 fn browser_of(headers: &HeaderMap) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = lines.flat_map(Cookie::split_parse).flatten();
     cookies.find(|cookie| cookie.name() == BROWSER_COOKIE).map(|cookie| cookie.value().to_owned())
 }
 
-/// What a mail about a new sign-in method is about
+/// Subject of a link that confirms a sign-in method
 #[derive(Deserialize)]
 struct Subject {
     provider: String,
@@ -200,11 +200,11 @@ struct Subject {
 
 /// Confirm a new sign-in method
 ///
-/// With the link that was mailed. From then on the identity provider signs in to the account. It signs in now, too.
+/// Links the identity provider to the account with the token of the mailed link, and signs in.
 #[utoipa::path(
     post, path = "/v1/auth/oauth/confirm", tag = "Authentication", operation_id = "confirmOauthSignIn",
     request_body = LinkToken,
-    responses((status = 200, description = "Signed in, or nearly", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+    responses((status = 200, description = "Signed in, or a second factor is required", body = LoginResult), Body, LoggingIn, RateLimited, Database),
 )]
 async fn confirm(
     State(app): State<App>,

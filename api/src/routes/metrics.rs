@@ -1,4 +1,4 @@
-//! What the service counts, for its operator's scraper (contract: operators 3).
+//! Prometheus metrics for the operator's scraper (contract: operators 3).
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::http::{kinds, metrics};
 
-/// How long the database and Redis may take for a scrape.
+/// Timeout of the database and Redis probes of a scrape.
 const PROBED_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Routes {
     Routes::new().with_metrics_token(routes!(scrape))
 }
 
-/// The operator metrics
+/// Get the operator metrics
 ///
-/// In the text exposition format, for a scraper that has the deployment's token. Counters start at zero with the
-/// process.
+/// Returns the text exposition format to a scraper that presents the deployment's metrics token. Counters restart at zero with
+/// the process.
 #[utoipa::path(
     get, path = "/metrics", tag = "Operations", operation_id = "getMetrics",
     responses(
@@ -60,7 +60,7 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], scrape).into_response())
 }
 
-/// Whether Redis answers; `None` without one.
+/// Returns whether Redis answers; `None` without Redis.
 async fn redis_answers(redis: Option<&redis::Client>) -> Option<bool> {
     let ping = async {
         let mut connection = redis?.get_multiplexed_async_connection().await.ok()?;
@@ -69,9 +69,9 @@ async fn redis_answers(redis: Option<&redis::Client>) -> Option<bool> {
     redis.is_some().then_some(tokio::time::timeout(PROBED_WITHIN, ping).await.is_ok_and(|answer| answer.is_some()))
 }
 
-/// Refreshes the gauges that only the database knows. Answers whether that was possible.
+/// Refreshes the gauges that are read from the database. Returns false when that failed or timed out.
 async fn refresh_in_time(db: PgPool, vault: Option<Vault>) -> bool {
-    // In a task, so that the time limit leaves the connection's use to end by itself.
+    // The task continues after the timeout, so that its use of the connection is not interrupted.
     match tokio::time::timeout(PROBED_WITHIN, tokio::spawn(refresh(db, vault))).await {
         Ok(Ok(Ok(()))) => true,
         Ok(Ok(Err(error))) => {
@@ -82,7 +82,7 @@ async fn refresh_in_time(db: PgPool, vault: Option<Vault>) -> bool {
     }
 }
 
-/// Reads the gauges of the deployment from the database, and checks the encryption key of this process.
+/// Reads the deployment's gauges from the database, and checks the encryption key of this process.
 async fn refresh(db: PgPool, vault: Option<Vault>) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
     metrics::note_encryption_key(encryption_key::check(&mut conn, vault.as_ref()).await?);

@@ -30,7 +30,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sign_ins::WebSession;
 
-/// What needs a key of the deployment's own.
+/// Feature name for errors about a missing encryption key.
 const SECOND_FACTORS: &str = "second factors";
 
 pub fn routes() -> Routes {
@@ -46,29 +46,29 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// Whether there is a second factor
+/// Status of the second factor
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "enrolled": true, "enrolled_at": "2026-11-01T09:30:00.000Z", "last_used_at": "2026-11-20T18:05:00.123Z",
     "unused_recovery_codes": 9,
 }))]
 struct MfaStatus {
-    /// Whether there is
+    /// True when a second factor is enrolled
     enrolled: bool,
-    /// Since when
+    /// Time the second factor was enrolled (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     enrolled_at: Option<Timestamp>,
-    /// When it last proved something
+    /// Time of the last successful proof (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_used_at: Option<Timestamp>,
-    /// Recovery codes that are still good
+    /// Number of unused recovery codes
     unused_recovery_codes: i64,
 }
 
-/// See whether there is a second factor
+/// Get the status of the second factor
 #[utoipa::path(
     get, path = "/v1/account/mfa", tag = "MFA", operation_id = "getMfaStatus",
-    responses((status = 200, description = "How it stands", body = MfaStatus), Restricted, Database),
+    responses((status = 200, description = "The status", body = MfaStatus), Restricted, Database),
 )]
 async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStatus>> {
     let status = mfa::status(&mut *app.db.acquire().await?, caller.account_id).await?;
@@ -80,7 +80,7 @@ async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStat
     }))
 }
 
-/// What an authenticator app has to know, shown once
+/// Enrollment data for an authenticator app, returned only once
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "otpauth_uri": "otpauth://totp/Kitfleet:ada%40example.com?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Kitfleet\
@@ -88,15 +88,15 @@ async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStat
     "secret_base32": "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", "algorithm": "SHA1", "digits": 6, "period_seconds": 30,
 }))]
 struct MfaEnrollment {
-    /// The secret as a URI, to be shown as a QR code
+    /// Secret as a URI, to display as a QR code
     otpauth_uri: String,
-    /// The secret as text, to be typed
+    /// Secret as text, to type in
     secret_base32: String,
-    /// The hash
+    /// Hash algorithm
     algorithm: &'static str,
-    /// Digits of a code
+    /// Number of digits of a code
     digits: u32,
-    /// How long a code lasts
+    /// Validity period of a code in seconds
     period_seconds: u32,
 }
 
@@ -112,9 +112,9 @@ impl From<Enrollment> for MfaEnrollment {
     }
 }
 
-/// Begin to enroll a second factor
+/// Start enrolling a second factor
 ///
-/// It counts once a code was verified. Beginning again replaces the secret.
+/// The second factor takes effect when a code is verified. Starting again replaces the secret.
 #[utoipa::path(
     post, path = "/v1/account/mfa/enroll", tag = "MFA", operation_id = "enrollMfa",
     responses((status = 200, description = "The secret", body = MfaEnrollment), Restricted, Enrolling),
@@ -126,33 +126,33 @@ async fn enroll(caller: Caller, State(app): State<App>, _body: Unused) -> Result
 }
 
 fn already_enrolled() -> Problem {
-    Problem::new(&kinds::CONFLICT, "the account has a second factor already")
+    Problem::new(&kinds::CONFLICT, "the account already has a second factor")
 }
 
-/// Body of an enrolment's verification
+/// Request body of an enrollment verification
 #[derive(Deserialize, ToSchema)]
 #[schema(as = MfaCode, example = json!({"code": "287082"}))]
 struct Code {
-    /// Six digits
+    /// Six-digit code of the authenticator app
     #[schema(pattern = "^[0-9]{6}$")]
     code: String,
 }
 
-/// Recovery codes, shown once
+/// Recovery codes, returned only once
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"recovery_codes": ["4T2ZK-9QX1M", "B7H3C-0WNPD"]}))]
 struct RecoveryCodes {
-    /// Ten of them, each good once
+    /// Ten recovery codes; each is valid once
     recovery_codes: Vec<String>,
 }
 
-/// Complete the enrolment
+/// Complete the enrollment
 ///
-/// With a code of the authenticator app. A wrong one leaves the secret pending.
+/// Takes a code of the authenticator app. A wrong code leaves the enrollment pending.
 #[utoipa::path(
     post, path = "/v1/account/mfa/verify", tag = "MFA", operation_id = "verifyMfaEnrollment",
     request_body = Code,
-    responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, Body, Enrolling, RateLimited),
+    responses((status = 200, description = "The recovery codes", body = RecoveryCodes), Restricted, Body, Enrolling, RateLimited),
 )]
 async fn verify(
     caller: Caller,
@@ -169,7 +169,7 @@ async fn verify(
     let verified = mfa::verify(&mut tx, account, &body.code, vault, guesses).await?;
     tx.commit().await?;
     let verified = verified?;
-    // These take a while to hash: only for somebody whose code is right.
+    // Hashing the recovery codes is slow, so they are generated only after a correct code.
     let batch = new_batch(&app).await?;
     let mut tx = app.begin_change(caller.account_id).await?;
     if !mfa::complete(&mut tx, account, &verified, &batch, &caller.actor).await? {
@@ -192,41 +192,41 @@ async fn new_batch(app: &App) -> Result<Batch> {
 impl From<NotVerified> for Problem {
     fn from(why: NotVerified) -> Self {
         match why {
-            NotVerified::Wrong => Self::invalid("code", "is not right, or no enrolment is pending"),
+            NotVerified::Wrong => Self::invalid("code", "is wrong, or no enrollment is pending"),
             NotVerified::TooMany(wait) => Self::rate_limited(wait.as_secs() + 1),
             NotVerified::Enrolled => already_enrolled(),
         }
     }
 }
 
-/// Body of both disable routes
+/// Request body of both routes that disable the second factor
 #[derive(Deserialize, ToSchema)]
 #[schema(as = DisableMfa, example = json!({"confirm": "disable-mfa"}))]
 struct Disable {
-    /// `disable-mfa`
+    /// The literal `disable-mfa`
     #[schema(pattern = "^disable-mfa$")]
     confirm: String,
 }
 
-/// Take the second factor away
+/// Disable the second factor
 ///
-/// Needs a fresh second-factor proof. Without a second factor it changes nothing.
+/// Requires a recent second-factor proof. Has no effect without a second factor.
 #[utoipa::path(
     delete, path = "/v1/account/mfa", tag = "MFA", operation_id = "deleteMfa",
     request_body = Disable,
-    responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
+    responses((status = 204, description = "No second factor is enrolled"), Restricted, Body, SteppingUp, Database),
 )]
 async fn disable_by_delete(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
     take_away(&app, &caller, body).await
 }
 
-/// Take the second factor away
+/// Disable the second factor by POST
 ///
-/// The same as `DELETE /v1/account/mfa`, for clients that cannot send a body with that.
+/// Same as `DELETE /v1/account/mfa`, for clients that cannot send a body with a DELETE request.
 #[utoipa::path(
     post, path = "/v1/account/mfa/disable", tag = "MFA", operation_id = "disableMfa",
     request_body = Disable,
-    responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
+    responses((status = 204, description = "No second factor is enrolled"), Restricted, Body, SteppingUp, Database),
 )]
 async fn disable(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
     take_away(&app, &caller, body).await
@@ -243,7 +243,7 @@ async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> R
     }
     let mut tx = app.db.begin().await?;
     if mfa::disable(&mut tx, caller.account_id, &caller.actor).await? && !enrolled {
-        // It was enrolled in this very moment, by somebody who was not asked for a proof.
+        // A concurrent request enrolled the factor after the check above, so this caller has given no proof.
         return Err(Problem::step_up_required("never_satisfied"));
     }
     tx.commit().await?;
@@ -252,10 +252,10 @@ async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> R
 
 /// Replace the recovery codes
 ///
-/// Those before are worthless. Needs a fresh second-factor proof.
+/// The previous recovery codes stop working. Requires a recent second-factor proof.
 #[utoipa::path(
     post, path = "/v1/account/mfa/recovery-codes/regenerate", tag = "MFA", operation_id = "regenerateRecoveryCodes",
-    responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, NotEnrolled, SteppingUp, Database),
+    responses((status = 200, description = "The new recovery codes", body = RecoveryCodes), Restricted, NotEnrolled, SteppingUp, Database),
 )]
 async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
     let not_enrolled = || Problem::new(&kinds::NOT_FOUND, "the account has no second factor");
@@ -272,16 +272,16 @@ async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Re
     Ok(Answer(RecoveryCodes { recovery_codes: batch.shown() }))
 }
 
-/// Body of a challenge's exchange
+/// Request body of a login challenge
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"challenge_token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "code": "287082"}))]
 struct ChallengeProof {
-    /// What the login answered
+    /// Token of the login response
     challenge_token: String,
-    /// Six digits; or else a recovery code
+    /// Six-digit code of the authenticator app. Send either this or `recovery_code`
     #[schema(pattern = "^[0-9]{6}$")]
     code: Option<String>,
-    /// A recovery code, with or without its hyphen; or else six digits
+    /// Recovery code, with or without the hyphen. Send either this or `code`
     recovery_code: Option<String>,
 }
 
@@ -295,12 +295,12 @@ impl ChallengeProof {
     }
 }
 
-/// What a challenge's exchange answers
+/// Result of a login challenge
 #[derive(Serialize, ToSchema)]
 struct ChallengeMet {
-    /// The session
+    /// The web session
     session: WebSession,
-    /// What proved it
+    /// Second factor that was used
     #[schema(schema_with = second_factor)]
     via: &'static str,
 }
@@ -309,10 +309,10 @@ fn second_factor() -> RefOr<Schema> {
     named("SecondFactor", one_of(&["totp", "recovery"], None))
 }
 
-/// Meet a login's challenge
+/// Complete a login challenge
 ///
-/// From the address that the login came from, with a code of the authenticator app or a recovery code. A wrong one does
-/// not use the challenge up.
+/// Takes a code of the authenticator app or a recovery code, and must come from the IP address of the login. A wrong code does
+/// not use up the challenge.
 #[utoipa::path(
     post, path = "/v1/auth/mfa/challenge", tag = "Authentication", operation_id = "meetMfaChallenge",
     request_body = ChallengeProof,
@@ -353,21 +353,21 @@ async fn challenge(
     Ok(Answer(ChallengeMet { session: session.into(), via: via.name() }))
 }
 
-/// A second factor as somebody typed it.
+/// A second factor as the person typed it.
 #[derive(Clone, Copy)]
 enum Given<'a> {
     Totp(&'a str),
     Recovery { code: &'a str, field: &'static str },
 }
 
-/// The same, ready to be judged.
+/// A second factor that is ready to be verified; a recovery code is hashed.
 enum Presented<'a> {
     Totp(&'a str),
     Recovery(Vec<u8>),
 }
 
 impl<'a> Given<'a> {
-    /// What a text is that may be either.
+    /// Interprets a text that is either a six-digit code or a recovery code.
     fn either(code: &'a str) -> Self {
         if check_digits(code).is_ok() { Self::Totp(code) } else { Self::Recovery { code, field: "code" } }
     }
@@ -388,9 +388,9 @@ impl<'a> Given<'a> {
             Self::Recovery { field, .. } => field,
         };
         match verdict {
-            Verdict::Wrong | Verdict::Proven(_) => Problem::invalid(field, "is not right"),
-            Verdict::UsedBefore => Problem::invalid(field, "was used before; wait for the next one"),
-            Verdict::NotEnrolled => Problem::invalid(field, "is not right: the account has no second factor"),
+            Verdict::Wrong | Verdict::Proven(_) => Problem::invalid(field, "is wrong"),
+            Verdict::UsedBefore => Problem::invalid(field, "was already used; wait for the next code"),
+            Verdict::NotEnrolled => Problem::invalid(field, "is wrong: the account has no second factor"),
             Verdict::TooMany(wait) => Problem::rate_limited(wait.as_secs() + 1),
         }
     }
@@ -405,32 +405,32 @@ impl Presented<'_> {
     }
 }
 
-/// Body of a step-up
+/// Request body of a step-up
 #[derive(Deserialize, ToSchema)]
 #[schema(as = StepUpProof, example = json!({"code": "287082"}))]
 struct AnyCode {
-    /// Six digits, or a recovery code
+    /// Six-digit code of the authenticator app, or a recovery code
     code: String,
 }
 
-/// What a step-up answers
+/// Result of a step-up
 #[derive(Serialize, ToSchema)]
 struct SteppedUp {
-    /// What proved it
+    /// Second factor that was used
     #[schema(schema_with = second_factor)]
     via: &'static str,
-    /// When the proof was given; it is fresh for 15 minutes
+    /// Time of the proof (RFC 3339); it counts as recent for 15 minutes
     #[schema(value_type = String, format = DateTime)]
     mfa_satisfied_at: Timestamp,
 }
 
-/// Prove the second factor anew
+/// Step up a web session
 ///
-/// For operations that need a fresh proof. The web session stays the same.
+/// Proves the second factor again, for operations that require a recent proof. The web session keeps its token.
 #[utoipa::path(
     post, path = "/v1/auth/mfa/step-up", tag = "Authentication", operation_id = "stepUpWebSession",
     request_body = AnyCode,
-    responses((status = 200, description = "The proof is noted", body = SteppedUp), Restricted, Body, RateLimited, Database),
+    responses((status = 200, description = "The proof is recorded", body = SteppedUp), Restricted, Body, RateLimited, Database),
 )]
 async fn step_up(
     caller: Caller,
@@ -450,7 +450,7 @@ async fn step_up(
         return Err(given.refusal(verdict));
     };
     let satisfied = web_sessions::satisfy_mfa(&mut tx, session).await?;
-    // Unless it is, the code was not used either.
+    // If the session was revoked, the rollback also leaves the code unused.
     let mfa_satisfied_at = satisfied.ok_or_else(|| Problem::unauthorized("the bearer token was revoked"))?;
     tx.commit().await?;
     Ok(Answer(SteppedUp { via: via.name(), mfa_satisfied_at }))
@@ -472,7 +472,7 @@ impl From<MfaError> for Problem {
                 tracing::error!(%error, "a second factor was sealed with another key: see mfa.retired_encryption_keys");
                 Self::new(
                     &kinds::FEATURE_UNAVAILABLE,
-                    "this deployment lacks the key that the second factor was sealed with",
+                    "this deployment does not have the encryption key of the second factor",
                 )
             }
             MfaError::Database(error) => error.into(),

@@ -1,8 +1,7 @@
-//! OAuth client credentials (RFC 6749, section 4.4; contract: oauth): clients, and the tokens they get.
+//! OAuth client credentials (RFC 6749, section 4.4; contract: oauth): clients, and their tokens.
 //!
-//! What is wrong with a token request is told as section 5.2 of the RFC says, because OAuth libraries read that and no problem
-//! documents (contract: oauth 4). What has nothing to do with OAuth, such as a body that is too large, is a problem like
-//! everywhere else.
+//! Errors of a token request use the format of RFC 6749, section 5.2, because OAuth libraries parse it and no problem documents
+//! (contract: oauth 4). Errors outside OAuth, such as a body that is too large, are problem documents as on every other route.
 
 use std::collections::HashMap;
 
@@ -48,33 +47,33 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// A client to be
+/// Request body of an OAuth client creation
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"name": "nightly", "scopes": ["read", "write:sessions"]}))]
 struct NewClient {
-    /// 1 to 120 characters
+    /// Name of the client, 1 to 120 characters
     #[schema(min_length = 1, max_length = 120)]
     name: String,
     #[schema(schema_with = grantable_scopes)]
     scopes: Vec<String>,
 }
 
-/// A program that gets tokens by itself
+/// A program that requests its own access tokens
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "name": "nightly", "scopes": ["read", "write:sessions"],
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct OauthClient {
-    /// `ocl_<uuid>`
+    /// Client ID, `ocl_<uuid>`
     #[schema(value_type = String)]
     client_id: OauthClientId,
-    /// Only in the answer of the create
+    /// Secret of the client; only the response of the creation has it
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     client_secret: Option<String>,
     name: String,
-    /// What its tokens may do at most
+    /// Maximum scopes of the client's tokens
     #[schema(value_type = Vec<String>)]
     scopes: Scopes,
     #[schema(value_type = String, format = DateTime)]
@@ -92,12 +91,12 @@ type OauthClientList = Page<OauthClient>;
 
 impl Listed for OauthClient {
     const LIST: &'static str = "OauthClientList";
-    const MEANING: &'static str = "All clients";
+    const MEANING: &'static str = "OAuth clients of the account";
 }
 
 /// Create an OAuth client
 ///
-/// Answers its secret, once. The client exchanges that for access tokens at `POST /v1/oauth/token`.
+/// Returns the client's secret, once. The client exchanges it for access tokens at `POST /v1/oauth/token`.
 #[utoipa::path(
     post, path = "/v1/oauth/clients", tag = "Authentication", operation_id = "createOauthClient",
     request_body = NewClient,
@@ -124,10 +123,10 @@ async fn create(
 
 /// List OAuth clients
 ///
-/// The account's clients, newest first.
+/// Returns the account's clients, newest first.
 #[utoipa::path(
     get, path = "/v1/oauth/clients", tag = "Authentication", operation_id = "listOauthClients",
-    responses((status = 200, description = "All of them", body = OauthClientList), Restricted, Database),
+    responses((status = 200, description = "All clients of the account", body = OauthClientList), Restricted, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<OauthClientList>> {
     let mut conn = app.db.acquire().await?;
@@ -137,11 +136,11 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<OauthClie
 
 /// Delete an OAuth client
 ///
-/// Its tokens end at once. Deleting it again changes nothing.
+/// The client's tokens are revoked immediately. Deleting a deleted client has no effect.
 #[utoipa::path(
     delete, path = "/v1/oauth/clients/{id}", tag = "Authentication", operation_id = "deleteOauthClient",
     params(IdPath<OauthClientId>),
-    responses((status = 204, description = "It is gone"), Restricted, NoOauthClient, Database),
+    responses((status = 204, description = "The client is deleted"), Restricted, NoOauthClient, Database),
 )]
 async fn delete(
     caller: Caller,
@@ -165,46 +164,47 @@ impl From<CreateClientError> for Problem {
     }
 }
 
-/// A token request; a client that authenticates by HTTP Basic leaves the last two out
+/// A token request. A client that uses HTTP Basic authentication leaves out `client_id` and `client_secret`
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "it is the contract's; parameters are read by hand, as the RFC wants them")]
+#[expect(dead_code, reason = "only documents the contract; parameters are parsed by hand as the RFC demands")]
 #[schema(example = json!({"grant_type": "client_credentials", "scope": "read", "client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "client_secret": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 struct TokenForm {
-    /// `client_credentials`
+    /// The literal `client_credentials`
     grant_type: String,
-    /// Scopes, separated by spaces; without it the token has all of its client's
+    /// Space-separated scopes; all scopes of the client when absent
     scope: Option<String>,
     client_id: Option<String>,
     client_secret: Option<String>,
 }
 
-/// A token (RFC 6749, section 5.1)
+/// An access token (RFC 6749, section 5.1)
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"access_token": "svc_oauth_…", "token_type": "Bearer", "expires_in": 3600, "scope": "read"}))]
 struct TokenAnswer {
-    /// `svc_oauth_…`
+    /// Access token, `svc_oauth_…`
     access_token: String,
-    /// `Bearer`
+    /// The literal `Bearer`
     token_type: &'static str,
-    /// Seconds
+    /// Lifetime of the token in seconds
     expires_in: u64,
-    /// What the token may do, separated by spaces
+    /// Space-separated scopes of the token
     scope: String,
 }
 
-/// What is wrong with a token request (RFC 6749, section 5.2)
+/// An error of a token request (RFC 6749, section 5.2)
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({"error": "invalid_client", "error_description": "there is no such client, or its secret is another"}))]
+#[schema(example = json!({"error": "invalid_client", "error_description": "the client ID or the client secret is wrong"}))]
 struct TokenError {
-    /// One of the RFC's words
+    /// Error code of the RFC
     error: &'static str,
-    /// For people
+    /// Description for people
     error_description: &'static str,
 }
 
 /// Get an access token
 ///
-/// The client credentials grant (RFC 6749, section 4.4). The client authenticates by HTTP Basic or in the body, not both.
+/// Implements the client credentials grant (RFC 6749, section 4.4). The client authenticates by HTTP Basic or by body parameters,
+/// not by both.
 #[utoipa::path(
     post, path = "/v1/oauth/token", tag = "Authentication", operation_id = "createOauthToken",
     request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded"),
@@ -235,10 +235,10 @@ async fn issue(app: &App, client: &ClientInfo, request: Request) -> Result<Token
     let (id, secret) = credentials(&headers, &form)?;
     let mut conn = app.db.acquire().await.map_err(Problem::from)?;
     let client = oauth::authenticate(&mut conn, &id, &secret).await.map_err(Problem::from)?;
-    let client = client.ok_or(Refused::client("there is no such client, or its secret is another"))?;
+    let client = client.ok_or(Refused::client("the client ID or the client secret is wrong"))?;
     match form.get("grant_type") {
         Some("client_credentials") => {}
-        Some(_) => return Err(Refused::grant_type("the only grant type is client_credentials")),
+        Some(_) => return Err(Refused::grant_type("the only supported grant type is client_credentials")),
         None => return Err(Refused::request("grant_type is missing")),
     }
     let lifetime = app.config.auth.oauth_token_ttl;
@@ -251,7 +251,7 @@ async fn issue(app: &App, client: &ClientInfo, request: Request) -> Result<Token
     })
 }
 
-/// What a token request says of its client, by one of the two ways that there are (RFC 6749, section 2.3.1).
+/// Returns the client ID and secret of a token request, from one of the two authentication methods (RFC 6749, section 2.3.1).
 fn credentials(headers: &HeaderMap, form: &Form) -> Result<(String, String), Refused> {
     let Some(header) = headers.get(AUTHORIZATION) else {
         let given = form.get("client_id").zip(form.get("client_secret"));
@@ -259,14 +259,16 @@ fn credentials(headers: &HeaderMap, form: &Form) -> Result<(String, String), Ref
         return Ok((id.to_owned(), secret.to_owned()));
     };
     let (id, secret) = basic(header).ok_or(Refused::client("the Authorization header is not HTTP Basic"))?;
-    // An id beside the header is what many libraries send, and no second proof.
+    // Many libraries send the client ID in addition to the header; it is no second authentication.
     if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != id) {
-        return Err(Refused::request("the client must authenticate by the header or in the body, not both"));
+        return Err(Refused::request(
+            "the client must authenticate by the Authorization header or by the body, not by both",
+        ));
     }
     Ok((id, secret))
 }
 
-/// Both parts are encoded like a form's, inside of what HTTP Basic encodes.
+/// Both parts are form-encoded inside the HTTP Basic encoding.
 fn basic(header: &HeaderValue) -> Option<(String, String)> {
     let (scheme, encoded) = header.to_str().ok()?.trim().split_once(' ')?;
     let decoded = String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?;
@@ -275,7 +277,7 @@ fn basic(header: &HeaderValue) -> Option<(String, String)> {
     scheme.eq_ignore_ascii_case("basic").then_some((part(id)?, part(secret)?))
 }
 
-/// The parameters of a body, each of them once and none of them empty (RFC 6749, section 3.2).
+/// Parameters of a body; each occurs once and none is empty (RFC 6749, section 3.2).
 struct Form(HashMap<String, String>);
 
 impl Form {
@@ -293,15 +295,15 @@ impl FromRequest<App> for Form {
         let media_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Refused::request("the body must be declared as application/x-www-form-urlencoded"));
+            return Err(Refused::request("the content type must be application/x-www-form-urlencoded"));
         }
         let mut form = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(&bytes) {
             if form.len() >= app.config.limits.open_body_values {
-                return Err(Refused::request("there are too many parameters"));
+                return Err(Refused::request("too many parameters"));
             }
             if form.insert(name.into_owned(), value.into_owned()).is_some() {
-                return Err(Refused::request("a parameter stands twice"));
+                return Err(Refused::request("a parameter is repeated"));
             }
         }
         form.retain(|_, value| !value.is_empty());
@@ -309,11 +311,11 @@ impl FromRequest<App> for Form {
     }
 }
 
-/// Why there is no token.
+/// Reason a token request fails.
 enum Refused {
-    /// In the RFC's words.
+    /// An error that the RFC defines.
     Oauth { status: StatusCode, outcome: OauthOutcome, description: &'static str },
-    /// What is not OAuth's business.
+    /// An error outside OAuth.
     Other(Problem),
 }
 
@@ -368,9 +370,11 @@ impl From<Problem> for Refused {
 impl From<IssueError> for Refused {
     fn from(error: IssueError) -> Self {
         match error {
-            IssueError::Suspended => Self::new(OauthOutcome::UnauthorizedClient, "the client's account is suspended"),
+            IssueError::Suspended => {
+                Self::new(OauthOutcome::UnauthorizedClient, "the account of the client is suspended")
+            }
             IssueError::Scope => {
-                Self::new(OauthOutcome::InvalidScope, "a scope is unknown, or more than the client was given")
+                Self::new(OauthOutcome::InvalidScope, "a scope is unknown or was not granted to the client")
             }
             IssueError::Database(error) => Self::Other(error.into()),
         }

@@ -1,9 +1,8 @@
-//! The pages that people see in their browsers: what problems mean, what agents understand, the links of mails, the activation of
-//! devices, invitations to teams, live views, and how the service does.
+//! HTML pages for people: problem types, the agent grammar, links in mails, device activation, team invitations, live views and
+//! the service status.
 //!
-//! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
-//! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
-//! same for everybody.
+//! The pages are plain documents with first-party scripts, without frameworks or third-party content. A script uses only the
+//! public API, like any other client. A page contains nothing about its viewer and is the same for every visitor.
 
 mod activation;
 mod agent_grammar;
@@ -36,7 +35,7 @@ pub fn routes() -> Routes {
         .merge(assets::routes())
 }
 
-/// A page on which a person does something. Its address may hold a token, which is nobody else's business.
+/// A page with an interactive step. It is never cached or referred, because its URL may hold a token.
 fn card(title: &str, script: &str, main: &str) -> Response {
     let script = assets::path(script);
     let head = format!("<script type=module src=\"{script}\"></script>");
@@ -49,7 +48,7 @@ fn card(title: &str, script: &str, main: &str) -> Response {
     (headers("no-store"), Html(document(title, &head, &body))).into_response()
 }
 
-/// The steps of signing in: by password or, where the deployment has identity providers, by one of them.
+/// The sign-in steps: a password and the identity providers of the deployment.
 fn sign_in(app: &App) -> String {
     let provider = |provider: &Provider| {
         let (name, display_name) = (&provider.name, encode_text(&provider.config.display_name));
@@ -59,7 +58,7 @@ fn sign_in(app: &App) -> String {
     include_str!("pages/sign-in.html").replace("<!-- providers -->\n", &providers)
 }
 
-/// A page to read.
+/// A page of text.
 fn reading(title: &str, content: &str) -> Response {
     let body = format!("<body class=reading>\n<div class=brand>Kitfleet</div>\n<main>{content}</main>");
     (headers("public, max-age=300"), Html(document(title, "", &body))).into_response()
@@ -75,12 +74,12 @@ fn document(title: &str, head: &str, body: &str) -> String {
     )
 }
 
-/// A square with rounded corners, in the colour of the buttons.
+/// A square with rounded corners in the colour of the buttons.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E\
                     %3Crect width='16' height='16' rx='4' fill='%231f5bd8'/%3E\
                     %3Cpath d='M5.5 3.5v9M10.5 3.5 5.5 8l5 4.5' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E";
 
-/// What a page says of itself. The rest is the same for all of them ([`page_headers`](crate::http::page_headers)).
+/// Cache header of a page. The other headers are common to all pages ([`page_headers`](crate::http::page_headers)).
 fn headers(caching: &'static str) -> [(HeaderName, &'static str); 1] {
     [(CACHE_CONTROL, caching)]
 }

@@ -1,8 +1,7 @@
-//! Signing up, in and out (contract: sign-ins).
+//! Sign-up, sign-in and sign-out (contract: sign-ins).
 //!
-//! None of these routes needs a credential, and none tells a stranger whether an address has an account: where mail is
-//! sent, only the worker looks whether there is anybody to send it to, and a password is checked against somebody's hash
-//! or, when there is nobody, against nobody's.
+//! These routes need no credential, and none reveals whether an address has an account. The worker alone checks whether a mail
+//! has a recipient. A password for an unknown address is checked against a dummy hash.
 
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// How long a welcome is worth reading.
+/// Maximum age at which a welcome mail is still sent.
 const WELCOME_FOR: Duration = Duration::from_hours(24);
 
 pub fn routes() -> Routes {
@@ -55,36 +54,36 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// Body of a signup
+/// Request body of a sign-up
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"}))]
 struct SignUp {
-    /// Where the account's mail goes
+    /// E-mail address of the account
     #[schema(max_length = 254, format = Email)]
     email: String,
-    /// At least 12 characters
+    /// Password, at least 12 characters
     #[schema(min_length = 12, max_length = 1024, format = Password)]
     password: String,
-    /// What the account's owner is called
+    /// Display name of the account owner
     #[schema(min_length = 1, max_length = 120)]
     name: String,
 }
 
-/// What a signup answers
+/// Result of a sign-up
 #[derive(Serialize, ToSchema)]
 struct SignedUp {
-    /// Until when the link that was mailed is good
+    /// Time the mailed link expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     verification_email_expires_at: Timestamp,
 }
 
 /// Sign up
 ///
-/// Makes an account and mails a link that proves its address. Nobody can log in before that.
+/// Creates an account and mails a link that verifies its address. The account cannot log in before the address is verified.
 #[utoipa::path(
     post, path = "/v1/auth/signup", tag = "Authentication", operation_id = "signUp",
     request_body = SignUp,
-    responses((status = 200, description = "A link was mailed", body = SignedUp), Body, SigningUp, RateLimited, Database),
+    responses((status = 200, description = "The verification link was mailed", body = SignedUp), Body, SigningUp, RateLimited, Database),
 )]
 async fn sign_up(
     State(app): State<App>,
@@ -120,7 +119,7 @@ async fn sign_up(
     Ok(Answer(SignedUp { verification_email_expires_at }))
 }
 
-/// Has a link mailed. Answers until when it is good.
+/// Mails a link. Returns the time it expires.
 async fn send(
     tx: &mut Transaction<'static, Postgres>,
     template: Template,
@@ -129,18 +128,18 @@ async fn send(
     good_for: Duration,
 ) -> Result<Timestamp> {
     let sent = emails::send(tx, template, recipient, details, good_for).await?;
-    sent.ok_or_else(|| Problem::internal(&"a link was not mailed"))
+    sent.ok_or_else(|| Problem::internal(&"no link was mailed"))
 }
 
-/// Prove an address
+/// Verify an e-mail address
 ///
-/// Takes the token of the link that was mailed, and signs in. A link that was requested again keeps the password of the signup only
-/// when it was requested from the network of the signup and the signup's own link would still be valid. Otherwise that password is
-/// removed, and the answer has a `password_reset_token` to set another one with.
+/// Takes the token of the mailed link, and signs in. A resent link keeps the sign-up password on two conditions: it was requested
+/// from the network of the sign-up, and the original link would still be valid. Otherwise the password is removed, and the
+/// response has a `password_reset_token` to set a new one.
 #[utoipa::path(
     post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
     request_body = LinkToken,
-    responses((status = 200, description = "The address is proven", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+    responses((status = 200, description = "The address is verified", body = LoginResult), Body, LoggingIn, RateLimited, Database),
 )]
 async fn verify_email(
     State(app): State<App>,
@@ -150,7 +149,7 @@ async fn verify_email(
     Ok(Answer(sign_in_by_link(&app, &client, Purpose::VerifyEmail, &body.token).await?))
 }
 
-/// Follows a link that proves its holder to have the account's mail.
+/// Signs in with a mailed link, which proves control of the account's mailbox.
 async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token: &str) -> Result<LoginResult> {
     app.rate_limits.check(Bucket::Verify, client).await?;
     let origin = client.origin();
@@ -165,8 +164,8 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
     Ok(complete(app, tx, followed.account, Method::MailLink, &origin).await?.with_reset(reset))
 }
 
-/// Whether a link that proves an address leaves the password of the signup as it is: the signup's own link does, and one that was
-/// requested from the network of the signup for as long as the signup's own is valid.
+/// Returns whether a verification link keeps the sign-up password. The link of the sign-up does. A resent link does if it was
+/// requested from the network of the sign-up and the original link would still be valid.
 async fn keeps_password(
     app: &App,
     tx: &mut Transaction<'static, Postgres>,
@@ -181,14 +180,14 @@ async fn keeps_password(
     Ok(accounts::was_signed_up_from(tx, followed.account, network, app.config.auth.verification_ttl).await?)
 }
 
-/// Removes a password that was chosen before the address was proven. Returns a token to set another one with.
+/// Removes a password that was chosen before the address was verified. Returns a token to set a new password.
 pub async fn forget_password(app: &App, tx: &mut Transaction<'static, Postgres>, account: AccountId) -> Result<Token> {
     sign_ins::forget_password(&mut *tx, account).await?;
     Ok(mail_links::issue_for(tx, account, Purpose::ResetPassword, app.config.auth.reset_ttl).await?)
 }
 
-/// Whoever follows a link has the account's mail; the first time they are welcomed. `true` when it is the first: unless
-/// it was a link of the signup's, whoever chose the password had not proven that the address is theirs.
+/// Marks the address as verified, because a followed link proves control of the mailbox. The first time, sends a welcome mail and
+/// returns `true`: then the chooser of the password had not proven control of the address, unless the link was the sign-up's own.
 pub async fn note_verified(
     tx: &mut Transaction<'static, Postgres>,
     account: AccountId,
@@ -201,13 +200,13 @@ pub async fn note_verified(
     Ok(first)
 }
 
-/// Greets whoever has an account whose address was just proven.
+/// Sends a welcome mail to an account with a newly verified address.
 pub async fn welcome(tx: &mut Transaction<'static, Postgres>, account: AccountId) -> Result<()> {
     emails::send(tx, Template::Welcome, Recipient::Account(account), json!({}), WELCOME_FOR).await?;
     Ok(())
 }
 
-/// Signs in, and commits what was done on the way there also when the account may not act.
+/// Completes a sign-in. The transaction is committed even if the account is not allowed to act.
 pub async fn complete(
     app: &App,
     mut tx: Transaction<'static, Postgres>,
@@ -220,22 +219,22 @@ pub async fn complete(
     Ok(signed_in?.into())
 }
 
-/// Body of the routes that send mail
+/// Request body of the routes that mail a link
 #[derive(Deserialize, ToSchema)]
 #[schema(as = EmailRequest, example = json!({"email": "ada@example.com"}))]
 struct Address {
-    /// Whom to write to
+    /// E-mail address to write to
     #[schema(max_length = 254, format = Email)]
     email: String,
 }
 
-/// What they answer, whoever has the address
+/// Response of the routes that mail a link; it is the same whether or not the address has an account
 #[derive(Serialize, ToSchema)]
 #[schema(as = SentEmail)]
 struct Sent {
     /// Always true
     sent: bool,
-    /// Until when a link that was mailed is good
+    /// Time a mailed link expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
@@ -253,14 +252,14 @@ async fn send_to(
     Ok(Answer(Sent { sent: true, expires_at }))
 }
 
-/// Mail the link that proves an address again
+/// Resend the verification link
 ///
-/// The link before it stops working. A link that is requested from another network than that of the signup removes the password of the
-/// signup when it is followed. The answer is the same for every address.
+/// The previous link stops working. A link requested from another network than the sign-up removes the sign-up password when it
+/// is followed. The response is the same for every address.
 #[utoipa::path(
     post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerificationEmail",
     request_body = Address,
-    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
 )]
 async fn resend_verification(
     State(app): State<App>,
@@ -274,26 +273,26 @@ async fn resend_verification(
         .await
 }
 
-/// Body of a login
+/// Request body of a login
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SignIn, example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
 struct LogIn {
-    /// The account's address
+    /// E-mail address of the account
     #[schema(format = Email)]
     email: String,
-    /// Its password
+    /// Password of the account
     #[schema(format = Password)]
     password: String,
 }
 
 /// Log in
 ///
-/// With address and password. An account with a second factor gets a challenge instead of a session.
+/// Takes the e-mail address and the password. An account with a second factor receives a challenge instead of a session.
 #[utoipa::path(
     post, path = "/v1/auth/login", tag = "Authentication", operation_id = "logIn",
     request_body = LogIn,
     responses(
-        (status = 200, description = "Logged in, or nearly", body = LoginResult),
+        (status = 200, description = "Logged in, or a second factor is required", body = LoginResult),
         Unauthorized, Body, LoggingIn, RateLimited, Database,
     ),
 )]
@@ -315,7 +314,7 @@ async fn log_in(
         return Err(wrong());
     };
     if status == AccountStatus::Active && !verified {
-        return Err(Problem::forbidden("the e-mail address is not verified yet; follow the link that was mailed")
+        return Err(Problem::forbidden("the e-mail address is not verified; follow the link in the verification mail")
             .titled("EmailNotVerified"));
     }
     let mut tx = app.db.begin().await?;
@@ -328,18 +327,18 @@ async fn log_in(
     }
 }
 
-/// Where wrong passwords for an address are counted (contract: rate-limits 5).
+/// Counters of wrong passwords for an address (contract: rate-limits 5).
 struct LoginFailures {
     email: String,
-    /// The address and the network of the client.
+    /// Key of the counter for the address and the client's network.
     from_network: String,
-    /// Whether the account owner has signed in from that network before.
+    /// True when the account owner has signed in from that network before.
     is_known: bool,
 }
 
 impl LoginFailures {
-    /// Refuses an attempt to sign in after too many wrong passwords. From a network that the account owner has used, only those from that
-    /// network count: strangers elsewhere cannot lock the owner out.
+    /// Rejects a login after too many wrong passwords. From a network that the account owner has used, only failures from that
+    /// network count. Clients on other networks therefore cannot lock the account owner out.
     async fn before(app: &App, client: &ClientInfo, email: &EmailAddress) -> Result<Self> {
         let network = client.origin().network();
         let is_known = sign_ins::knows_network(&mut *app.db.acquire().await?, email, network.as_ref()).await?;
@@ -362,13 +361,13 @@ impl LoginFailures {
     }
 }
 
-/// Mail a link that signs in
+/// Mail a sign-in link
 ///
-/// The answer is the same whoever has the address.
+/// The response is the same for every address.
 #[utoipa::path(
     post, path = "/v1/auth/magic-link/request", tag = "Authentication", operation_id = "requestMagicLink",
     request_body = Address,
-    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
 )]
 async fn request_magic_link(
     State(app): State<App>,
@@ -384,7 +383,7 @@ async fn request_magic_link(
 #[utoipa::path(
     post, path = "/v1/auth/magic-link/consume", tag = "Authentication", operation_id = "consumeMagicLink",
     request_body = LinkToken,
-    responses((status = 200, description = "Signed in, or nearly", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+    responses((status = 200, description = "Signed in, or a second factor is required", body = LoginResult), Body, LoggingIn, RateLimited, Database),
 )]
 async fn consume_magic_link(
     State(app): State<App>,
@@ -394,13 +393,13 @@ async fn consume_magic_link(
     Ok(Answer(sign_in_by_link(&app, &client, Purpose::MagicLink, &body.token).await?))
 }
 
-/// Mail a link that lets its reader choose a new password
+/// Mail a password reset link
 ///
-/// The answer is the same whoever has the address.
+/// The response is the same for every address.
 #[utoipa::path(
     post, path = "/v1/auth/password-reset/request", tag = "Authentication", operation_id = "requestPasswordReset",
     request_body = Address,
-    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
 )]
 async fn request_password_reset(
     State(app): State<App>,
@@ -412,20 +411,20 @@ async fn request_password_reset(
     send_to(&app, &email, Template::ResetPassword, json!({}), app.config.auth.reset_ttl).await
 }
 
-/// Body of a password's reset
+/// Request body of a password reset
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "new_password": "correct horse battery"}))]
 struct ResetPassword {
-    /// The `token` of the link that was mailed
+    /// Token of the mailed link
     token: String,
-    /// At least 12 characters
+    /// New password, at least 12 characters
     #[schema(min_length = 12, max_length = 1024, format = Password)]
     new_password: String,
 }
 
-/// Choose a new password
+/// Reset the password
 ///
-/// Every web session there was ends. It signs in, too.
+/// Sets a new password, ends all web sessions of the account, and signs in.
 #[utoipa::path(
     post, path = "/v1/auth/password-reset/confirm", tag = "Authentication", operation_id = "confirmPasswordReset",
     request_body = ResetPassword,
@@ -440,7 +439,7 @@ async fn confirm_password_reset(
     let (token, password) = body.check(|ResetPassword { token, new_password }| {
         Ok((token, NewPassword::parse(&new_password, "new_password", &app.config.limits)?))
     })?;
-    // Nobody has us hash a password for a token that they made up.
+    // The token is checked before the password is hashed, so an invented token causes no hashing work.
     let mut conn = app.db.acquire().await?;
     if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &token).await? {
         return Err(Problem::bad_link());
@@ -456,21 +455,21 @@ async fn confirm_password_reset(
     Ok(Answer(complete(&app, tx, account, Method::MailLink, &origin).await?))
 }
 
-/// Body of refresh and logout
+/// Request body of refresh and logout
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 struct SessionToken {
-    /// The web session's token
+    /// Token of the web session
     token: String,
 }
 
 /// Refresh a web session
 ///
-/// The session goes on with another token and a new lifetime; the token before is worthless.
+/// Returns a new token with a new lifetime; the previous token stops working.
 #[utoipa::path(
     post, path = "/v1/auth/refresh", tag = "Authentication", operation_id = "refreshWebSession",
     request_body = SessionToken,
-    responses((status = 200, description = "The session's new token", body = WebSession), Unauthorized, Body, LoggingIn, Database),
+    responses((status = 200, description = "The new token of the session", body = WebSession), Unauthorized, Body, LoggingIn, Database),
 )]
 async fn refresh(State(app): State<App>, OpenJson(body): OpenJson<SessionToken>) -> Result<Answer<WebSession>> {
     let mut conn = app.db.acquire().await?;
@@ -481,11 +480,11 @@ async fn refresh(State(app): State<App>, OpenJson(body): OpenJson<SessionToken>)
         Some(record) if record.account_status == AccountStatus::Suspended && !record.revoked && !record.expired => {
             Err(Problem::account_suspended())
         }
-        _ => Err(Problem::unauthorized("the token is not valid, or not any more")),
+        _ => Err(Problem::unauthorized("the token is invalid, expired or revoked")),
     }
 }
 
-/// What a logout answers
+/// Result of a logout
 #[derive(Serialize, ToSchema)]
 struct LoggedOut {
     /// Always true
@@ -494,7 +493,7 @@ struct LoggedOut {
 
 /// Log out
 ///
-/// The token is worthless afterwards, if it was not before.
+/// Revokes the token. Succeeds when it was already invalid.
 #[utoipa::path(
     post, path = "/v1/auth/logout", tag = "Authentication", operation_id = "logOut",
     request_body = SessionToken,
@@ -511,19 +510,19 @@ async fn log_out(
     Ok(Answer(LoggedOut { ok: true }))
 }
 
-/// A web session that was just begun or refreshed
+/// A new or refreshed web session
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebSession, example = json!({
     "token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "expires_at": "2026-12-20T18:05:00.123Z",
     "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
 }))]
 pub struct WebSession {
-    /// The bearer token, shown this once
+    /// Bearer token, returned only once
     token: String,
-    /// Until when it is good
+    /// Time the token expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// Who signed in
+    /// Account that signed in
     #[schema(value_type = String)]
     account_id: AccountId,
 }
@@ -538,8 +537,7 @@ impl From<NewWebSession> for WebSession {
     }
 }
 
-/// What signing in answers: a session or, for an account with a second factor, a challenge. Clients branch on
-/// `mfa_required`.
+/// Result of a sign-in: a session or, for an account with a second factor, a challenge. Clients check `mfa_required`.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SignInResult)]
 #[serde(untagged)]
@@ -547,30 +545,30 @@ pub enum LoginResult {
     /// Signed in
     #[schema(title = "SignedIn")]
     Session {
-        /// The session
+        /// The web session
         session: WebSession,
-        /// Present when the password that was chosen at the signup was removed: send it to `/v1/auth/password-reset/confirm` with a
-        /// new password, within 60 minutes
+        /// Token to set a new password. It is present when the sign-up password was removed; send it to
+        /// `/v1/auth/password-reset/confirm` within 60 minutes
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         password_reset_token: Option<String>,
     },
-    /// A second factor is needed
+    /// A second factor is required
     #[schema(title = "MfaRequired")]
     Challenge {
         /// Always true
         #[schema(schema_with = literally_true)]
         mfa_required: bool,
-        /// What to send with the code, once, from the same address
+        /// Token to send with the code, once, from the same IP address
         challenge_token: String,
-        /// Until when
+        /// Time the challenge expires (RFC 3339)
         #[schema(value_type = String, format = DateTime)]
         challenge_expires_at: Timestamp,
     },
 }
 
 impl LoginResult {
-    /// The same with a token to set a new password with.
+    /// Adds a token to set a new password.
     pub fn with_reset(mut self, token: Option<Token>) -> Self {
         if let Self::Session { password_reset_token, .. } = &mut self {
             *password_reset_token = token.map(|token| token.reveal().to_owned());
@@ -606,7 +604,9 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::Invalid(invalid) => invalid.into(),
-            CreateError::EmailTaken => Self::new(&kinds::CONFLICT, "the e-mail address already has an account"),
+            CreateError::EmailTaken => {
+                Self::new(&kinds::CONFLICT, "an account with this e-mail address already exists")
+            }
             CreateError::Database(error) => error.into(),
         }
     }

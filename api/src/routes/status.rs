@@ -1,4 +1,4 @@
-//! How the service does, for programs, and who is told of incidents (contract: status).
+//! Service status for programs, and subscriptions to incidents (contract: status).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -29,9 +29,9 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(show)).public(routes!(subscribe))
 }
 
-/// What is said of what was not measured.
+/// State of a component that was not measured.
 pub const UNKNOWN: &str = "unknown";
-/// How a component can be.
+/// States of a component.
 const STATES: [&str; 5] = ["operational", "degraded_performance", "partial_outage", "major_outage", UNKNOWN];
 
 fn state() -> RefOr<Schema> {
@@ -50,7 +50,7 @@ fn incident_status() -> RefOr<Schema> {
     named("IncidentStatus", one_of(&Status::NAMES, None))
 }
 
-/// How the service does
+/// Status of the service
 #[derive(Serialize, ToSchema)]
 #[schema(as = ServiceStatus, example = json!({
     "status": "operational", "measured_at": "2026-11-20T18:05:00.123Z",
@@ -60,28 +60,28 @@ fn incident_status() -> RefOr<Schema> {
     ]}],
 }))]
 struct Shown {
-    /// That of the component that does worst
+    /// State of the worst component
     #[schema(schema_with = state)]
     status: &'static str,
-    /// When the components were measured; null when this process could not yet
+    /// Time the components were measured (RFC 3339); null when this process has not measured them yet
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     measured_at: Option<Timestamp>,
-    /// Each part of the service
+    /// Components of the service
     components: Vec<ShownComponent>,
-    /// What is not resolved, the newest first
+    /// Open incidents, newest first
     incidents: Vec<Incident>,
-    /// The last 90 days in UTC, the newest first
+    /// Last 90 days in UTC, newest first
     history: Vec<ShownDay>,
 }
 
-/// A part of the service
+/// A component of the service
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"name": "webhooks", "state": "operational"}))]
 struct ShownComponent {
-    /// Which
+    /// Name of the component
     #[schema(schema_with = component)]
     name: &'static str,
-    /// How it is; `unknown` when that cannot be measured
+    /// State of the component; `unknown` when it cannot be measured
     #[schema(schema_with = state)]
     state: &'static str,
 }
@@ -92,33 +92,33 @@ impl From<Measured> for ShownComponent {
     }
 }
 
-/// A day
+/// A day of the history
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"date": "2026-11-20", "components": [
     {"name": "api", "state": "operational", "uptime": 1.0, "samples": 1440},
 ]}))]
 struct ShownDay {
-    /// In UTC
+    /// Date in UTC
     #[schema(format = Date)]
     date: String,
-    /// How each part of the service was
+    /// Components of the service on that day
     components: Vec<ShownDayOfComponent>,
 }
 
-/// How a part of the service was on a day
+/// A component of the service on one day
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"name": "mail", "state": "partial_outage", "uptime": 0.9931, "samples": 1440}))]
 struct ShownDayOfComponent {
-    /// Which
+    /// Name of the component
     #[schema(schema_with = component)]
     name: &'static str,
-    /// The worst that was measured; `unknown` when nothing was
+    /// Worst state measured on that day; `unknown` without samples
     #[schema(schema_with = state)]
     state: &'static str,
-    /// In which part of the samples there was no outage; null when there are none
+    /// Fraction of the samples without an outage; null without samples
     #[schema(required = true)]
     uptime: Option<f64>,
-    /// How often it was measured: once a minute, when nothing kept the service from that
+    /// Number of samples on that day, normally one per minute
     samples: i32,
 }
 
@@ -140,7 +140,7 @@ impl From<Day> for ShownDay {
     }
 }
 
-/// Something that goes wrong, or went
+/// An incident
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "inc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "title": "Mails are late", "impact": "minor", "status": "investigating",
@@ -149,44 +149,44 @@ impl From<Day> for ShownDay {
     "updates": [{"status": "investigating", "message": "We look into it.", "created_at": "2026-11-20T18:05:00.123Z"}],
 }))]
 pub struct Incident {
-    /// Which
+    /// Incident ID
     #[schema(value_type = String)]
     id: IncidentId,
-    /// What it is about
+    /// Title of the incident
     title: String,
-    /// How bad it is
+    /// Severity of the incident
     #[schema(schema_with = impact)]
     impact: &'static str,
-    /// How far its solution is
+    /// Progress of the resolution
     #[schema(schema_with = incident_status)]
     status: &'static str,
-    /// Which parts of the service it is about
+    /// Affected components
     components: Vec<String>,
-    /// When it was posted
+    /// Time the incident was posted (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When something was last said
+    /// Time of the last update (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When it was over
+    /// Time the incident was resolved (RFC 3339); null while it is open
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     resolved_at: Option<Timestamp>,
-    /// What was said, the newest first
+    /// Updates, newest first
     updates: Vec<IncidentUpdate>,
 }
 
-/// What was said of an incident
+/// An update of an incident
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "status": "identified", "message": "We know why.", "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct IncidentUpdate {
-    /// How far its solution was
+    /// Progress of the resolution at that time
     #[schema(schema_with = incident_status)]
     status: &'static str,
-    /// What was said
+    /// Text of the update
     message: String,
-    /// When
+    /// Time of the update (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -229,47 +229,47 @@ impl From<&Seen> for Shown {
     }
 }
 
-/// Show how the service does
+/// Get the status of the service
 ///
-/// It answers within a second, also when the database does not.
+/// Responds within a second, even if the database does not respond.
 #[utoipa::path(
     get, path = "/v1/status", tag = "Status", operation_id = "getStatus",
-    responses((status = 200, description = "How the service does", body = Shown)),
+    responses((status = 200, description = "The status of the service", body = Shown)),
 )]
 async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<Shown>) {
     let seen = app.board.see(&app.db).await;
     ([(CACHE_CONTROL, "public, max-age=3")], Answer(Shown::from(&seen)))
 }
 
-/// Body of a subscription
+/// Request body of a subscription
 #[derive(Deserialize, ToSchema)]
 #[schema(as = StatusSubscription, example = json!({"email": "ada@example.com"}))]
 struct Subscription {
-    /// Who is to be told of incidents
+    /// E-mail address to notify of incidents
     #[schema(format = Email)]
     email: String,
 }
 
-/// What everybody is answered who asks for a subscription
+/// Response to a subscription; it is the same for every address
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"sent": true, "expires_at": "2026-11-21T18:05:00.123Z"}))]
 struct SubscriptionAsked {
     /// Always true
     sent: bool,
-    /// Until when a link that was mailed is good
+    /// Time the mailed link expires (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     expires_at: Option<Timestamp>,
 }
 
 /// Subscribe to incidents
 ///
-/// The address is mailed a link, and subscribed when whoever reads it follows that. The answer is the same whether the address is
-/// subscribed already or not.
+/// Mails a confirmation link to the address. The subscription begins when the link is followed. The response is the same whether
+/// or not the address is already subscribed.
 #[utoipa::path(
     post, path = "/v1/status/subscribers", tag = "Status", operation_id = "createStatusSubscription",
     request_body = Subscription,
     responses(
-        (status = 200, description = "Unless it is subscribed already, the address is asked", body = SubscriptionAsked),
+        (status = 200, description = "A confirmation link is mailed unless the address is already subscribed", body = SubscriptionAsked),
         Body, RateLimited, Database,
     ),
 )]

@@ -1,4 +1,4 @@
-//! Teams (contract: teams): who may act on one's account, and on whose account one may.
+//! Teams (contract: teams): the members of the caller's team, and the teams the caller is a member of.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -44,40 +44,39 @@ pub fn routes() -> Routes {
         .allow(OWN_ACCOUNT, routes!(rename))
 }
 
-/// `member` reads what is the owner's, `admin` changes it too
+/// A `member` can read the owner's data; an `admin` can also change it
 fn role() -> RefOr<Schema> {
     named("TeamRole", one_of(Role::NAMES, None))
 }
 
-/// Somebody to invite
+/// Request body of an invitation
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"email": "grace@example.com", "role": "member"}))]
 struct NewInvite {
-    /// Their address, which need not have an account
+    /// E-mail address to invite; it does not need an account
     #[schema(max_length = 254)]
     email: String,
-    /// What they will be: a `member` reads, an `admin` changes too
+    /// Role of the new member: a `member` can read, an `admin` can also change data
     #[schema(schema_with = role)]
     role: Role,
 }
 
-/// What inviting answers
+/// Result of an invitation
 #[derive(Serialize, ToSchema)]
-#[schema(as = SentInvite, example = json!({"message": "An invitation to grace@example.com is on its way."}))]
+#[schema(as = SentInvite, example = json!({"message": "The invitation to grace@example.com is being sent."}))]
 struct Invited {
-    /// For people
+    /// Message for people
     message: String,
 }
 
-/// Invite somebody
+/// Invite a team member
 ///
-/// Mails them a link that is good for 7 days. An invitation to the same address that is still pending is worthless from
-/// then on.
+/// Mails a link that is valid for 7 days. An earlier pending invitation to the same address stops working.
 #[utoipa::path(
     post, path = "/v1/team/invites", tag = "Teams", operation_id = "inviteTeamMember",
     request_body = NewInvite,
     responses(
-        (status = 202, description = "The mail is on its way", body = Invited),
+        (status = 202, description = "The invitation is being mailed", body = Invited),
         Restricted, Body, Inviting, RateLimited, Database,
     ),
 )]
@@ -88,7 +87,7 @@ async fn invite(
 ) -> Result<(StatusCode, Answer<Invited>)> {
     let (invitee, role) = body.check(|NewInvite { email, role }| Ok((EmailAddress::parse(&email)?, role)))?;
     let owner = caller.account_id;
-    // Every one is a mail to somebody who did not ask for it.
+    // The limit protects recipients from unsolicited mail.
     app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
     app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
     let ttl = app.config.invite_ttl;
@@ -97,7 +96,7 @@ async fn invite(
     let recipient = Recipient::Invitee(invite);
     kitfleet_jobs::emails::send(&mut tx, Template::TeamInvite, recipient, json!({}), ttl).await?;
     tx.commit().await?;
-    let message = format!("An invitation to {invitee} is on its way.");
+    let message = format!("The invitation to {invitee} is being sent.");
     Ok((StatusCode::ACCEPTED, Answer(Invited { message })))
 }
 
@@ -110,27 +109,27 @@ async fn invite(
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct Invite {
-    /// Its id
+    /// Invitation ID
     #[schema(value_type = String)]
     id: InviteId,
-    /// Whose team it is to
+    /// Account that owns the team
     #[schema(value_type = String)]
     owner_account_id: AccountId,
-    /// Who is invited
+    /// E-mail address that is invited
     invitee_email: String,
-    /// What they will be
+    /// Role of the new member
     #[schema(schema_with = role)]
     role: Role,
-    /// Until when it can be accepted
+    /// Time the invitation expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// Who invites
+    /// Account that created the invitation
     #[schema(value_type = String)]
     invited_by_account_id: AccountId,
-    /// When it was accepted; null while it is pending
+    /// Time the invitation was accepted (RFC 3339); null while it is pending
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     accepted_at: Option<Timestamp>,
-    /// When it was made
+    /// Time the invitation was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -154,12 +153,12 @@ type InviteList = List<Invite>;
 
 impl Listed for Invite {
     const LIST: &'static str = "InviteList";
-    const MEANING: &'static str = "The invitations that are pending, newest first";
+    const MEANING: &'static str = "Pending invitations, newest first";
 }
 
 /// List invitations
 ///
-/// Those of the caller that can still be accepted.
+/// Returns the pending invitations to the caller's team.
 #[utoipa::path(
     get, path = "/v1/team/invites", tag = "Teams", operation_id = "listTeamInvites",
     responses((status = 200, description = "The invitations", body = InviteList), Restricted, Database),
@@ -169,7 +168,7 @@ async fn list_invites(caller: Caller, State(app): State<App>) -> Result<Answer<I
     Ok(Answer(pending.into_iter().map(Invite::from).collect()))
 }
 
-/// Somebody's place on a team
+/// A membership in a team
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52", "owner_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -178,27 +177,27 @@ async fn list_invites(caller: Caller, State(app): State<App>) -> Result<Answer<I
     "invited_by_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
 }))]
 struct Membership {
-    /// Its id
+    /// Membership ID
     #[schema(value_type = String)]
     id: MembershipId,
-    /// Whose team it is
+    /// Account that owns the team
     #[schema(value_type = String)]
     owner_account_id: AccountId,
-    /// Who is on it
+    /// Account of the member
     #[schema(value_type = String)]
     member_account_id: AccountId,
-    /// Where their mail goes
+    /// E-mail address of the member
     member_email: String,
-    /// What they may do
+    /// Role of the member
     #[schema(schema_with = role)]
     role: Role,
-    /// When they were invited
+    /// Time of the invitation (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     invited_at: Timestamp,
-    /// When they accepted
+    /// Time the invitation was accepted (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     accepted_at: Timestamp,
-    /// Who invited them
+    /// Account that created the invitation
     #[schema(value_type = String)]
     invited_by_account_id: AccountId,
 }
@@ -218,7 +217,7 @@ impl From<members::Membership> for Membership {
     }
 }
 
-/// What accepting answers
+/// Result of an accepted invitation
 #[derive(Serialize, ToSchema)]
 #[schema(as = AcceptedInvite)]
 struct Accepted {
@@ -227,12 +226,12 @@ struct Accepted {
 
 /// Accept an invitation
 ///
-/// Puts the caller on the owner's team, if they have the address that was invited. A token works once.
+/// Adds the caller to the owner's team. The caller must have the e-mail address that was invited. A token works once.
 #[utoipa::path(
     post, path = "/v1/team/invites/accept", tag = "Teams", operation_id = "acceptTeamInvite",
     request_body = LinkToken,
     responses(
-        (status = 200, description = "The caller is on the team", body = Accepted),
+        (status = 200, description = "The membership", body = Accepted),
         Restricted, Body, Accepting, Database,
     ),
 )]
@@ -247,12 +246,12 @@ type MembershipList = List<Membership>;
 
 impl Listed for Membership {
     const LIST: &'static str = "MembershipList";
-    const MEANING: &'static str = "Who is on a team, newest first";
+    const MEANING: &'static str = "Members of a team, newest first";
 }
 
 /// List members
 ///
-/// Who is on the caller's team.
+/// Returns the members of the caller's team.
 #[utoipa::path(
     get, path = "/v1/team/members", tag = "Teams", operation_id = "listTeamMembers",
     responses((status = 200, description = "The memberships", body = MembershipList), Restricted, Database),
@@ -264,11 +263,11 @@ async fn list_members(caller: Caller, State(app): State<App>) -> Result<Answer<M
 
 /// Remove a member
 ///
-/// Every live key that they made on the caller's account is revoked with it.
+/// Also revokes every active API key that the member created on the caller's account.
 #[utoipa::path(
     delete, path = "/v1/team/members/{id}", tag = "Teams", operation_id = "removeTeamMember",
     params(IdPath<MembershipId>),
-    responses((status = 204, description = "They are off the team"), Restricted, NoMembership, Database),
+    responses((status = 204, description = "The member is removed"), Restricted, NoMembership, Database),
 )]
 async fn remove(
     caller: Caller,
@@ -282,30 +281,30 @@ async fn remove(
     if removed { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<MembershipId>()) }
 }
 
-/// An owner on whose team the caller is
+/// Owner of a team that the caller is a member of
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "owner_account_id": "acc_019aa1c8-52f0-7bd6-8a0e-6a0b4a4f7d11", "owner_email": "grace@example.com",
     "owner_name": "Grace", "role": "member", "membership_id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52",
 }))]
 pub struct TeamOwner {
-    /// Whose team it is; `X-Service-Account` wants this
+    /// Account that owns the team; the value to send in `X-Service-Account`
     #[schema(value_type = String)]
     owner_account_id: AccountId,
-    /// Where their mail goes
+    /// E-mail address of the owner
     owner_email: String,
-    /// What they are called
+    /// Display name of the owner
     #[schema(required = true)]
     owner_name: Option<String>,
-    /// What the caller may do there
+    /// Role of the caller in the team
     #[schema(schema_with = role)]
     role: Role,
-    /// The caller's place there
+    /// Membership ID of the caller
     #[schema(value_type = String)]
     membership_id: MembershipId,
 }
 
-/// Every account has an address and a name, so that neither is ever missing here.
+/// Every account has an address and a name, so neither is missing here.
 impl From<members::TeamOwner> for TeamOwner {
     fn from(owner: members::TeamOwner) -> Self {
         Self {
@@ -322,12 +321,12 @@ type TeamOwnerList = List<TeamOwner>;
 
 impl Listed for TeamOwner {
     const LIST: &'static str = "TeamOwnerList";
-    const MEANING: &'static str = "The owners on whose teams the caller is, newest first";
+    const MEANING: &'static str = "Owners of the teams that the caller is a member of, newest first";
 }
 
-/// List owners
+/// List team owners
 ///
-/// On whose teams the caller is.
+/// Returns the owners of the teams that the caller is a member of.
 #[utoipa::path(
     get, path = "/v1/team/owners", tag = "Teams", operation_id = "listTeamOwners",
     responses((status = 200, description = "The owners", body = TeamOwnerList), Restricted, Database),
@@ -345,21 +344,21 @@ async fn list_owners(caller: Caller, State(app): State<App>) -> Result<Answer<Te
     "updated_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct Team {
-    /// Its id
+    /// Team ID
     #[schema(value_type = String)]
     id: TeamId,
-    /// What it is called
+    /// Name of the team
     name: String,
     /// Always null
     #[schema(value_type = Option<String>, required = true)]
     slug: Option<()>,
-    /// Whose it is
+    /// Account that owns the team
     #[schema(value_type = String)]
     owner_account_id: AccountId,
-    /// When it was made
+    /// Time the team was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it was last renamed
+    /// Time the team was last renamed (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
@@ -381,12 +380,12 @@ type TeamList = List<Team>;
 
 impl Listed for Team {
     const LIST: &'static str = "TeamList";
-    const MEANING: &'static str = "The teams that the caller owns";
+    const MEANING: &'static str = "Teams that the caller owns";
 }
 
 /// List teams
 ///
-/// Those that the caller owns: every account has one.
+/// Returns the team that the caller owns; every account owns one.
 #[utoipa::path(
     get, path = "/v1/teams", tag = "Teams", operation_id = "listTeams",
     responses((status = 200, description = "The teams", body = TeamList), Restricted, Database),
@@ -396,16 +395,16 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<TeamList>
     Ok(Answer(owned.into_iter().map(Team::from).collect()))
 }
 
-/// Body of a team's change
+/// Request body of a team update
 #[derive(Deserialize, ToSchema)]
 #[schema(as = UpdateTeam, example = json!({"name": "Engine room"}))]
 struct TeamChange {
-    /// What it is called
+    /// Name of the team
     #[schema(min_length = 1, max_length = 120)]
     name: String,
 }
 
-/// What changing a team answers
+/// Result of a team update
 #[derive(Serialize, ToSchema)]
 #[schema(as = UpdatedTeam)]
 struct ChangedTeam {

@@ -35,25 +35,25 @@ pub fn routes() -> Routes {
     "user_agent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)", "current": true,
 }))]
 struct SignedInDevice {
-    /// Its id
+    /// Web session ID
     #[schema(value_type = String)]
     id: WebSessionId,
-    /// When it signed in
+    /// Time of the sign-in (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it was last seen
+    /// Time of the last request (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     last_used_at: Timestamp,
-    /// Until when its session is good
+    /// Time the session expires (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// From where it signed in
+    /// IP address of the sign-in
     #[schema(required = true)]
     ip_address: Option<String>,
-    /// With what it signed in
+    /// User agent of the sign-in
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// Whether it is the one that asks
+    /// True for the session of this request
     current: bool,
 }
 
@@ -61,13 +61,13 @@ type SignedInDevices = Page<SignedInDevice>;
 
 impl Listed for SignedInDevice {
     const LIST: &'static str = "SignedInDevices";
-    const MEANING: &'static str = "Signed-in devices, the newest first";
+    const MEANING: &'static str = "Signed-in devices, newest first";
 }
 
 /// List signed-in devices
 #[utoipa::path(
     get, path = "/v1/account/web-sessions", tag = "Account", operation_id = "listWebSessions",
-    responses((status = 200, description = "All of them", body = SignedInDevices), Restricted, Database),
+    responses((status = 200, description = "The signed-in devices", body = SignedInDevices), Restricted, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SignedInDevices>> {
     let current = caller.credential.web_session();
@@ -85,11 +85,11 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SignedInD
     Ok(Answer(devices.collect()))
 }
 
-/// Sign a device out
+/// Sign out a device
 #[utoipa::path(
     delete, path = "/v1/account/web-sessions/{id}", tag = "Account", operation_id = "revokeWebSession",
     params(IdPath<WebSessionId>),
-    responses((status = 204, description = "Its token is worthless"), Restricted, NoWebSession, Database),
+    responses((status = 204, description = "The device is signed out"), Restricted, NoWebSession, Database),
 )]
 async fn revoke(
     caller: Caller,
@@ -105,19 +105,19 @@ async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a bulk revocation answers
+/// Result of signing out all other devices
 #[derive(Serialize, ToSchema)]
 #[schema(as = RevokedWebSessions, example = json!({"revoked": 2}))]
 struct Revoked {
-    /// How many devices were signed out
+    /// Number of devices signed out
     revoked: u64,
 }
 
-/// Sign all other devices out
+/// Sign out all other devices
 #[utoipa::path(
     delete, path = "/v1/account/web-sessions", tag = "Account", operation_id = "revokeOtherWebSessions",
-    params(("keep" = String, Query, description = "`current`, and nothing else: the one that asks stays", pattern = "^current$", example = "current")),
-    responses((status = 200, description = "They are signed out", body = Revoked), Restricted, InvalidQuery, Database),
+    params(("keep" = String, Query, description = "The literal `current`: the session of this request is kept", pattern = "^current$", example = "current")),
+    responses((status = 200, description = "The other devices are signed out", body = Revoked), Restricted, InvalidQuery, Database),
 )]
 async fn revoke_others(caller: Caller, State(app): State<App>, query: Query, _body: Unused) -> Result<Answer<Revoked>> {
     if query.text("keep")? != Some("current") {

@@ -53,7 +53,7 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// Where an account is told of events
+/// A webhook endpoint
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebhookEndpoint, example = json!({
     "id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "url": "https://example.com/hooks/kitfleet",
@@ -63,53 +63,53 @@ pub fn routes() -> Routes {
     "delivery_counts": {"delivered": 12, "failed": 0, "dlq": 0}, "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct Endpoint {
-    /// Its id
+    /// Webhook endpoint ID
     #[schema(value_type = String)]
     id: WebhookId,
-    /// Where deliveries go
+    /// URL that deliveries are sent to
     url: String,
-    /// How the secret begins that deliveries are signed with
+    /// First characters of the signing secret
     secret_prefix: String,
-    /// How the secret before begins, while that signs too
+    /// First characters of the previous secret, while it still signs deliveries
     #[schema(required = true)]
     prev_secret_prefix: Option<String>,
-    /// Until when it does
+    /// Time the previous secret stops signing (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     rotation_grace_expires_at: Option<Timestamp>,
-    /// What it is told of
+    /// Event types that are delivered
     #[schema(schema_with = subscriptions)]
     events: Vec<String>,
-    /// What its owner says of it
+    /// Description by the account owner
     #[schema(required = true)]
     description: Option<String>,
-    /// Whether it is told; false while it is paused, and once it is disabled
+    /// True when events are delivered; false while the endpoint is paused and after it was disabled
     active: bool,
-    /// Deliveries in a row that ended in the dead-letter state
+    /// Number of consecutive deliveries that ended in the dead-letter state
     consecutive_failures: i32,
-    /// When a delivery last arrived
+    /// Time of the last successful delivery (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_success_at: Option<Timestamp>,
-    /// When an attempt last failed
+    /// Time of the last failed attempt (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_failure_at: Option<Timestamp>,
-    /// Since when it is told of nothing, for good
+    /// Time the endpoint was disabled permanently (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     disabled_at: Option<Timestamp>,
-    /// How its deliveries ended
+    /// Number of ended deliveries by result
     delivery_counts: DeliveryCounts,
-    /// When it was made
+    /// Time the endpoint was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-/// How deliveries ended
+/// Number of ended deliveries by result
 #[derive(Serialize, ToSchema)]
 struct DeliveryCounts {
-    /// They arrived
+    /// Successful deliveries
     delivered: i64,
-    /// The endpoint went away
+    /// Deliveries that ended because the endpoint was deleted or disabled
     failed: i64,
-    /// All of their attempts failed
+    /// Deliveries whose attempts all failed (dead letters)
     dlq: i64,
 }
 
@@ -151,40 +151,40 @@ impl From<endpoints::Endpoint> for Endpoint {
     }
 }
 
-/// Body of an endpoint's creation
+/// Request body of a webhook endpoint creation
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"url": "https://example.com/hooks/kitfleet", "events": ["session.completed", "session.failed"]}))]
 struct CreateWebhook {
-    /// Where deliveries go: https, without user and password
+    /// URL that deliveries are sent to: https, without user name and password
     #[schema(max_length = 2_048)]
     url: String,
-    /// What it is told of
+    /// Event types to deliver
     #[schema(schema_with = subscriptions)]
     events: Vec<String>,
-    /// What its owner says of it
+    /// Description by the account owner
     #[schema(max_length = 1000)]
     description: Option<String>,
 }
 
-/// A webhook endpoint with its signing secret, shown this once
+/// A webhook endpoint with its signing secret, which is returned only once
 #[derive(Serialize, ToSchema)]
 struct CreatedWebhook {
     #[serde(flatten)]
     endpoint: Endpoint,
-    /// The secret: the key of the HMAC, as it stands here
+    /// Signing secret: the HMAC key is exactly this text
     #[schema(example = "whsec_…")]
     secret: String,
 }
 
 /// Create a webhook endpoint
 ///
-/// It is told of events that happen from now on. An account has at most ten that are not disabled.
+/// The endpoint receives events created after this call. An account has at most ten endpoints that are not disabled.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "Webhooks", operation_id = "createWebhook",
     request_body = CreateWebhook,
     responses(
-        (status = 201, description = "The endpoint, and its secret this once", body = CreatedWebhook,
-         headers(("Location" = String, description = "The endpoint's path"))),
+        (status = 201, description = "The endpoint with its secret, returned only once", body = CreatedWebhook,
+         headers(("Location" = String, description = "Path of the endpoint"))),
         Restricted, Body, WebhookAtRest, Database,
     ),
 )]
@@ -227,7 +227,7 @@ impl Listed for Endpoint {
 
 /// List webhook endpoints
 ///
-/// All of them, newest first, but for those that were deleted.
+/// Returns all endpoints except deleted ones, newest first.
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "Webhooks", operation_id = "listWebhooks",
     responses((status = 200, description = "The endpoints", body = WebhookList), Restricted, Database),
@@ -239,7 +239,7 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<WebhookLi
 
 /// Get a webhook endpoint
 ///
-/// A deleted one too.
+/// Also returns a deleted endpoint.
 #[utoipa::path(
     get, path = "/v1/webhooks/{id}", tag = "Webhooks", operation_id = "getWebhook",
     params(IdPath<WebhookId>),
@@ -250,32 +250,33 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>) ->
     Ok(Answer(found.ok_or_else(not_found::<WebhookId>)?.into()))
 }
 
-/// Body of an endpoint's change: any of its fields, but at least one
+/// Request body of a webhook endpoint update; at least one field is required
 #[derive(Deserialize, ToSchema)]
 #[schema(min_properties = 1, example = json!({"active": false}))]
 struct UpdateWebhook {
-    /// Where deliveries go
+    /// URL that deliveries are sent to
     #[schema(max_length = 2_048)]
     url: Option<String>,
-    /// What it is told of, of what happens from now on
+    /// Event types to deliver; applies to events created after this call
     #[schema(schema_with = subscriptions_or_null)]
     events: Option<Vec<String>>,
-    /// What its owner says of it; null for nothing
+    /// Description by the account owner; null removes it
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, max_length = 1000)]
     description: Option<Words>,
-    /// Whether it is told; false pauses it
+    /// True to deliver events, false to pause the endpoint
     active: Option<bool>,
 }
 
-/// What its owner says of an endpoint, which may be nothing.
+/// Description of an endpoint; may be null.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Words(Option<String>);
 
-/// Change a webhook endpoint
+/// Update a webhook endpoint
 ///
-/// What waits for a paused endpoint is sent when it is active again; nothing that happens meanwhile is.
+/// Deliveries that are pending when an endpoint is paused are sent when it is active again. Events that occur during the pause
+/// are not delivered.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{id}", tag = "Webhooks", operation_id = "updateWebhook",
     params(IdPath<WebhookId>), request_body = UpdateWebhook,
@@ -292,7 +293,7 @@ async fn update(
 ) -> Result<Answer<Endpoint>> {
     let (url, events, description, active) = body.check(|UpdateWebhook { url, events, description, active }| {
         if url.is_none() && events.is_none() && description.is_none() && active.is_none() {
-            let message = "must have at least one of url, events, description and active";
+            let message = "must have at least one of the members url, events, description and active";
             return Err(Invalid::field("body", message));
         }
         let url = url.as_deref().map(WebhookUrl::parse).transpose();
@@ -312,11 +313,11 @@ async fn update(
 
 /// Delete a webhook endpoint
 ///
-/// What waits for it fails. Once more changes nothing.
+/// Pending deliveries fail. Deleting a deleted endpoint has no effect.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{id}", tag = "Webhooks", operation_id = "deleteWebhook",
     params(IdPath<WebhookId>),
-    responses((status = 204, description = "It is deleted, or was before"), Restricted, NoWebhook, Database),
+    responses((status = 204, description = "The endpoint is deleted, or was already deleted"), Restricted, NoWebhook, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
@@ -325,19 +326,19 @@ async fn delete(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>,
     if known { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<WebhookId>()) }
 }
 
-/// A delivery that is on its way
+/// A delivery that was created by this request
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "delivery_id": "wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "event_id": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2",
     "event_type": "test.ping",
 }))]
 struct SentDelivery {
-    /// The delivery
+    /// Delivery ID
     #[schema(value_type = String)]
     delivery_id: DeliveryId,
-    /// Its event
+    /// Event ID
     event_id: Uuid,
-    /// What kind of event that is
+    /// Type of the event
     #[schema(schema_with = event_type)]
     event_type: String,
 }
@@ -350,11 +351,11 @@ impl From<Asked> for SentDelivery {
 
 /// Test a webhook endpoint
 ///
-/// Sends it a `test.ping`, whatever it subscribed to.
+/// Sends a `test.ping` event, regardless of the subscribed event types.
 #[utoipa::path(
     post, path = "/v1/webhooks/{id}/test", tag = "Webhooks", operation_id = "testWebhook",
     params(IdPath<WebhookId>),
-    responses((status = 202, description = "It is on its way", body = SentDelivery), Restricted, NoWebhook, Database),
+    responses((status = 202, description = "The delivery is created", body = SentDelivery), Restricted, NoWebhook, Database),
 )]
 async fn test(
     caller: Caller,
@@ -373,35 +374,35 @@ async fn test(
     Ok((StatusCode::ACCEPTED, Answer(sent.into())))
 }
 
-/// A webhook endpoint's new secret, shown this once
+/// A new signing secret, returned only once
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "secret": "whsec_…", "secret_prefix": "whsec_h3Xz0a",
     "prev_secret_prefix": "whsec_Qw9_xB", "grace_expires_at": "2026-11-21T18:05:00.123Z",
 }))]
 struct RotatedSecret {
-    /// The endpoint
+    /// Webhook endpoint ID
     #[schema(value_type = String)]
     id: WebhookId,
-    /// The secret
+    /// New signing secret
     secret: String,
-    /// How it begins
+    /// First characters of the new secret
     secret_prefix: String,
-    /// How the one before begins
+    /// First characters of the previous secret
     prev_secret_prefix: String,
-    /// Until when both sign
+    /// Time the previous secret stops signing (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     grace_expires_at: Timestamp,
 }
 
-/// Rotate a webhook endpoint's secret
+/// Rotate the secret of a webhook endpoint
 ///
-/// Both secrets sign for 24 hours, the new one first.
+/// Deliveries are signed with both secrets for 24 hours, the new one first.
 #[utoipa::path(
     post, path = "/v1/webhooks/{id}/rotate-secret", tag = "Webhooks", operation_id = "rotateWebhookSecret",
     params(IdPath<WebhookId>),
     responses(
-        (status = 200, description = "The new secret, this once", body = RotatedSecret),
+        (status = 200, description = "The new secret, returned only once", body = RotatedSecret),
         Restricted, NoWebhook, WebhookAtRest, Database,
     ),
 )]
@@ -425,7 +426,7 @@ async fn rotate_secret(
     }))
 }
 
-/// An event on its way to a webhook endpoint
+/// A delivery of an event to a webhook endpoint
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebhookDelivery, example = json!({
     "id": "wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "endpoint_id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a0",
@@ -435,44 +436,44 @@ async fn rotate_secret(
     "delivered_at": null,
 }))]
 struct Delivery {
-    /// Its id
+    /// Delivery ID
     #[schema(value_type = String)]
     id: DeliveryId,
-    /// To whom
+    /// Target endpoint
     #[schema(value_type = String)]
     endpoint_id: WebhookId,
-    /// Of which event
+    /// Event ID
     event_id: Uuid,
-    /// Of what kind that is
+    /// Type of the event
     #[schema(schema_with = event_type)]
     event_type: String,
-    /// Where it stands
+    /// Status of the delivery
     #[schema(schema_with = delivery_status)]
     status: DeliveryStatus,
-    /// Attempts that ended
+    /// Number of completed attempts
     attempts: i32,
-    /// When the next one is due
+    /// Time the next attempt is due (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     next_attempt_at: Option<Timestamp>,
-    /// The status of the endpoint's last answer
+    /// HTTP status of the endpoint's last response
     #[schema(required = true)]
     last_response_status: Option<i32>,
-    /// How its body began
+    /// Beginning of the body of the endpoint's last response
     #[schema(required = true)]
     last_response_excerpt: Option<String>,
-    /// Why there was none
+    /// Reason the last attempt got no response
     #[schema(required = true)]
     last_error: Option<String>,
-    /// How long the last attempt took
+    /// Duration of the last attempt in milliseconds
     #[schema(required = true)]
     duration_ms: Option<i64>,
-    /// When it was made
+    /// Time the delivery was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it last changed
+    /// Time of the last change (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When it arrived
+    /// Time the delivery succeeded (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     delivered_at: Option<Timestamp>,
 }
@@ -481,12 +482,12 @@ fn delivery_status() -> RefOr<Schema> {
     named("WebhookDeliveryStatus", one_of(DeliveryStatus::NAMES, None))
 }
 
-/// The filter of a list, for the contract.
+/// Status filter of a list, as documented in the contract.
 struct ByStatus;
 
 impl IntoParams for ByStatus {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![query("status", "Only those that stand there", delivery_status()).build()]
+        vec![query("status", "Filter by status", delivery_status()).build()]
     }
 }
 
@@ -518,12 +519,12 @@ impl Listed for Delivery {
     const MEANING: &'static str = "A page of deliveries, newest first";
 }
 
-/// List a webhook endpoint's deliveries
+/// List the deliveries of a webhook endpoint
 #[utoipa::path(
     get, path = "/v1/webhooks/{id}/deliveries", tag = "Webhooks", operation_id = "listWebhookDeliveries",
     params(IdPath<WebhookId>, Paging, ByStatus),
     responses(
-        (status = 200, description = "A page", body = DeliveryList),
+        (status = 200, description = "A page of the list", body = DeliveryList),
         Restricted, InvalidQuery, NoWebhook, Database,
     ),
 )]
@@ -554,12 +555,12 @@ fn parse_status(text: &str) -> Result<DeliveryStatus, Invalid> {
 
 /// Replay a webhook delivery
 ///
-/// Sends the same event to the same endpoint once more, as a delivery of its own. The first has to have ended.
+/// Sends the same event to the same endpoint again, as a new delivery. The original delivery must have ended.
 #[utoipa::path(
     post, path = "/v1/webhook-deliveries/{id}/replay", tag = "Webhooks", operation_id = "replayWebhookDelivery",
     params(IdPath<DeliveryId>),
     responses(
-        (status = 202, description = "It is on its way", body = SentDelivery),
+        (status = 202, description = "The new delivery is created", body = SentDelivery),
         Restricted, NoWebhook, WebhookAtRest, Database,
     ),
 )]

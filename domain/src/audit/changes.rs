@@ -71,7 +71,7 @@ pub const NOT_COUNTED: [(&str, &str); 28] = [
 
 /// The account has made as many changes in an hour as it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the account has made as many changes of its configuration as it may make in an hour ({limit})")]
+#[error("the account has reached its limit of configuration changes per hour ({limit})")]
 pub struct TooManyChanges {
     /// Changes that it may make in an hour.
     pub limit: NonZeroU32,

@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Box::<RawValue>::deserialize(deserializer)?;
         let text = written.get().trim_matches('"');
-        Self::parse(text).ok_or_else(|| D::Error::custom("no amount of money"))
+        Self::parse(text).ok_or_else(|| D::Error::custom("not an amount of money"))
     }
 }
 

@@ -71,16 +71,16 @@ impl Notice {
     fn judged(&self, order: &Order) -> Meaning {
         let is = |said: &String, wanted: &str| said.eq_ignore_ascii_case(wanted);
         if self.price_amount != Some(Amount::of_cents(order.price_cents)) {
-            return Meaning::Amiss("another price was paid than was asked for");
+            return Meaning::Amiss("the price of the payment differs from the price of the order");
         }
         if !self.price_currency.as_ref().is_some_and(|said| is(said, &order.price_currency))
             || self.pay_currency.as_ref().is_some_and(|said| !is(said, &order.pay_currency))
         {
-            return Meaning::Amiss("it was paid in another currency than was asked for");
+            return Meaning::Amiss("the currency of the payment differs from the currency of the order");
         }
         match (self.actually_paid, order.pay_amount) {
             (Some(paid), Some(wanted)) if paid >= wanted => Meaning::Paid,
-            _ => Meaning::Amiss("less was paid than was asked for"),
+            _ => Meaning::Amiss("the amount paid is less than the amount requested"),
         }
     }
 
@@ -97,7 +97,7 @@ impl Notice {
         let came = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
         came.then(|| match self.judged(order) {
             Meaning::Amiss(why) => why,
-            _ => "it was paid, and the processor gave it up",
+            _ => "the payment arrived, but the processor reported it as failed",
         })
     }
 
@@ -121,5 +121,5 @@ pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
     let id = written.get().trim_matches('"');
     let fits =
         (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if fits && id != "null" { Ok(id.to_owned()) } else { Err(D::Error::custom("no id of a payment")) }
+    if fits && id != "null" { Ok(id.to_owned()) } else { Err(D::Error::custom("not a payment ID")) }
 }

@@ -51,13 +51,13 @@ pub enum Refused {
     #[error("the challenge is unknown or has expired")]
     Unknown,
     /// It was met before.
-    #[error("the challenge was met already")]
+    #[error("the challenge was already completed")]
     Consumed,
     /// It was opened for somebody elsewhere.
-    #[error("the challenge was issued to another address")]
+    #[error("the challenge was issued to another IP address")]
     Elsewhere,
     /// There were too many wrong guesses.
-    #[error("there were too many wrong codes; sign in again")]
+    #[error("too many wrong codes; sign in again")]
     Exhausted,
     /// The database failed.
     #[error(transparent)]

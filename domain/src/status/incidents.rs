@@ -135,7 +135,7 @@ impl NewIncident {
         rules.require(known.is_some(), "impact", format!("must be one of {}", Impact::NAMES.join(", ")));
         let found: Vec<_> = components.iter().filter_map(|name| Component::find(name)).collect();
         let all_known = found.len() == components.len();
-        rules.require(all_known, "components", format!("must be some of {}", Component::NAMES.join(", ")));
+        rules.require(all_known, "components", format!("must contain only {}", Component::NAMES.join(", ")));
         rules.check()?;
         let (Ok(message), Some(impact)) = (message, known) else { unreachable!("rules were checked") };
         // Each once, in the order in which they are shown.
@@ -202,10 +202,10 @@ pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<Inc
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// There is no such incident.
-    #[error("there is no such incident")]
+    #[error("the incident does not exist")]
     Unknown,
     /// It is over.
-    #[error("the incident is resolved")]
+    #[error("the incident is already resolved")]
     Resolved,
     /// The database failed.
     #[error(transparent)]

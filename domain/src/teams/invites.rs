@@ -46,10 +46,10 @@ pub enum InviteError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// They are on the team.
-    #[error("whoever has this e-mail address is on the team already")]
+    #[error("the account with this e-mail address is already a member of the team")]
     AlreadyMember,
     /// The owner's account is deleted.
-    #[error("there is no such account")]
+    #[error("the account does not exist")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]
@@ -166,16 +166,16 @@ pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// There is no invite of this token that can be accepted.
-    #[error("the token is not one of an invite that is pending")]
+    #[error("the token is not valid for a pending invitation")]
     BadToken,
     /// It is somebody else's.
-    #[error("the invite was sent to another e-mail address than the account's")]
+    #[error("the invitation was sent to another e-mail address than that of the account")]
     OtherAddress,
     /// They are on the team.
-    #[error("the account is on the team already")]
+    #[error("the account is already a member of the team")]
     AlreadyMember,
     /// The account that accepts is deleted.
-    #[error("there is no such account")]
+    #[error("the account does not exist")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]

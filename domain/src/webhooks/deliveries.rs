@@ -204,7 +204,7 @@ async fn record_replay(
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The account has no such delivery.
-    #[error("there is no such delivery")]
+    #[error("the delivery does not exist")]
     NoDelivery,
     /// It is still on its way.
     #[error("the delivery has not ended yet")]
@@ -483,7 +483,7 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
 }
 
 /// Error of an attempt that was not made because the secret that signs cannot be opened here.
-pub const UNSIGNED: &str = "not sent: the service cannot open the endpoint's secret, which signs it";
+pub const UNSIGNED: &str = "not sent: the service cannot decrypt the endpoint's signing secret";
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]

@@ -65,10 +65,10 @@ pub struct NewEndpoint<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The account has as many as it may.
-    #[error("the account has {0} endpoints that are not disabled, and may not have more")]
+    #[error("the account has {0} webhook endpoints that are not disabled, the maximum; delete one first")]
     TooMany(u32),
     /// The account is gone.
-    #[error("there is no such account")]
+    #[error("the account does not exist")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]
@@ -189,7 +189,7 @@ pub struct Changes<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The account has no such endpoint.
-    #[error("there is no such endpoint")]
+    #[error("the endpoint does not exist")]
     NoEndpoint,
     /// It is disabled for good.
     #[error("the endpoint is disabled")]

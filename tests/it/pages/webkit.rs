@@ -17,9 +17,9 @@ use crate::webkit::text;
 const EMAIL: &str = "ada@example.com";
 const PASSWORD: &str = "correct horse battery";
 const STATE: &str = "a-nonce-of-the-desktop-app";
-const USED_LINK: &str = "This link has expired, or was used already. Here you get another.";
-const UNKNOWN_CODE: &str = "No device is waiting with this code. Compare it with the one on your device, or begin there \
-                            again: a code is good for a few minutes only.";
+const USED_LINK: &str = "This link has expired or was already used. Request another one here.";
+const UNKNOWN_CODE: &str = "No device is waiting for this code. Compare it with the code on your device, or start \
+                            again there: a code is valid for only a few minutes.";
 
 /// Contract: pages 2; sign-ins 4; devices 3, 5. The link of the verification mail signs in, by its person and once, and whoever
 /// is signed in connects a device, which gets a key that works.
@@ -66,7 +66,7 @@ async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
     person.sees("enter-code").await;
     person.press("#code-form button").await;
     person.sees("consent").await;
-    assert_eq!(person.reads("#device").await, "It gave no name");
+    assert_eq!(person.reads("#device").await, "Unnamed device");
     person.press("#not-me").await;
     person.sees("refused").await;
     assert_eq!(person.exchange(&device).await["status"], "pending");
@@ -142,7 +142,7 @@ async fn a_person_follows_an_invitation_and_joins_a_team() {
     person.press("#sign-in-form button").await;
     person.sees("invitation").await;
     person.press("#invitation-form button").await;
-    person.is_told("The invite was sent to another e-mail address than the account's.").await;
+    person.is_told("The invitation was sent to another e-mail address than that of the account.").await;
     person.press("#sign-out").await;
     person.is_told("You are signed out.").await;
 
@@ -210,7 +210,7 @@ async fn a_person_with_a_second_factor_signs_in_with_it() {
     .await;
     person.fill("#totp-code", "6").await;
     person.press("#totp-form button").await;
-    person.is_told("The code is not right.").await;
+    person.is_told("The code is wrong.").await;
     person.press("#to-recovery").await;
     person.sees("recovery").await;
     person.fill("#recovery-code", &recovery_code.to_lowercase().replace('-', "")).await;
@@ -232,14 +232,14 @@ async fn a_forgotten_password_is_replaced() {
     person.press("#to-trouble").await;
     person.sees("trouble").await;
     person.press("button[value='/v1/auth/password-reset/request']").await;
-    person.is_told(&format!("If {EMAIL} has an account here, a mail with a link is on its way.")).await;
+    person.is_told(&format!("If {EMAIL} has an account, we have sent a link to it.")).await;
 
     let link = person.app.mail_to(EMAIL, Template::ResetPassword).await.link().to_owned();
     person.open(&link).await;
     person.fill("#new-password", "another horse battery").await;
     person.fill("#new-password-again", "another horse batterie").await;
     person.press("#link-form button").await;
-    person.is_told("The same again: The passwords differ.").await;
+    person.is_told("Repeat the new password: The passwords differ.").await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("#new-password-again", "y").await;
@@ -271,7 +271,7 @@ async fn a_removed_password_is_chosen_anew_on_the_page_of_the_link() {
     person.fill("#chosen-password", "another horse battery").await;
     person.fill("#chosen-password-again", "another horse batterie").await;
     person.press("#password-form button").await;
-    person.is_told("The same again: The passwords differ.").await;
+    person.is_told("Repeat the new password: The passwords differ.").await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("#chosen-password-again", "y").await;

@@ -75,7 +75,7 @@ async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the
     assert!(!own.text.contains("password"), "{}", own.text);
     let link = app.link(RESEND, "ada@example.com").await;
     let told = app.mail_number(2, "ada@example.com", Template::VerifyEmail).await.text;
-    assert!(told.contains("that password is removed"), "{told}");
+    assert!(told.contains("The password is therefore removed"), "{told}");
     stranger.post(VERIFY, json!({"token": own.token})).await.invalid("token");
     app.execute_all("update accounts set created_at = now() - interval '31 minutes'").await;
     let ada = session(&app, &stranger.post(VERIFY, json!({"token": link})).await.expect(200)).await;

@@ -1,5 +1,5 @@
-//! Mails as files, for installations without a mail server and for tests: one `.eml` a message, which any mail program
-//! opens. Names sort by time. They hold links that sign in, so that only their owner may read them.
+//! Mails as files, for installations without a mail server and for tests: one `.eml` file per message, which any mail program
+//! opens. File names sort by time. The mails hold sign-in links, so only the files' owner can read them.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ impl Outbox {
         self.keep(mail, &message).await.map_err(|error| NotSent::new(Outcome::Transport, error))
     }
 
-    /// Removes what is older than `age`, and answers how many files that were.
+    /// Removes files older than `age`. Returns the number of files removed.
     pub(super) async fn remove_older_than(&self, age: Duration) -> io::Result<usize> {
         let mut entries = match fs::read_dir(&self.0).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -42,7 +42,7 @@ impl Outbox {
         Ok(removed)
     }
 
-    /// Written under another name first, so that whoever looks for mails finds whole ones.
+    /// Writes a mail under a temporary name and renames it, so that readers never see a partial file.
     async fn keep(&self, mail: &Mail, message: &[u8]) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).await?;
         let time = mail.written_at.0.format("%Y%m%dT%H%M%S%.6fZ");
@@ -50,7 +50,7 @@ impl Outbox {
         let unfinished = self.0.join(format!(".{name}.{}", mail.attempt));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).await?;
         file.write_all(message).await?;
-        // What was written may have failed since, as on a full disk, which only this says.
+        // Reports a write that failed in the background, for example on a full disk.
         file.flush().await?;
         file.sync_all().await?;
         fs::rename(unfinished, self.0.join(name)).await

@@ -1,6 +1,6 @@
-//! What mails say. Nothing in them was written by a customer, not even a name: whoever signs up with somebody else's
-//! address must not have us tell that person anything of theirs. What we write is ASCII, so that links stand unbroken; what staff
-//! write of an incident need not be.
+//! Texts of the mails. They contain no text of a customer, not even a name: a person who signs up with another person's address
+//! must not be able to send that person text through us. Our own texts are ASCII, so that links are not encoded; staff texts
+//! about incidents may not be.
 
 mod payments;
 
@@ -15,34 +15,34 @@ use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::status::incidents::Told;
 use kitfleet_domain::tokens::Token;
 
-/// A mail's words.
+/// Text of a mail.
 pub(super) struct Letter<'a> {
     pub(super) subject: Cow<'static, str>,
     heading: Cow<'static, str>,
     paragraphs: Vec<String>,
     link: Option<Link>,
-    /// Below the link, smaller.
+    /// Smaller text below the link.
     notes: Vec<String>,
-    /// Where its reader asks for no more of its kind.
+    /// Unsubscribe URL for this kind of mail.
     pub(super) unsubscribe: Option<String>,
-    /// Where the service is.
+    /// Base URL of the service.
     base_url: &'a str,
 }
 
-/// What a reader is to follow.
+/// Link of a mail.
 struct Link {
     label: &'static str,
     url: String,
 }
 
-/// A letter for those who see it drawn.
+/// HTML version of a mail.
 #[derive(Render)]
 #[template(path = "emails/letter.html")]
 pub(super) struct Html<'a> {
     pub(super) letter: &'a Letter<'a>,
 }
 
-/// A letter for everybody else.
+/// Plain text version of a mail.
 #[derive(Render)]
 #[template(path = "emails/letter.txt")]
 pub(super) struct Text<'a> {
@@ -55,24 +55,24 @@ impl<'a> Letter<'a> {
         let (subject, heading) = (subject.into(), heading.into());
         let mut notes = Vec::new();
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
-            notes.push(format!("The link is good for {}, and once.", left(attempt)));
+            notes.push(format!("The link is valid for {} and works once.", left(attempt)));
             let unexpected = match attempt.template {
-                Template::TeamInvite => "If you expect no invitation",
-                _ => "If this was not you",
+                Template::TeamInvite => "If you do not expect an invitation",
+                _ => "If you did not request this",
             };
-            notes.push(format!("{unexpected}, ignore this mail: nothing happens unless the link is used."));
+            notes.push(format!("{unexpected}, ignore this mail. Nothing happens unless the link is used."));
             Link { label, url: format!("{base_url}/{path}?token={}", token.reveal()) }
         });
         if let Some(event_type) = attempt.template.event_type() {
             notes.push(format!(
-                "To get no more mails of this kind, opt out of {} in the account's e-mail preferences.",
+                "To stop mails of this kind, opt out of {} in the e-mail preferences of your account.",
                 event_type.name()
             ));
         }
         Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, unsubscribe: None, base_url }
     }
 
-    /// What staff told of an incident.
+    /// Mail about an incident.
     pub(super) fn of_incident(template: Template, told: &Told, base_url: &'a str) -> Self {
         let Told { title, impact, components, status, message, over: _ } = told;
         let what = match template {
@@ -84,19 +84,19 @@ impl<'a> Letter<'a> {
             if components.is_empty() { String::new() } else { format!(" Affected: {}.", components.join(", ")) };
         let mut paragraphs = vec![format!("Status: {}. Impact: {}.{affected}", status.name(), impact.name())];
         paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
-        paragraphs.push(format!("How everything is now: {base_url}/status"));
+        paragraphs.push(format!("Service status: {base_url}/status"));
         Self {
             subject: format!("[Kitfleet] {what}: {title}").into(),
             heading: title.clone().into(),
             paragraphs,
             link: None,
-            notes: vec!["You get this mail because this address is subscribed to incidents of Kitfleet.".to_owned()],
+            notes: vec!["You receive this mail because this address is subscribed to Kitfleet incidents.".to_owned()],
             unsubscribe: None,
             base_url,
         }
     }
 
-    /// Says how to get no more of this kind.
+    /// Adds an unsubscribe URL.
     pub(super) fn can_be_ended_at(&mut self, url: String) {
         self.unsubscribe = Some(url);
     }
@@ -107,19 +107,19 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::VerifyEmail => ("Verify your e-mail address", "Verify your e-mail address"),
         Template::MagicLink => ("Your sign-in link", "Sign in to Kitfleet"),
         Template::ResetPassword => ("Reset your password", "Choose a new password"),
-        Template::ConfirmSignIn => ("Confirm a new way to sign in", "Confirm a new way to sign in"),
+        Template::ConfirmSignIn => ("Confirm a new sign-in method", "Confirm a new sign-in method"),
         Template::Welcome => ("Welcome to Kitfleet", "Welcome to Kitfleet"),
-        Template::SessionSuccessFirst => ("Your first session is up", "Your first session is up"),
+        Template::SessionSuccessFirst => ("Your first session is ready", "Your first session is ready"),
         Template::SessionFailedFirst => ("Your first session failed", "Your first session failed"),
         Template::TierChanged => ("Your tier has changed", "Your tier has changed"),
         Template::TeamInvite => ("You are invited to a team", "Join a team on Kitfleet"),
         Template::WebhookSecretReminder => ("A webhook secret should be rotated", "Rotate a webhook secret"),
         Template::WebhookSecretGraceExpiring => ("An old webhook secret expires soon", "An old webhook secret expires"),
-        Template::ByokKeyReminder => ("A model provider's key should be rotated", "Rotate a model provider's key"),
+        Template::ByokKeyReminder => ("A model provider key should be rotated", "Rotate a model provider key"),
         Template::PaymentReceipt => ("Receipt for your payment", "Thank you for your payment"),
         Template::PaymentFailed => ("Your payment failed", "Your payment failed"),
         Template::RenewalReminder => ("Your subscription renews in 7 days", "Your subscription renews soon"),
-        Template::StatusConfirm => ("Confirm your subscription", "Be told of incidents"),
+        Template::StatusConfirm => ("Confirm your subscription", "Subscribe to incidents"),
         Template::StatusSubscribed => ("You are subscribed to incidents", "You are subscribed"),
         Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
             ("There is an incident", "There is an incident")
@@ -127,7 +127,7 @@ fn titles(template: Template) -> (&'static str, &'static str) {
     }
 }
 
-/// The label and the path of a template's link.
+/// Label and path of a template's link.
 fn link(template: Template) -> Option<(&'static str, &'static str)> {
     match template {
         Template::VerifyEmail => Some(("Verify this address", "verify-email")),
@@ -157,83 +157,83 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
     let say = |sentences: &[&str]| sentences.iter().map(ToString::to_string).collect();
     match attempt.template {
         Template::VerifyEmail if attempt.details[SIGNUP] == true => {
-            say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address.",
-                "Follow the link to show that it is yours."])
+            say(&["You, or another person, signed up to Kitfleet with this e-mail address.",
+                "Follow the link to verify that the address is yours."])
         }
-        Template::VerifyEmail => say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address, and asked for another \
+        Template::VerifyEmail => say(&["You, or another person, signed up to Kitfleet with this e-mail address and requested another \
              link.",
-            "Follow it to show that the address is yours. It signs you in. Somebody else may have chosen the password of the signup: \
-             unless this link was requested from the same network, soon after the signup, that password is removed and you choose \
-             a new one."]),
-        Template::MagicLink => say(&["Somebody, hopefully you, asked to sign in to Kitfleet with this e-mail address.",
-            "Follow the link on the device on which you want to be signed in."]),
-        Template::ResetPassword => say(&["Somebody, hopefully you, asked to reset the password of the Kitfleet account with this \
+            "Follow the link to verify that the address is yours and sign in. Another person may have chosen the password. \
+             The password is therefore removed, and you choose a new one, unless this link was requested from the network of the \
+             sign-up and soon after it."]),
+        Template::MagicLink => say(&["You, or another person, requested a link to sign in to Kitfleet with this e-mail address.",
+            "Follow the link on the device on which you want to sign in."]),
+        Template::ResetPassword => say(&["You, or another person, requested a password reset for the Kitfleet account with this \
              e-mail address.",
-            "Follow the link to choose a new one. Until then the present password stays."]),
+            "Follow the link to choose a new password. The current password works until then."]),
         Template::ConfirmSignIn => {
             let plain = |member: &str| attempt.details[member].as_str().filter(|name| is_plain(name));
             let provider = plain("provider_name").or_else(|| plain("provider"));
             let with = provider.map_or_else(|| "an identity provider".to_owned(), |name| format!("the identity provider {name}"));
             vec![
-                format!("Somebody, hopefully you, wants to sign in to your Kitfleet account with {with}."),
-                "Follow the link to allow that, now and in the future.".to_owned(),
+                format!("You, or another person, tried to sign in to your Kitfleet account with {with}."),
+                "Follow the link to sign in now and to allow this sign-in method in the future.".to_owned(),
             ]
         }
         Template::Welcome => vec![
             "Your e-mail address is verified, and your account is ready.".to_owned(),
-            format!("The documentation is at {base_url}/docs, and shows every request you can make."),
+            format!("The API documentation is at {base_url}/docs."),
         ],
         Template::SessionSuccessFirst => vec![
-            format!("The first session of your account{} is ready to be driven.", session(attempt)),
-            format!("What you can do with it is at {base_url}/docs."),
+            format!("The first session of your account{} is ready.", session(attempt)),
+            format!("The API documentation at {base_url}/docs lists all operations on a session."),
         ],
         Template::SessionFailedFirst => vec![
-            format!("For the first time, a session of your account{} has failed.", session(attempt)),
-            "A failed session takes none of your slots; create another to go on. Should that fail too, tell whoever runs this \
-             service, with the session's id."
+            format!("A session of your account{} has failed for the first time.", session(attempt)),
+            "A failed session does not count against your limits; create another one to continue. If that fails too, contact the \
+             operator of this service and include the session ID."
                 .to_owned(),
         ],
-        Template::TeamInvite => say(&["Somebody who uses Kitfleet invites you to their team.",
-            "Follow the link and sign in to the Kitfleet account with this e-mail address, or sign up with it first."]),
+        Template::TeamInvite => say(&["A Kitfleet user has invited you to join their team.",
+            "Follow the link and sign in to the Kitfleet account with this e-mail address. If you have none, sign up first."]),
         Template::TierChanged => vec![
-            format!("Your account has moved{}.", tiers(attempt).unwrap_or_default()),
-            "Sessions that are live stay as they are; new ones count against the new tier's limits.".to_owned(),
+            format!("Your account has changed{}.", tiers(attempt).unwrap_or_default()),
+            "Live sessions are not affected. The limits of the new tier apply to new sessions.".to_owned(),
         ],
         Template::WebhookSecretReminder => vec![
             format!("The signing secret of your webhook endpoint{} is {}.", endpoint(attempt), age(attempt)),
-            "A secret should be rotated before it is 90 days old. Deliveries are signed with both secrets for a while after a \
-             rotation, so that nothing is lost while you replace the old one."
+            "A secret should be rotated before it is 90 days old. After a rotation, deliveries are signed with both secrets for a \
+             limited time, so that no delivery is lost while you replace the old one."
                 .to_owned(),
         ],
         Template::WebhookSecretGraceExpiring => vec![
-            format!("The signing secret of your webhook endpoint{} was rotated. The old one signs for another {}.",
+            format!("The signing secret of your webhook endpoint{} was rotated. The old secret keeps signing for another {}.",
                 endpoint(attempt), left(attempt)),
-            "Whatever verifies deliveries must know the new secret by then. If nobody of yours rotated it, rotate it again, and \
-             look through your API keys."
+            "Configure the new secret in your receiver before then. If you and your team did not rotate it, rotate it again and \
+             review your API keys."
                 .to_owned(),
         ],
         Template::ByokKeyReminder => vec![
-            format!("The key{} that you let Kitfleet use is {}.", at_provider(attempt), age(attempt)),
-            "A key should be replaced from time to time: make another at the provider, put it in the place of this one, and only \
-             then revoke this one there. If you do not need it any more, remove it from your account."
+            format!("Your key{} that Kitfleet uses is {}.", at_provider(attempt), age(attempt)),
+            "Keys should be replaced regularly. Create a new key at the provider, replace the key in your Kitfleet account, and \
+             then revoke the old key at the provider. If you no longer need the key, remove it from your account."
                 .to_owned(),
         ],
         Template::PaymentReceipt | Template::PaymentFailed | Template::RenewalReminder => payments::paragraphs(attempt),
-        Template::StatusConfirm => say(&["Somebody, hopefully you, wants this e-mail address to be told when something goes wrong at \
+        Template::StatusConfirm => say(&["You, or another person, requested mails to this address about incidents at \
              Kitfleet.",
             "Follow the link to subscribe."]),
         Template::StatusSubscribed => vec![
-            "From now on this address is told of incidents: when there is one, now and then what is new, and when it is over."
+            "This address now receives mails about incidents: when one is posted, with updates as they happen, and when it is resolved."
                 .to_owned(),
-            format!("How everything is now: {base_url}/status"),
+            format!("Service status: {base_url}/status"),
         ],
         Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
-            vec![format!("How everything is now: {base_url}/status")]
+            vec![format!("Service status: {base_url}/status")]
         }
     }
 }
 
-/// Whether a name can stand in a mail as it is.
+/// Returns whether a name needs no escaping in a mail.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_ ".contains(&b))
 }
@@ -258,18 +258,18 @@ fn age(attempt: &Attempt) -> String {
     seconds.map_or_else(|| "old".to_owned(), |seconds| format!("{} old", in_words(Duration::from_secs(seconds))))
 }
 
-/// Until the mail, and a link in it, is worth nothing.
+/// Remaining time until the mail and its link expire.
 fn left(attempt: &Attempt) -> String {
     in_words((attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default())
 }
 
 fn tiers(attempt: &Attempt) -> Option<String> {
     let tier = |name: &str| attempt.details[name].as_str()?.parse::<Tier>().ok();
-    Some(format!(" from the tier {} to the tier {}", tier("from")?, tier("to")?))
+    Some(format!(" from the {} tier to the {} tier", tier("from")?, tier("to")?))
 }
 
 fn in_words(time: Duration) -> String {
-    // To the nearest unit: an attempt begins a moment after its mail was asked for.
+    // Rounds to the nearest unit, because an attempt begins a moment after the mail was requested.
     let seconds = (time.as_millis() + 500) / 1000;
     let (count, unit) = match seconds {
         0..60 => (seconds.max(1), "second"),

@@ -1,4 +1,4 @@
-//! A message, and from whom.
+//! A message and its sender.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,20 +16,20 @@ use url::{Host, Url};
 use super::NotSent;
 use super::letter::{Html, Letter, Text};
 
-/// What customers see as the sender of mails without another name.
+/// Display name of the sender when no other name is configured.
 const NAME: &str = "Kitfleet";
 
-/// Whom mails are from.
+/// Sender of mails.
 #[derive(Debug, Clone)]
 pub struct Sender(Mailbox);
 
-/// A text that is no sender.
+/// Error for an invalid sender.
 #[derive(Debug, thiserror::Error)]
-#[error("not a sender such as {NAME} <no-reply@example.com>")]
+#[error("the sender must have the form {NAME} <no-reply@example.com>")]
 pub struct SenderError;
 
 impl Sender {
-    /// Nobody at the host of this URL; a host without a name has no mail, so that it becomes `localhost`.
+    /// A sender at the host of this URL. A URL with an IP address becomes `localhost`, because mail needs a host name.
     #[must_use]
     pub fn nobody_at(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
@@ -62,7 +62,7 @@ impl fmt::Display for Sender {
     }
 }
 
-/// A message to one reader.
+/// A message to one recipient.
 pub(super) struct Mail {
     pub(super) id: EmailId,
     pub(super) attempt: i32,
@@ -72,13 +72,15 @@ pub(super) struct Mail {
     pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
-    /// Where a POST ends the subscription that it is for (RFC 8058).
+    /// URL that ends the subscription on a POST request (RFC 8058).
     pub(super) unsubscribe: Option<String>,
 }
 
 impl Mail {
     pub(super) fn new(attempt: &Attempt, to: String, letter: &Letter<'_>) -> Self {
-        let render = |rendered: askama::Result<String>| rendered.unwrap_or_else(|_| unreachable!("a string takes all"));
+        let render = |rendered: askama::Result<String>| {
+            rendered.unwrap_or_else(|_| unreachable!("writing to a string cannot fail"))
+        };
         Self {
             id: attempt.id,
             attempt: attempt.number,
@@ -92,7 +94,7 @@ impl Mail {
         }
     }
 
-    /// Headers beside those that every message has.
+    /// Headers in addition to the common ones.
     pub(super) fn headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned())];
         if let Some(url) = &self.unsubscribe {
@@ -102,17 +104,17 @@ impl Mail {
         headers
     }
 
-    /// As mail servers want it.
+    /// Builds the message for a mail server.
     pub(super) fn message(&self, from: &Sender) -> Result<Message, NotSent> {
         let refused = |error: &dyn fmt::Display| NotSent::new(Outcome::InvalidRequest, error);
         let to: Address = self.to.parse().map_err(|error| refused(&error))?;
         let from = from.mailbox();
-        // An attempt whose link is another is another message.
+        // Each attempt has its own link, so each attempt has its own message ID.
         let message_id = format!("<{}.{}@{}>", self.id, self.attempt, from.email.domain());
         let mut message = Message::builder();
         for (name, value) in self.headers() {
             let name = HeaderName::new_from_ascii_str(name);
-            // All of it is ASCII, and an address must not be broken up, however long it is.
+            // The value is ASCII and has no line breaks; folding must not split an address, however long.
             message = message.raw_header(HeaderValue::dangerous_new_pre_encoded(name, value.clone(), value));
         }
         message
@@ -130,11 +132,11 @@ impl Mail {
     }
 }
 
-/// The octets that a line of a message may have (RFC 5322, 2.1.1).
+/// Maximum octets of a message line (RFC 5322, 2.1.1).
 const LINE_OCTETS: usize = 998;
 
-/// A part that is not encoded, where it can travel so: a link is longer than the 76 characters above which lettre would have broken it
-/// up. What staff have written may be longer, or not ASCII.
+/// A part that is sent unencoded if possible, because lettre would otherwise break links longer than 76 characters. Staff texts
+/// that are not ASCII or have longer lines are encoded.
 fn as_it_stands(kind: ContentType, content: &str) -> SinglePart {
     let lines: Vec<_> = content.lines().collect();
     if !content.is_ascii() || lines.iter().any(|line| line.len() > LINE_OCTETS) {

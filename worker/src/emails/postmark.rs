@@ -1,4 +1,4 @@
-//! Postmark's API (<https://postmarkapp.com/developer/api/email-api>).
+//! Postmark API (<https://postmarkapp.com/developer/api/email-api>).
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::mail::{Mail, Sender};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server of Postmark's, in its sense: what a token opens.
+/// A Postmark server, identified by its token.
 #[derive(Clone)]
 pub struct Account {
     url: String,
@@ -21,7 +21,7 @@ pub struct Account {
     http: reqwest::Client,
 }
 
-/// What it answers. Its own code says more than the status.
+/// Response of the API. Its error code is more specific than the HTTP status.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Answer {
@@ -30,10 +30,10 @@ struct Answer {
 }
 
 impl Account {
-    /// `url` is where the API is, without a slash at its end.
+    /// `url` is the base URL of the API, without a trailing slash.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn new(url: &str, token: &str) -> reqwest::Result<Self> {
         let http =
             reqwest::Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_LIMIT);

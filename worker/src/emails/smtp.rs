@@ -1,4 +1,4 @@
-//! A mail server that relays for us.
+//! Relay through an SMTP server.
 
 use std::error::Error as _;
 use std::fmt;
@@ -11,21 +11,22 @@ use url::{Host, Url};
 use super::NotSent;
 use super::mail::{Mail, Sender};
 
-/// A mail server, and how to talk to it. Each mail has a connection of its own.
+/// An SMTP server and its connection settings. Each mail uses its own connection.
 #[derive(Clone)]
 pub struct Relay(AsyncSmtpTransport<Tokio1Executor>);
 
-/// A URL that names no mail server.
+/// Error for an invalid SMTP URL.
 #[derive(Debug, thiserror::Error)]
 #[error("not a URL such as smtp://user:password@host:587, smtp://host?tls=required or smtps://host")]
 pub struct RelayError;
 
 impl Relay {
-    /// `smtps` is TLS from the first byte. `smtp` is TLS as the URL's `tls` says, `required` or `opportunistic`; without
-    /// it a password goes to another machine over TLS only, a mail wherever that is to be had, and loopback is plain.
+    /// Parses an SMTP URL. `smtps` is TLS from the first byte. `smtp` uses STARTTLS according to the `tls` parameter, `required`
+    /// or `opportunistic`. Without it, a password is sent to another host only over TLS, a mail without a password uses TLS if
+    /// the server offers it, and loopback is plain text.
     ///
     /// # Errors
-    /// When the URL names no mail server.
+    /// The URL is not a valid SMTP URL.
     pub fn parse(url: &str) -> Result<Self, RelayError> {
         let mut url = Url::parse(url).map_err(|_| RelayError)?;
         let plain = url.scheme() == "smtp" && !url.query_pairs().any(|(name, _)| name == "tls");
@@ -37,14 +38,14 @@ impl Relay {
         Ok(Self(relay.build()))
     }
 
-    /// Whether it can be reached and takes our credentials.
+    /// Checks that the server is reachable and accepts the credentials.
     ///
     /// # Errors
-    /// With the reason, when not.
+    /// Returns the reason as text.
     pub async fn check(&self) -> Result<(), String> {
         match self.0.test_connection().await {
             Ok(true) => Ok(()),
-            Ok(false) => Err("it does not answer".to_owned()),
+            Ok(false) => Err("the server does not respond".to_owned()),
             Err(error) => Err(told(&error)),
         }
     }
@@ -63,7 +64,7 @@ impl fmt::Debug for Relay {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    // `smtp` is no scheme of the web, whose hosts alone are parsed as addresses.
+    // `smtp` is not a special scheme of the URL standard, so the parser does not recognise IP addresses in its host.
     match url.host_str().and_then(|host| Host::parse(host).ok()) {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -77,19 +78,19 @@ fn outcome(error: &smtp::Error) -> Outcome {
         let ours = error.is_client();
         return if ours { Outcome::InvalidRequest } else { Outcome::Transport };
     };
-    // RFC 5321, section 4.2.3; RFC 4954, section 6; RFC 3463 for the second code, with which the text begins.
+    // RFC 5321, section 4.2.3; RFC 4954, section 6; RFC 3463 for the enhanced code at the beginning of the text.
     let text = error.source().map(ToString::to_string).unwrap_or_default();
     match code {
         400..500 if text.starts_with("4.7.") => Outcome::RateLimited,
         400..500 => Outcome::Transport,
-        // What the server wants of us is for its operator or ours to mend.
+        // The mail server's demand, such as authentication, must be resolved by an operator.
         530..540 => Outcome::Unknown,
         550 | 551 | 553 if !text.starts_with("5.7.") => Outcome::InactiveRecipient,
         _ => Outcome::InvalidRequest,
     }
 }
 
-/// lettre keeps what the server said in the error's source.
+/// lettre stores the server's reply in the source of the error.
 fn told(error: &smtp::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

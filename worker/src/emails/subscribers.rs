@@ -1,4 +1,4 @@
-//! Mails to subscribers of the status page (contract: status 15 to 22), each of whom can end that by any of them.
+//! Mails to subscribers of the status page (contract: status 15 to 22). Each mail has an unsubscribe link.
 
 use kitfleet_domain::emails::{self, Attempt, Rest, Template};
 use kitfleet_domain::ids::SubscriberId;
@@ -10,7 +10,7 @@ use super::Mailer;
 use super::letter::Letter;
 use super::mail::Mail;
 
-/// The mail. `None` when nobody is to get it, or not yet, which is noted.
+/// Builds the mail. Returns `None` when the mail is not needed any more or not due yet; either is recorded.
 pub(super) async fn compose(
     conn: &mut PgConnection,
     mailer: &Mailer,
@@ -63,7 +63,7 @@ async fn tell(
         None => Letter::write(attempt, &mailer.base_url, None),
         Some(update) => {
             let Some(told) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
-            // News that waited for a mail server would arrive after the end.
+            // An update that was delayed could arrive after the resolution.
             if attempt.template == Template::IncidentUpdated && told.over {
                 return Ok(None);
             }

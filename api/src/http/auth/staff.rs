@@ -1,5 +1,5 @@
-//! Staff who call (contract: staff 2 to 4). Their routes do not exist for anybody else, and theirs is the only credential that
-//! nobody else's route knows.
+//! Authentication of staff (contract: staff 2 to 4). For other callers, staff routes do not exist. No other route accepts a staff
+//! credential.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -17,15 +17,15 @@ use crate::http::state::App;
 /// A member of the staff.
 #[derive(Debug, Clone, Copy)]
 pub struct Staff {
-    /// Their credential.
+    /// Credential of the staff member.
     pub credential: StaffCredentialId,
 }
 
 impl Staff {
-    /// Them, with what they say is their reason.
+    /// The staff member with the reason they gave.
     ///
     /// # Errors
-    /// On field `reason`, when it does not have 1 to 500 characters.
+    /// On field `reason`, if it does not have 1 to 500 characters.
     pub fn because(self, reason: &str) -> Result<By, Invalid> {
         Ok(By { credential: self.credential, reason: Reason::parse(reason)? })
     }
@@ -35,11 +35,15 @@ impl FromRequestParts<App> for Staff {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
-        parts.extensions.get().copied().ok_or_else(|| Problem::internal(&"this route's row does not ask for staff"))
+        parts
+            .extensions
+            .get()
+            .copied()
+            .ok_or_else(|| Problem::internal(&"the rule of this route does not require staff"))
     }
 }
 
-/// Who of the staff calls.
+/// Authenticates a staff member.
 pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Staff> {
     let authorized = authorize(app, headers).await;
     metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
@@ -58,8 +62,8 @@ async fn authorize(app: &App, headers: &HeaderMap) -> Result<Staff, Refused> {
     Ok(Staff { credential: bearer.id })
 }
 
-/// What somebody is told who is not of the staff: that there is no such route, if we know them at all. Asking here is no way
-/// around the limit of their credential.
+/// Response to a caller who is not staff. A valid credential gets the same 404 as an unknown route, and the request counts against
+/// its rate limit.
 async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
     match authenticate(app, headers).await {
         Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => return refused,
@@ -70,5 +74,5 @@ async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
         }
         Err(_) => {}
     }
-    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "there is no such route"))
+    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "no such route"))
 }

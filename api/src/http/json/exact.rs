@@ -1,12 +1,12 @@
-//! Integers that a JSON value would round.
+//! Detection of integers that a JSON value would round.
 //!
-//! Whatever 64 bits do not hold is read as a floating-point number, of which nobody can tell later that it was another one.
+//! An integer outside the 64-bit range is parsed as a floating-point number, and the original is lost.
 
-/// Those of the `known` members of an object, given as JSON, in which there is an integer that 64 bits do not hold.
+/// Returns the `known` members of an object, given as JSON, that contain an integer outside the 64-bit range.
 pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     let (mut depth, mut at, mut text, mut found) = (0_usize, 0, &b"\"\""[..], Vec::new());
     let mut member = String::new();
-    // Any other integer is shorter.
+    // Shorter numbers cannot be out of range.
     if !object.split(|byte| !byte.is_ascii_digit()).any(|digits| digits.len() > 18) {
         return found;
     }
@@ -36,7 +36,7 @@ pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     found
 }
 
-/// Whether a number is not rounded by 64 bits, or is none of those that must not be.
+/// Returns whether a number is in the 64-bit range, or is not an integer.
 fn holds(number: &[u8]) -> bool {
     let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     let fits = |number: &str| number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
@@ -47,7 +47,7 @@ fn number_len(json: &[u8]) -> usize {
     json.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')).count()
 }
 
-/// With both quotes.
+/// Length including both quotes.
 fn text_len(json: &[u8]) -> usize {
     let mut escaped = false;
     let end = json.iter().skip(1).position(|byte| {

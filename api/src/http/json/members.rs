@@ -1,25 +1,25 @@
-//! The members of an object, of which only those that somebody wants are kept.
+//! Members of an object; only the requested ones are kept.
 //!
-//! All of the text is read as strictly as if all of it were kept.
+//! The whole text is validated as strictly as if all members were kept.
 
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The members of an object.
+/// Members of an object.
 #[derive(Debug, Default)]
 pub struct Members {
-    /// Those that somebody wants, in their order.
+    /// Requested members, in the order of the text.
     pub known: Map<String, Value>,
-    /// The names of the others, in their order, each once; only the first ones.
+    /// Names of the other members, in the order of the text, each once; only the first ones.
     pub unknown: Vec<String>,
 }
 
-/// Reads an object, whose nesting the caller has bounded. `None` when it is another value.
+/// Reads an object whose nesting depth the caller has bounded. Returns `None` for any other value.
 ///
 /// # Errors
-/// When the text is not JSON.
+/// The text is not JSON.
 pub fn read(text: &[u8], known: &[&str], most_unknown: usize) -> serde_json::Result<Option<Members>> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     parser.disable_recursion_limit();
@@ -41,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-/// What both visitors make of a value that is not kept.
+/// Common handling of discarded values in both visitors.
 macro_rules! kept_nowhere {
     ($nothing:expr) => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// A value that is read and not kept. serde's own does not look into texts.
+/// A value that is validated and discarded. serde's own type does not validate texts.
 struct Nowhere;
 
 impl<'de> Deserialize<'de> for Nowhere {

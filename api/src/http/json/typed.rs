@@ -1,16 +1,16 @@
-//! What serde reads a body's types from.
+//! Deserializer for typed request bodies.
 //!
-//! A type says what it wants by the method it calls of a deserializer, and what it misses by the constructor it calls of
-//! its error. Both are answered here, so that callers hear of JSON's types instead of Rust's, and no message depends on how
-//! serde words its own. Each array and object that a mistake passes on its way out adds its name to the mistake's path.
+//! A type requests a value by the deserializer method it calls, and reports an error by the constructor of the error type. Both
+//! are implemented here, so that messages use JSON types instead of Rust types and do not depend on serde's wording. On the way
+//! out, each array and object prepends its name to the path of an error.
 //!
-//! A body that is refused is read again by [`mistakes`], which reports all of its mistakes at once. There a [`Part`] that is not what the
-//! type asks for notes the mistake in the [`Report`] and stands in for itself with an empty value of the right type, so that the type
-//! reads on. Two things make a type give up all the same, and the body is read once more with what was learnt from it: a required member
-//! that is absent, of which only serde's error tells that it is required, and a value that the type's own code refuses.
+//! A rejected body is read again by [`mistakes`], which reports all its errors at once. In this mode, a [`Part`] with the wrong
+//! type records the error in the [`Report`] and supplies an empty value of the right type, so that reading continues. Two errors
+//! still abort a reading: a missing required member, which only serde's error reveals, and a value that the type's own code
+//! rejects. The body is then read again with this knowledge.
 //!
-//! Types that serde buffers before it knows them (`flatten`, `tag`, `untagged`) ask the buffer instead, which knows no path
-//! and no JSON. Bodies have none: what has a `kind` is told apart by hand.
+//! Types that serde buffers first (`flatten`, `tag`, `untagged`) deserialize from the buffer, which has no paths and no JSON
+//! types. Request bodies use none; unions with a `kind` are parsed by hand.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -28,22 +28,22 @@ const WHOLE: &str = "a whole number";
 const REQUIRED: &str = "is required";
 const NOT_NEGATIVE: &str = "a whole number that is not negative";
 
-/// Mistakes of a body that are reported.
+/// Maximum number of errors reported for a body.
 pub const MAX_MISTAKES: usize = 100;
-/// Times that a body is read to find its mistakes. Each reading but the last learns something new of the type or of a value that the
-/// type's own code refuses, and bodies have few of both.
+/// Maximum number of readings of a body. Each reading but the last learns a required member or a value that the type's own code
+/// rejects, and bodies have few of both.
 const MAX_READINGS: usize = 32;
 
-/// `body`, which is an object, as a struct.
+/// Deserializes `body`, an object, into a struct.
 ///
 /// # Errors
-/// With the first mistake that serde comes upon.
+/// The first error that serde finds.
 pub fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Mistake> {
     T::deserialize(Part::of(body))
 }
 
-/// All mistakes of `body`, up to [`MAX_MISTAKES`], and the struct that it would be with stand-ins for what is wrong or missing. There is
-/// none when a stand-in is not good enough for the type.
+/// Returns all errors of `body`, up to [`MAX_MISTAKES`], and the struct with substitutes for wrong or missing values. Without a
+/// struct, the type does not accept a substitute.
 pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError>) {
     let (mut learnt, mut errors) = (Learnt::default(), Vec::new());
     for _ in 0..MAX_READINGS {
@@ -60,16 +60,16 @@ pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError
     (None, errors)
 }
 
-/// What is wrong with a body, and where.
+/// An error in a body and its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Mistake {
-    /// Names and indexes with dots between them.
+    /// Names and indexes, separated by dots.
     pub field: String,
     pub message: String,
-    /// The required member that is absent, when that is the mistake.
+    /// The missing required member, if that is the error.
     missing: Option<&'static str>,
-    /// Whether the report knows of it, so that another reading gets further.
+    /// True when the report knows the error, so that another reading gets further.
     learnt: bool,
 }
 
@@ -102,7 +102,7 @@ impl From<Mistake> for FieldError {
 }
 
 impl Error for Mistake {
-    /// A type's own words are for our callers already.
+    /// Messages of types are written for callers.
     fn custom<T: Display>(message: T) -> Self {
         Self::here(message.to_string())
     }
@@ -157,18 +157,18 @@ fn described(found: Unexpected<'_>) -> String {
     }
 }
 
-/// A value somewhere in a body.
+/// A value in a body.
 #[derive(Clone, Copy)]
 struct Part<'a, 'r> {
-    /// `None` when it is absent, or has to be stood in for.
+    /// `None` when the value is absent or must be substituted.
     value: Option<&'a Value>,
-    /// Where mistakes are noted. Without it the first one ends the reading.
+    /// Report for errors. Without it, the first error aborts the reading.
     report: Option<&'r Report<'a>>,
-    /// Whether nothing is noted of it, because its mistake is known.
+    /// True when errors are not recorded, because the error is known.
     quiet: bool,
 }
 
-/// What is noted while a body is read for its mistakes.
+/// Records of a reading in search of errors.
 #[derive(Default)]
 struct Report<'a> {
     learnt: RefCell<Learnt>,
@@ -176,22 +176,22 @@ struct Report<'a> {
     path: RefCell<Vec<Step<'a>>>,
 }
 
-/// What earlier readings have found out.
+/// Knowledge from earlier readings.
 #[derive(Default)]
 struct Learnt {
     /// Members that structs require.
     required: HashSet<(Struct, &'static str)>,
-    /// Values that their type's own code refuses, by their path, and what it says of them.
+    /// Values that their type's own code rejects, by path, with its messages.
     refused: Vec<Refused>,
 }
 
-/// A struct, as serde tells of it: by its name and the names of its fields.
+/// A struct as serde describes it: its name and its field names.
 type Struct = (&'static str, &'static [&'static str]);
 
 struct Refused {
     path: String,
     error: FieldError,
-    /// Whether the type refuses a stand-in, too.
+    /// True when the type also rejects a substitute.
     is_left_out: bool,
 }
 
@@ -208,21 +208,21 @@ impl Report<'_> {
         })
     }
 
-    /// Notes a mistake, unless there are too many.
+    /// Records an error, unless there are too many.
     fn note(&self, error: FieldError) -> Result<(), Mistake> {
         let mut errors = self.errors.borrow_mut();
         errors.push(error);
         if errors.len() < MAX_MISTAKES { Ok(()) } else { Err(Mistake::here("has too many mistakes".to_owned())) }
     }
 
-    /// Goes back from a value that was read.
+    /// Leaves a value after reading it.
     fn leave<T>(&self, read: Result<T, Mistake>) -> Result<T, Mistake> {
         let read = read.map_err(|mistake| self.learn(mistake));
         self.path.borrow_mut().pop();
         read
     }
 
-    /// Learns from the mistake that the type's own code found in the value at the current path.
+    /// Records an error that the type's own code found in the value at the current path.
     fn learn(&self, mistake: Mistake) -> Mistake {
         if mistake.learnt {
             return mistake;
@@ -233,7 +233,7 @@ impl Report<'_> {
             let is_new = !std::mem::replace(&mut refused.is_left_out, true);
             return Mistake { learnt: is_new, ..mistake };
         }
-        // What stands in for a wrong value may be refused, too, but that is not what is wrong with it.
+        // The type may also reject the substitute for a wrong value, but that is not the error to report.
         let field = join_path(&path, &mistake.field);
         let noted = self.errors.borrow().iter().find(|error| error.field == field).cloned();
         let error = noted.unwrap_or_else(|| FieldError { field, message: mistake.message.clone() });
@@ -241,7 +241,7 @@ impl Report<'_> {
         Mistake { learnt: true, ..mistake }
     }
 
-    /// Learns from the mistake of a struct of this name and these fields whether it requires one of them.
+    /// Records whether a struct with this name and these fields requires a member, from its error.
     fn learn_required(&self, of: Struct, mistake: Mistake) -> Mistake {
         let Some(missing) = mistake.missing.filter(|_| !mistake.learnt) else { return mistake };
         let is_new = self.learnt.borrow_mut().required.insert((of, missing));
@@ -258,7 +258,7 @@ impl<'a, 'r> Part<'a, 'r> {
         Self { value: Some(value), report: None, quiet: false }
     }
 
-    /// Notes that it is not what was expected, if somebody takes note: then something else has to stand in for it.
+    /// Records a type error if there is a report; the caller then supplies a substitute.
     fn is_not(&self, expected: &str) -> Result<(), Mistake> {
         self.is_wrong(|found| Mistake::other(unexpected(found), &expected))
     }
@@ -274,13 +274,13 @@ impl<'a, 'r> Part<'a, 'r> {
         }
     }
 
-    /// Goes on to what is inside of it at `step`. `None` when the type refuses whatever stands there.
+    /// Enters the value at `step`. Returns `None` when the type rejects any value there.
     fn enter(self, step: Step<'a>, value: Option<&'a Value>) -> Result<Option<Self>, Mistake> {
         let part = Self { value, ..self };
         let Some(report) = self.report else { return Ok(Some(part)) };
         report.path.borrow_mut().push(step);
         let learnt = report.learnt.borrow();
-        // A path costs something, and most bodies have nothing of that kind.
+        // Building a path is expensive, and most bodies have no such values.
         let path = if learnt.refused.is_empty() { String::new() } else { report.path() };
         let Some(refused) = learnt.refused.iter().find(|refused| refused.path == path) else { return Ok(Some(part)) };
         if !part.quiet {
@@ -293,12 +293,12 @@ impl<'a, 'r> Part<'a, 'r> {
         Ok(Some(part.stand_in()))
     }
 
-    /// What is read instead of it, when its mistake is known.
+    /// Part that is read as a substitute, without recording errors.
     fn stand_in(self) -> Self {
         Self { value: None, quiet: true, ..self }
     }
 
-    /// Its members, and those that are missing, of a struct of this name and these fields.
+    /// The members of a struct with this name and these fields, including missing ones.
     fn members(self, of: Struct) -> Result<Members<'a, 'r>, Mistake> {
         let (object, whole) = if let Some(Value::Object(object)) = self.value {
             (Some(object), self)
@@ -405,7 +405,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         visitor.visit_map(self.members(("", &[]))?)
     }
 
-    /// serde would take an array of the fields' values too, of which the contract says nothing.
+    /// serde would also accept an array of the field values, which the contract does not allow.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -419,7 +419,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         }
     }
 
-    /// One of a few names, which is all that enums are in bodies.
+    /// One of a few names; enums in bodies are nothing else.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -474,16 +474,16 @@ impl<'a> SeqAccess<'a> for Items<'a, '_> {
 struct Members<'a, 'r> {
     object: Option<&'a Map<String, Value>>,
     rest: Option<map::Iter<'a>>,
-    /// The struct's name and its fields, and those of them that were not looked at yet.
+    /// Name and fields of the struct, and the fields that were not read yet.
     of: Struct,
     fields: std::slice::Iter<'static, &'static str>,
     whole: Part<'a, 'r>,
-    /// Whose name was read last.
+    /// The member whose name was read last.
     member: Option<(&'a str, Part<'a, 'r>)>,
 }
 
 impl<'a, 'r> Members<'a, 'r> {
-    /// The next member that is there, or is required and is not.
+    /// The next member that is present, or is required and missing.
     fn next(&mut self) -> Result<Option<(&'a str, Part<'a, 'r>)>, Mistake> {
         for (name, value) in self.rest.iter_mut().flatten() {
             if let Some(part) = self.whole.enter(Step::Member(name), Some(value))? {
@@ -513,7 +513,7 @@ impl<'a> MapAccess<'a> for Members<'a, '_> {
     }
 
     fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Mistake> {
-        let (name, part) = self.member.take().ok_or_else(|| Mistake::custom("has no value to read"))?;
+        let (name, part) = self.member.take().ok_or_else(|| Mistake::custom("has no value"))?;
         let read = seed.deserialize(part);
         match part.report {
             Some(report) => report.leave(read),
@@ -536,11 +536,11 @@ mod tests {
 
     use super::*;
 
-    /// What a field of the type `T` says of `value`, as its path and its message.
+    /// The error of a field of type `T` with this `value`, as path and message.
     fn mistake<T: DeserializeOwned>(value: Value) -> (String, String) {
         let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
         let Err(Mistake { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };
-        // Whoever looks for all of them finds the same.
+        // The search for all errors finds the same error.
         let (_, all) = mistakes::<BTreeMap<String, T>>(&body);
         assert_eq!(all, [FieldError { field: field.clone(), message: message.clone() }]);
         (field, message)
@@ -662,7 +662,7 @@ mod tests {
         assert_says::<Even>(json!("2"), "at", r#"must be a whole number that is not negative, not string "2""#);
     }
 
-    /// Nothing of a body is buffered. Whoever begins to loses the path and no more.
+    /// Nothing in a body is buffered. A type that buffers loses only the path.
     #[test]
     fn what_serde_buffers_is_refused_in_the_same_form() {
         #[derive(Debug, Deserialize)]
@@ -710,7 +710,7 @@ mod tests {
     #[test]
     fn every_mistake_is_found_however_deep() {
         assert_eq!(fields::<Order>(&json!({})), ["shoe", "more", "note"]);
-        // What is missing or wrong as a whole has no members that are missing.
+        // A missing or wrong object has no missing members.
         assert_eq!(
             fields::<Order>(&json!({"shoe": 5, "other": [], "more": {}, "note": null})),
             ["shoe", "other", "more", "note"]
@@ -747,7 +747,7 @@ mod tests {
         assert_eq!((order.shoe.size, order.more.len(), order.note.as_str(), order.count), (0, 1, "", 0));
     }
 
-    /// What a type itself refuses in many places ends the search, which is not repeated for each of them.
+    /// Many rejected values end the search, which is not repeated for each of them.
     #[test]
     fn mistakes_are_bounded_in_number_and_in_time() {
         let times: Vec<_> = (0..100_000).map(|_| json!("never")).collect();

@@ -1,7 +1,7 @@
-//! `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, on every answer of a limited route.
+//! The headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` on every response of a limited route.
 //!
-//! A check notes what it found in a variable of the request's task; the layer here writes it into the answer. Where several
-//! limits were checked the tightest speaks: the one that will be exceeded first.
+//! A check stores its result in a task-local variable; the layer writes it into the response. If several limits were checked, the
+//! one that will be exceeded first is reported.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -22,13 +22,12 @@ tokio::task_local! {
     static TIGHTEST: Cell<Option<Standing>>;
 }
 
-/// How somebody stands with a limit.
+/// State of a client within a limit.
 #[derive(Clone, Copy)]
 pub struct Standing {
     limit: u32,
     remaining: u32,
-    /// Seconds until all of the limit is there again or, when it is exceeded, until the next request may come: what
-    /// `Retry-After` says.
+    /// Seconds until the limit is fully restored or, when it is exceeded, until the next request is allowed, as in `Retry-After`.
     reset: u64,
 }
 
@@ -45,7 +44,7 @@ impl Standing {
     }
 }
 
-/// Notes how the request's sender stands, for the answer. Outside a request nobody reads that.
+/// Stores the state for the response. Outside a request, it has no effect.
 pub(super) fn note(standing: Standing) {
     let _ = TIGHTEST.try_with(|tightest| {
         if tightest.get().is_none_or(|noted| standing.remaining <= noted.remaining) {

@@ -1,5 +1,4 @@
-//! The counts of this process: one limiter of the crate governor a bucket, in memory that a flood of addresses cannot
-//! fill.
+//! Counts of this process: one limiter of the governor crate per bucket, in bounded memory.
 
 use std::convert::Infallible;
 
@@ -12,9 +11,8 @@ use governor::{Quota, RateLimiter};
 
 use super::{Key, Verdict, Visit};
 
-/// Keys of a bucket that are told apart; with what the map adds that is some 10 MiB. Whoever comes beyond that shares one
-/// of 65,536 counts with others, until the flood is over: strangers pay for it, those who are known keep their count,
-/// and nobody gets around a limit.
+/// Maximum number of distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share
+/// 65,536 counts. New clients may be limited together, known clients keep their count, and no client bypasses a limit.
 const MOST_KEYS: usize = 200_000;
 
 pub struct Local<C: Clock>(RateLimiter<Visit, Counts, C, StateInformationMiddleware>);
@@ -40,7 +38,7 @@ impl<C: Clock> Local<C> {
     }
 }
 
-/// Governor's own map, for visits.
+/// Governor's map, for visits.
 #[derive(Default)]
 struct Counts(DashMapStateStore<Key>);
 
@@ -51,7 +49,7 @@ impl Counts {
 }
 
 impl Key {
-    /// One of as many as two bytes can name.
+    /// A key shortened to two bytes.
     fn folded(self) -> Self {
         let mut folded = [0; 16];
         folded[..2].copy_from_slice(&self.0[..2]);
@@ -70,8 +68,7 @@ impl StateStore for Counts {
         if visit.takes {
             return self.0.measure_and_replace(&key, measure);
         }
-        // What is measured is the same, but the map keeps a state that came out as an error. Nor does it make room for
-        // whoever only looks.
+        // The measurement is the same, but returning an error keeps the map unchanged, and a check adds no key.
         let look = |state| measure(state).map(|(found, _)| found);
         if !self.0.contains_key(&key) {
             return look(None);
@@ -112,7 +109,7 @@ mod tests {
 
     fn a_minute(requests: u32) -> (Local<FakeRelativeClock>, FakeRelativeClock) {
         let clock = FakeRelativeClock::default();
-        let quota = Quota::per_minute(NonZeroU32::new(requests).expect("more than none"));
+        let quota = Quota::per_minute(NonZeroU32::new(requests).expect("nonzero"));
         (Local::new(quota, clock.clone()), clock)
     }
 

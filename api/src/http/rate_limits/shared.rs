@@ -1,8 +1,7 @@
-//! The counts of all replicas, in Redis: one short script a visit, by Redis's clock.
+//! Counts of all replicas in Redis: one short script per check, by the clock of Redis.
 //!
-//! A request waits for Redis no longer than [`ANSWER_WITHIN`]. When that was in vain nobody asks for [`PAUSE`], and then
-//! one request tries again: a Redis that is dead, frozen or slow costs one request a second those milliseconds, and the
-//! others nothing.
+//! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request tries
+//! again. A dead, frozen or slow Redis therefore costs one request per second this time, and the others nothing.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,11 +14,11 @@ use tokio::time::timeout;
 
 use super::{Key, Verdict, Visit};
 
-/// What a request may lose to Redis.
+/// Maximum time a request waits for Redis.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
-/// How long a Redis that did not answer is left alone.
+/// Pause after Redis did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When a connection whose other end acknowledges nothing is dead: its machine went away without a word.
+/// Time after which an unacknowledged connection counts as dead, because its machine went away silently.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 pub struct Shared {
@@ -35,14 +34,14 @@ impl Shared {
         let client = Client::open(info.set_tcp_settings(TcpSettings::default().set_user_timeout(DEAD_AFTER)))?;
         let config = ConnectionManagerConfig::new().set_max_delay(PAUSE).set_connection_timeout(Some(DEAD_AFTER));
         let connection = ConnectionManager::new_lazy_with_config(client, config)?;
-        // The manager connects while somebody waits for it, and no request waits for long enough.
+        // The manager connects only while a caller waits, and requests do not wait long enough.
         let mut first = connection.clone();
         tokio::spawn(async move { redis::cmd("PING").exec_async(&mut first).await });
         let script = Script::new(include_str!("shared.lua"));
         Ok(Self { connection, script, breaker: Breaker::default(), patience: ANSWER_WITHIN })
     }
 
-    /// `None` when Redis did not say in time.
+    /// `None` when Redis did not respond in time.
     pub async fn visit(&self, bucket: &str, quota: Quota, visit: Visit) -> Option<Verdict> {
         if !self.breaker.lets_through() {
             return None;
@@ -82,12 +81,12 @@ impl Key {
     }
 }
 
-/// Open while Redis is left alone: until when.
+/// Circuit breaker; open until the stored time.
 #[derive(Default)]
 struct Breaker(Mutex<Option<Instant>>);
 
 impl Breaker {
-    /// Closed, or the first to try after a pause.
+    /// True when closed, or for the first attempt after a pause.
     fn lets_through(&self) -> bool {
         let mut open_until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = *open_until else { return true };
@@ -125,12 +124,12 @@ mod tests {
     use super::*;
     use crate::http::metrics;
 
-    /// What a request may lose, and what a busy machine adds to that.
+    /// Time a request may wait, plus a margin for a busy machine.
     const AT_ONCE: Duration = Duration::from_millis(200);
-    /// For a Redis that is well, on a machine that is not.
+    /// Timeout for a healthy Redis on a busy machine.
     const PATIENT: Duration = Duration::from_secs(5);
 
-    /// A Redis of the test's own.
+    /// A Redis server for the test.
     struct Redis {
         port: u16,
         process: Child,
@@ -150,9 +149,9 @@ mod tests {
             command.stdout(Stdio::null()).spawn().expect("ops/setup installs redis-server")
         }
 
-        /// A limiter as a replica has one: two recorded failures an hour.
+        /// A limiter like that of a replica: two recorded failures per hour.
         fn limiter(&self) -> RateLimiter {
-            let two = NonZeroU32::new(2).expect("more than none");
+            let two = NonZeroU32::new(2).expect("nonzero");
             let limits = RateLimits { login_failures_per_hour: two, signup_per_minute: two, ..RateLimits::default() };
             let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
             let mut limiter = RateLimiter::new(&limits, Some(&client)).expect("a limiter");
@@ -194,7 +193,7 @@ mod tests {
         timeout(Duration::from_secs(20), answers).await.expect("Redis answers");
     }
 
-    /// Checks as often as the limit of this process alone allows, and asserts that Redis delayed none of them.
+    /// Checks as often as the local limit allows, and asserts that Redis delayed no check.
     async fn goes_on_alone(limiter: &mut RateLimiter, email: &str) {
         be_patient(limiter, ANSWER_WITHIN);
         let before = fallbacks();
@@ -217,8 +216,8 @@ mod tests {
             .expect("the series is there from the start")
     }
 
-    /// Contract: rate-limits 8. Replicas share their counts; a Redis that is frozen or dead neither fails nor delays anything,
-    /// each process counts for itself meanwhile, and that is counted; and when it is back they share again.
+    /// Contract: rate-limits 8. Replicas share their counts. A frozen or dead Redis neither fails nor delays requests; each
+    /// process then counts locally, and fallbacks are counted. When Redis is back, the replicas share counts again.
     #[tokio::test]
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
         let mut redis = Redis::start();
@@ -251,7 +250,7 @@ mod tests {
         one.look(Bucket::LoginFailures, "eve").await.expect_err("they share again");
     }
 
-    /// The script counts as governor does.
+    /// The script counts like governor.
     #[tokio::test]
     async fn the_script_is_a_bucket_that_fills_up_evenly() {
         let redis = Redis::start();

@@ -1,4 +1,4 @@
-//! Buying a tier by card, and seeing to that (contract: billing 1 to 12).
+//! Purchase of a tier by card, and the billing portal (contract: billing 1 to 12).
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// How long a request to the provider waits for others of its account, and of the process.
+/// Maximum time a request waits for other payment requests of the account and of the process.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Characters of an address that a customer comes back to.
+/// Maximum number of characters of a return URL.
 const URL_CHARS: usize = 2_048;
 
 pub fn routes() -> Routes {
@@ -41,50 +41,51 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// What is bought, and where its buyer comes back to
+/// Tier to buy and the return URLs
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CreateCheckoutSession, example = json!({
     "tier": "api_builder", "success_url": "https://example.com/done", "cancel_url": "https://example.com/plans",
 }))]
 struct NewCheckout {
-    /// A tier that has a price, and that the account does not have
+    /// Tier to buy; it must have a price and differ from the tier that the account pays for
     #[schema(schema_with = paid_tier)]
     tier: String,
-    /// Where the provider sends whoever has paid; http or https
+    /// URL the provider redirects to after payment; http or https
     #[schema(min_length = 1, max_length = 2048)]
     success_url: String,
-    /// Where it sends whoever has not
+    /// URL the provider redirects to when the purchase is cancelled; http or https
     #[schema(min_length = 1, max_length = 2048)]
     cancel_url: String,
 }
 
-/// Where a purchase goes on
+/// A checkout session of the card provider
 #[derive(Serialize, ToSchema)]
 #[schema(as = CheckoutSession, example = json!({
     "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3", "provider_session_id": "cs_live_a1b2c3",
 }))]
 struct Checkout {
-    /// The provider's page, where it is paid
+    /// Payment page of the card provider
     checkout_url: String,
-    /// What the provider calls the purchase
+    /// The provider's ID of the checkout session
     provider_session_id: String,
 }
 
-/// What is to be bought, as far as it can be.
+/// A tier that can be bought.
 struct Wanted {
     tier: Tier,
-    /// Cents a month.
+    /// Price in US cents per month.
     price: u32,
 }
 
 /// Buy a tier by card
 ///
-/// Answers a page of the card provider, where the subscription is paid. The account is moved when the provider says that it was. With
-/// an `Idempotency-Key`, which the provider is sent, the same request can be sent again, and begins no second purchase.
+/// Returns a payment page of the card provider. The account changes tier when the provider reports that the subscription was
+/// paid. A request repeated with the same `Idempotency-Key` does not begin a second purchase: the key is passed on to the
+/// provider.
 #[utoipa::path(
     post, path = "/v1/billing/checkout-session", tag = "Billing", operation_id = "createCheckoutSession",
     params(IdempotencyKey), request_body = NewCheckout,
-    responses((status = 201, description = "The purchase has begun", body = Checkout), Restricted, Body, RateLimited, Paying),
+    responses((status = 201, description = "The checkout session is created", body = Checkout), Restricted, Body, RateLimited, Paying),
 )]
 async fn check_out(
     caller: Caller,
@@ -105,7 +106,7 @@ async fn check_out(
         Some(key) => Some(card::sent_key(&mut conn, id, key, payer).await?),
         None => None,
     };
-    // What is repeated is answered as it was, also when it was paid meanwhile.
+    // A repeated request gets the first answer again, even if the purchase was paid in the meantime.
     if !sent.as_ref().is_some_and(|sent| sent.is_remembered) {
         refuse_what_one_pays_for(&mut conn, &account, wanted.tier).await?;
     }
@@ -119,7 +120,7 @@ async fn check_out(
         success_url: &body.success_url,
         cancel_url: &body.cancel_url,
     };
-    // No connection to the database is held while a provider is asked.
+    // Requests to the provider hold no database connection.
     let turn = app.payments.take(id, PATIENCE).await?;
     let session = app.card.check_out(&purchase, sent.as_ref().map(|sent| sent.key.as_str())).await?;
     drop(turn);
@@ -133,7 +134,7 @@ fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
     let wanted = tier.and_then(|tier| Some(Wanted { tier, price: app.config.prices.of(tier)? }));
     let mut rules = Rules::default();
     let told =
-        if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
+        if tier.is_none() { "must be a paid tier" } else { "cannot be bought on this deployment: it has no price" };
     rules.require(wanted.is_some(), "tier", told);
     for (field, url) in [("success_url", &body.success_url), ("cancel_url", &body.cancel_url)] {
         rules.note(web_address(field, url).err());
@@ -144,7 +145,7 @@ fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
 
 async fn refuse_what_one_pays_for(conn: &mut PgConnection, account: &Account, tier: Tier) -> Result<()> {
     if account.tier == tier && card::giver(conn, account.id).await?.is_some_and(|giver| giver.tier == tier) {
-        return Err(Invalid::field("tier", "is the tier that the account pays for").into());
+        return Err(Invalid::field("tier", "is the tier that the account already pays for").into());
     }
     Ok(())
 }
@@ -158,32 +159,32 @@ fn web_address(field: &str, text: &str) -> Result<(), Invalid> {
     rules.check()
 }
 
-/// Where its caller comes back to
+/// Return URL of the billing portal
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CreatePortalSession, example = json!({"return_url": "https://example.com/account"}))]
 struct NewPortal {
-    /// http or https
+    /// URL of the portal's return link; http or https
     #[schema(min_length = 1, max_length = 2048)]
     return_url: String,
 }
 
-/// The provider's pages for a customer
+/// A billing portal session
 #[derive(Serialize, ToSchema)]
 #[schema(as = PortalSession, example = json!({"portal_url": "https://billing.stripe.com/p/session/test_a1b2c3"}))]
 struct Portal {
-    /// Where invoices are, and cards and subscriptions are changed
+    /// Page with the account's invoices, cards and subscriptions
     portal_url: String,
 }
 
 /// Open the billing portal
 ///
-/// Answers a page of the card provider, with the account's invoices, its cards and its subscriptions. There is none before something
-/// was bought.
+/// Returns a page of the card provider with the account's invoices, cards and subscriptions. An account that has never bought by
+/// card gets 404.
 #[utoipa::path(
     post, path = "/v1/billing/portal-session", tag = "Billing", operation_id = "createPortalSession",
     request_body = NewPortal,
     responses(
-        (status = 201, description = "The portal is open", body = Portal), Restricted, Body, NoCardCustomer, RateLimited, Paying,
+        (status = 201, description = "The portal session is created", body = Portal), Restricted, Body, NoCardCustomer, RateLimited, Paying,
     ),
 )]
 async fn open_portal(
@@ -203,7 +204,7 @@ async fn open_portal(
     Ok((StatusCode::CREATED, Answer(Portal { portal_url })))
 }
 
-/// What an account pays for
+/// The subscription of an account
 #[derive(Serialize, ToSchema)]
 #[schema(as = BillingSubscription, example = json!({
     "tier": "api_builder", "status": "active", "current_period_end": "2026-12-20T18:05:00.000Z", "cancel_at_period_end": false,
@@ -212,16 +213,17 @@ async fn open_portal(
 struct Subscription {
     #[schema(schema_with = tier)]
     tier: &'static str,
-    /// As the provider calls it, such as `active`, `past_due` or `canceled`; null without a subscription, as what follows is
+    /// Status at the card provider, such as `active`, `past_due` or `canceled`. It and the fields below are null without a
+    /// subscription
     #[schema(required = true)]
     status: Option<String>,
-    /// Until when it is paid, or is to be
+    /// End of the current billing period (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     current_period_end: Option<Timestamp>,
-    /// Whether it ends then
+    /// True when the subscription ends with the current period
     #[schema(required = true)]
     cancel_at_period_end: Option<bool>,
-    /// By what it is paid: `card`
+    /// Payment method: `card`
     #[schema(required = true)]
     provider: Option<&'static str>,
 }
@@ -244,10 +246,10 @@ impl Subscription {
 
 /// Get the subscription
 ///
-/// What the account pays for, and until when.
+/// Returns the tier of the account and the status of its subscription.
 #[utoipa::path(
     get, path = "/v1/billing/subscription", tag = "Billing", operation_id = "getSubscription",
-    responses((status = 200, description = "How it stands", body = Subscription), Restricted, Database),
+    responses((status = 200, description = "The subscription", body = Subscription), Restricted, Database),
 )]
 async fn get_subscription(caller: Caller, State(app): State<App>) -> Result<Answer<Subscription>> {
     let mut conn = app.db.acquire().await?;

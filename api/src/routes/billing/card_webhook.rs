@@ -1,4 +1,4 @@
-//! What the card provider tells us (contract: billing 13 to 16, 26).
+//! Webhook of the card provider (contract: billing 13 to 16, 26).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,34 +29,34 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(receive))
 }
 
-/// An event, as the provider writes it
+/// An event of the card provider
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "what is signed is read as it came")]
+#[expect(dead_code, reason = "the signature covers the raw body, which is parsed separately")]
 #[schema(example = json!({
     "id": "evt_1NG8Du2eZvKYlo2CUI79vXWy", "type": "invoice.paid", "created": 1_686_089_970,
     "data": {"object": {"id": "in_1NG8Du2eZvKYlo2C", "amount_paid": 9900, "currency": "usd", "customer": "cus_9s6XKzkNRiz8i3"}},
 }))]
 struct CardEvent {
-    /// The same however often it is sent
+    /// Event ID; a redelivered event has the same ID
     id: String,
-    /// What has happened; what is nothing to us is taken and ignored
+    /// Type of the event; unknown types are accepted and ignored
     r#type: String,
-    /// When, in seconds since 1970
+    /// Time of the event in Unix seconds
     created: i64,
-    /// Its object
+    /// Subject of the event
     data: CardEventData,
 }
 
-/// What an event is about
+/// Subject of an event
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "what is signed is read as it came")]
+#[expect(dead_code, reason = "the signature covers the raw body, which is parsed separately")]
 struct CardEventData {
-    /// As it was then
+    /// State of the object at the time of the event
     #[schema(value_type = Object)]
     object: Map<String, Value>,
 }
 
-/// An event was stored
+/// Acknowledgement of an event
 #[derive(Serialize, ToSchema)]
 #[schema(as = CardEventReceived, example = json!({"received": true}))]
 struct Received {
@@ -64,7 +64,7 @@ struct Received {
     received: bool,
 }
 
-/// An event of which nothing is stored.
+/// An event that was rejected.
 struct Refused {
     outcome: CardWebhook,
     problem: Problem,
@@ -75,20 +75,20 @@ impl Refused {
         Self { outcome, problem }
     }
 
-    /// Whatever failed is ours, and the event is to come again.
+    /// A failure on this side; the provider redelivers the event.
     fn ours(error: &dyn std::fmt::Display) -> Self {
         Self::of(CardWebhook::Error, Problem::internal(error))
     }
 }
 
-/// Take an event of the card provider
+/// Receive an event of the card provider
 ///
-/// For the provider alone, which signs what it sends. Whatever is not answered 200 comes again.
+/// Only the card provider calls this route, and it signs its events. It redelivers every event that is not answered with 200.
 #[utoipa::path(
     post, path = "/v1/billing/card-webhook", tag = "Billing", operation_id = "takeCardEvent",
     request_body = CardEvent,
-    params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of time and body")),
-    responses((status = 200, description = "It is stored, or was before", body = Received), Telling),
+    params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of the time and the body")),
+    responses((status = 200, description = "The event is stored, or was already stored", body = Received), Telling),
 )]
 async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
     let taken = judge(&app, request).await;
@@ -119,14 +119,15 @@ fn event(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Event, Refused>
         return Err(Refused::of(CardWebhook::SignatureMissing, problem));
     };
     let Some(secret) = app.config.card.webhook_secret.as_deref() else {
-        let problem = Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no secret of the card provider's");
+        let problem =
+            Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no webhook secret for the card provider");
         return Err(Refused::of(CardWebhook::Error, problem));
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|now| i64::try_from(now.as_secs()).ok());
     let now = now.unwrap_or_default();
     let signature = signature.to_str().unwrap_or_default();
     if !card_signature::is_valid(signature, body, secret, now) {
-        let problem = Problem::invalid("Stripe-Signature", "does not sign this body with our secret, or is too old");
+        let problem = Problem::invalid("Stripe-Signature", "is not a valid signature of this body, or is too old");
         return Err(Refused::of(CardWebhook::SignatureInvalid, problem));
     }
     Event::parse(body, now)

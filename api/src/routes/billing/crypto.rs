@@ -1,4 +1,4 @@
-//! Buying a tier with a crypto currency (contract: billing 28 to 34).
+//! Purchase of a tier with a cryptocurrency (contract: billing 28 to 34).
 
 use std::time::{Duration, Instant};
 
@@ -39,13 +39,14 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// How long a request to the processor waits for others of its account, and of the process.
+/// Maximum time a request waits for other payment requests of the account and of the process.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much longer than the processor may take somebody else is given who has asked it about the same key.
+/// Time that the first request of an idempotency key gets in addition to the processor's timeout, before another takes over its
+/// order.
 const SPARE: Duration = Duration::from_secs(25);
-/// How often whoever has the same key looks for the answer of the first.
+/// Interval at which a repeated request polls for the answer of the first.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// In what orders are paid unless their buyers say otherwise.
+/// Default currency of the payment.
 const PAY_CURRENCY: &str = "btc";
 
 pub fn routes() -> Routes {
@@ -56,22 +57,22 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// What is bought
+/// Request body of a crypto order
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CreateCryptoOrder, example = json!({"product": "api_builder", "pay_currency": "btc"}))]
 struct NewOrder {
-    /// A tier that has a price
+    /// Tier to buy; it must have a price
     #[schema(schema_with = paid_tier)]
     product: String,
-    /// In what its price is: `usd`
+    /// Currency of the price: `usd`
     #[schema(min_length = 1, max_length = 20)]
     price_currency: Option<String>,
-    /// In what it is to be paid, as the processor calls it; `btc` unless another is named
+    /// Currency of the payment, as the processor names it; default `btc`
     #[schema(min_length = 1, max_length = 20)]
     pay_currency: Option<String>,
 }
 
-/// A tier that is paid for once, for a period
+/// A one-time payment for one period of a tier
 #[derive(Serialize, ToSchema)]
 #[schema(as = CryptoOrder, example = json!({
     "id": "ord_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "status": "pending", "product": "api_builder", "price_cents": 9900,
@@ -80,46 +81,46 @@ struct NewOrder {
     "paid_at": null, "paid_until": null, "failed_at": null, "reason": null,
 }))]
 pub struct CryptoOrder {
-    /// Its id
+    /// Order ID
     #[schema(value_type = String)]
     id: OrderId,
-    /// Whether it is paid
+    /// Status of the order
     #[schema(schema_with = status)]
     status: &'static str,
-    /// What it buys
+    /// Tier that the order buys
     #[schema(schema_with = paid_tier)]
     product: &'static str,
-    /// What that costs
+    /// Price in cents
     price_cents: i32,
-    /// In hundredths of this
+    /// Currency of the price
     price_currency: String,
-    /// Where it is paid
+    /// Address to pay to
     #[schema(required = true)]
     pay_address: Option<String>,
-    /// How much
+    /// Amount to pay
     #[schema(value_type = Option<f64>, required = true)]
     pay_amount: Option<Amount>,
-    /// Of what
+    /// Currency of the payment
     pay_currency: String,
-    /// What the processor calls the payment
+    /// The processor's ID of the payment
     #[schema(required = true)]
     payment_id: Option<String>,
-    /// Until when it should be paid
+    /// End of the payment window (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// When it was made
+    /// Time the order was created (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it was paid
+    /// Time the order was paid (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     paid_at: Option<Timestamp>,
-    /// Until when what was paid lasts
+    /// End of the paid period (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     paid_until: Option<Timestamp>,
-    /// When it failed
+    /// Time the order failed (RFC 3339)
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     failed_at: Option<Timestamp>,
-    /// Why
+    /// Reason of the failure
     #[schema(schema_with = reason, required = true)]
     reason: Option<&'static str>,
 }
@@ -155,17 +156,17 @@ impl From<Order> for CryptoOrder {
     }
 }
 
-/// Buy a tier with a crypto currency
+/// Buy a tier with a cryptocurrency
 ///
-/// Answers where to pay, and how much. The account is moved when the processor says that it was paid, and back when the period is over.
-/// With an `Idempotency-Key` the same request can be sent again for ever: it makes no second order and is answered word for word
-/// as the first was, whatever its body says, with `Idempotent-Replayed: 1`.
+/// Returns the payment address and the amount. The account changes tier when the processor reports the payment, and changes back
+/// at the end of the period. A request repeated with the same `Idempotency-Key` never creates a second order, and the key does
+/// not expire. It receives the first response unchanged, regardless of its body, with `Idempotent-Replayed: 1`.
 #[utoipa::path(
     post, path = "/v1/billing/crypto-checkout", tag = "Billing", operation_id = "createCryptoOrder",
     params(IdempotencyKey), request_body = NewOrder,
     responses(
-        (status = 201, description = "The order can be paid", body = CryptoOrder, headers(
-            ("Idempotent-Replayed" = Option<String>, description = "`1` where the answer was given before"),
+        (status = 201, description = "The order is ready to be paid", body = CryptoOrder, headers(
+            ("Idempotent-Replayed" = Option<String>, description = "`1` when an earlier response is repeated"),
         )),
         Restricted, Body, AnotherOrder, RateLimited, Paying,
     ),
@@ -174,7 +175,7 @@ async fn check_out(
     caller: Caller,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
-    // Whatever is sent along with a key that was used is not looked at.
+    // The body is ignored when the idempotency key was used before.
     body: Result<Unchecked<NewOrder>>,
 ) -> Result<Response> {
     let account = caller.account_id;
@@ -189,12 +190,13 @@ async fn check_out(
     let wanted = wanted(&app, &body)?;
     match begin(&app, account, key.as_deref(), &wanted).await? {
         Some(order) => place(&app, order).await,
-        // Another one of the same key was faster.
+        // A concurrent request with the same key was faster.
         None => answered(&app, account, key.as_deref().unwrap_or_default()).await?.ok_or_else(in_the_making),
     }
 }
 
-/// What there is of a key that was used, which is waited for while somebody else asks the processor; `None` when nothing is.
+/// Returns the answer to an idempotency key that was used before, or `None` for a new key. Waits while another request of the
+/// same key asks the processor.
 async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Response>> {
     let config = app.crypto.config();
     let patience = config.timeout + SPARE;
@@ -217,10 +219,10 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
 }
 
 fn in_the_making() -> Problem {
-    Problem::new(&kinds::CONFLICT, "the order of this key is still being made")
+    Problem::new(&kinds::CONFLICT, "an earlier request with this idempotency key is still in progress")
 }
 
-/// Writes the order before anybody is asked about it. `None` when another one of the same key was faster.
+/// Stores the order before the processor is asked. `None` when a concurrent request with the same key was faster.
 async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &Wanted) -> Result<Option<Order>> {
     let mut conn = app.db.acquire().await?;
     let mut tx = conn.begin().await?;
@@ -235,13 +237,13 @@ async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &Wanted
             let most = orders::MOST_OPEN;
             Err(Problem::new(
                 &kinds::CONFLICT,
-                format!("the account has {most} orders that it can pay; pay one, or wait"),
+                format!("the account has {most} open orders, the maximum; pay one, or wait until one expires"),
             ))
         }
     }
 }
 
-/// Has the processor take an order. One that it does not take is forgotten, so that the same request can be sent again.
+/// Places an order with the processor. A refused order is deleted, so that the same request can be repeated.
 async fn place(app: &App, order: Order) -> Result<Response> {
     let id = order.id;
     let asked = ask(app, &order).await;
@@ -262,13 +264,13 @@ async fn place(app: &App, order: Order) -> Result<Response> {
     };
     let given = Given::of(StatusCode::CREATED, &CryptoOrder::from(placed))?;
     if !orders::answer(&mut conn, id, &payment, &given.body).await? {
-        return Err(Problem::new(&kinds::CONFLICT, "the order was given up meanwhile"));
+        return Err(Problem::new(&kinds::CONFLICT, "the order was abandoned in the meantime"));
     }
     Ok(([(LOCATION, location(id))], given).into_response())
 }
 
 async fn ask(app: &App, order: &Order) -> Result<Payment> {
-    // No connection to the database is held while the processor is asked.
+    // Requests to the processor hold no database connection.
     let _turn = app.payments.take(order.account, PATIENCE).await?;
     let price = Price {
         order: order.id,
@@ -298,11 +300,11 @@ fn wanted(app: &App, body: &NewOrder) -> Result<Wanted, Invalid> {
     let pay_currency = body.pay_currency.as_deref().unwrap_or(PAY_CURRENCY).to_ascii_lowercase();
     let mut rules = Rules::default();
     let told =
-        if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
+        if tier.is_none() { "must be a paid tier" } else { "cannot be bought on this deployment: it has no price" };
     rules.require(bought.is_some(), "product", told);
     rules.require(price_currency == CURRENCY, "price_currency", "must be usd");
     let is_currency = (1..=20).contains(&pay_currency.len()) && pay_currency.bytes().all(|b| b.is_ascii_alphanumeric());
-    rules.require(is_currency, "pay_currency", "must be the name of a currency: 1 to 20 letters and digits");
+    rules.require(is_currency, "pay_currency", "must be the code of a currency: 1 to 20 ASCII letters and digits");
     rules.check()?;
     let (product, price_cents) = bought.ok_or_else(|| Invalid::field("product", told))?;
     Ok(Wanted { product, price_cents, price_currency, pay_currency })
@@ -319,7 +321,7 @@ impl Listed for CryptoOrder {
 #[utoipa::path(
     get, path = "/v1/billing/crypto-orders", tag = "Billing", operation_id = "listCryptoOrders",
     params(Paging),
-    responses((status = 200, description = "A page", body = CryptoOrderList), Restricted, InvalidQuery, Database),
+    responses((status = 200, description = "A page of the list", body = CryptoOrderList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<CryptoOrderList>> {
     let account = caller.account_id;

@@ -1,4 +1,4 @@
-//! What the crypto processor tells us (contract: billing 35 to 38, 43).
+//! Webhook of the crypto processor (contract: billing 35 to 38, 43).
 
 use axum::Json as Answer;
 use axum::body::Bytes;
@@ -26,31 +26,31 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(take))
 }
 
-/// A notice, as the processor writes it
+/// A payment notification of the crypto processor
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "what is signed is read as it came")]
+#[expect(dead_code, reason = "the signature covers the raw body, which is parsed separately")]
 #[schema(example = json!({
     "payment_id": 5_745_459_419_i64, "payment_status": "finished", "order_id": "ord_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "price_amount": 99, "price_currency": "usd", "pay_amount": 0.001_042, "actually_paid": 0.001_042, "pay_currency": "btc",
 }))]
 struct CryptoNotice {
-    /// Which payment
+    /// Payment ID
     payment_id: i64,
-    /// How it stands
+    /// Status of the payment
     payment_status: String,
-    /// What it is for
+    /// Order that the payment belongs to
     order_id: Option<String>,
-    /// What was to be paid
+    /// Requested amount in the price currency
     price_amount: f64,
-    /// In which currency
+    /// Currency of the price
     price_currency: String,
-    /// What has come
+    /// Amount received
     actually_paid: Option<f64>,
-    /// Of what
+    /// Currency of the payment
     pay_currency: Option<String>,
 }
 
-/// A notice was taken
+/// Acknowledgement of a notification
 #[derive(Serialize, ToSchema)]
 #[schema(as = CryptoNoticeReceived, example = json!({"received": true}))]
 struct Received {
@@ -58,14 +58,15 @@ struct Received {
     received: bool,
 }
 
-/// Take a notice of the crypto processor
+/// Receive a notification of the crypto processor
 ///
-/// For the processor alone, which signs what it sends. Whatever is not answered 200 comes again.
+/// Only the crypto processor calls this route, and it signs its notifications. It resends every notification that is not answered
+/// with 200.
 #[utoipa::path(
     post, path = "/v1/billing/crypto-webhook", tag = "Billing", operation_id = "takeCryptoNotice",
     request_body = CryptoNotice,
-    params(("x-nowpayments-sig" = String, Header, description = "Hex of an HMAC-SHA512 of the body with its keys sorted")),
-    responses((status = 200, description = "It was taken", body = Received), Telling),
+    params(("x-nowpayments-sig" = String, Header, description = "Hexadecimal HMAC-SHA512 of the body with sorted keys")),
+    responses((status = 200, description = "The notification is accepted", body = Received), Telling),
 )]
 async fn take(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
     let (parts, body) = request.into_parts();
@@ -75,7 +76,7 @@ async fn take(State(app): State<App>, request: Request) -> Result<Answer<Receive
         count_crypto_webhook(outcome);
         problem
     })?;
-    // What cannot be stored is counted when it comes again.
+    // A notification that cannot be stored is counted when it is resent.
     crypto::take(&mut *app.db.acquire().await?, &notice, app.crypto.config().period).await?;
     count_crypto_webhook(CryptoWebhook::Ok);
     Ok(Answer(Received { received: true }))
@@ -91,14 +92,14 @@ fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Notice, (Crypto
     };
     let invalid = |problem| (CryptoWebhook::SignatureInvalid, problem);
     let Some(secret) = app.config.crypto.ipn_secret.as_deref() else {
-        let told = "this deployment has no secret of the crypto processor's";
+        let told = "this deployment has no webhook secret for the crypto processor";
         return Err(invalid(Problem::new(&kinds::FEATURE_UNAVAILABLE, told)));
     };
-    // Whoever signs it, its keys are sorted before that is known.
+    // The keys are sorted before the signature is checked, so the work that an unsigned body can cause is limited first.
     json::require_few_values(body, app.config.limits.open_body_values)
         .map_err(|problem| (CryptoWebhook::Malformed, problem))?;
     if !ipn_signature::is_valid(signature.to_str().unwrap_or_default(), body, secret) {
-        return Err(invalid(Problem::invalid(SIGNATURE, "does not sign this body with our secret")));
+        return Err(invalid(Problem::invalid(SIGNATURE, "is not a valid signature of this body")));
     }
     Notice::parse(body).map_err(|error| (CryptoWebhook::Malformed, Problem::bad_request(error.to_string())))
 }

@@ -1,4 +1,4 @@
-//! `/activate`: where a device's `browser_url` leads (contract: pages 1; devices 1).
+//! `/activate`: the page of a device's `browser_url` (contract: pages 1; devices 1).
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,12 +14,12 @@ pub fn routes() -> Routes {
 
 /// Connect a device
 ///
-/// Where a person signs in, enters the code that a device shows, sees who asks, and agrees.
+/// Shows a page to sign in, enter the code of a device, check its request and authorize it.
 #[utoipa::path(
     get, path = "/activate", tag = "Pages", operation_id = "activate",
-    params(("user_code" = Option<String>, Query, description = "The code, when the device could pass it on",
+    params(("user_code" = Option<String>, Query, description = "Code of the device, if the device can pass it on",
             example = "7KQ2-M9XD")),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn activate(State(app): State<App>) -> Response {
     let (sign_in, activate) = (sign_in(&app), include_str!("activate.html"));

@@ -1,5 +1,5 @@
-//! `/docs/agent-grammar`: what the deterministic decomposer understands, printed from the tables by which it reads
-//! (contract: agent-grammar 14).
+//! `/docs/agent-grammar`: the grammar of the deterministic message parser, generated from the parser's own tables (contract:
+//! agent-grammar 14).
 
 use axum::response::Response;
 use html_escape::encode_text;
@@ -13,12 +13,12 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(grammar))
 }
 
-/// What agents understand
+/// Read the agent grammar
 ///
-/// The grammar of messages to agent sessions that ask no model, with examples.
+/// Documents the messages that agent sessions without a model understand, with examples.
 #[utoipa::path(
     get, path = "/docs/agent-grammar", tag = "Pages", operation_id = "explainAgentGrammar",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn grammar() -> Response {
     let (refused, done): (Vec<_>, Vec<_>) = VERBS.iter().partition(|verb| verb.examples.is_empty());
@@ -33,10 +33,10 @@ async fn grammar() -> Response {
         .replace("<!-- nouns -->\n", &nouns)
         .replace("<!-- keys -->\n", &keys)
         .replace("<!-- refused -->\n", &refused);
-    reading("What agents understand", &content)
+    reading("The agent grammar", &content)
 }
 
-/// A verb, with what may be written and what is understood by it.
+/// A verb with its phrases, description and examples.
 fn section(verb: &Verb) -> String {
     let example = |(said, means): &(&str, &str)| format!("<tr><td>{}<td>{}\n", code(said), code(means));
     let examples: String = verb.examples.iter().map(example).collect();

@@ -1,5 +1,5 @@
-//! Styles and scripts. Their folder is named by what is in it, so that a browser may keep them for ever and still never
-//! runs an old script with a new page.
+//! Stylesheets and scripts. The name of their folder is a hash of their content. Browsers can therefore cache them indefinitely
+//! and still never run an old script with a new page.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::routing::Routes;
 
-/// By name.
+/// Assets by name.
 const ASSETS: [(&str, &str); 10] = [
     ("page.css", include_str!("assets/page.css")),
     ("arrival.js", include_str!("assets/arrival.js")),
@@ -33,12 +33,12 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{:016x}", hasher.finish())
 });
 
-/// They are no part of the contract.
+/// Assets are not part of the contract.
 pub fn routes() -> Routes {
     Routes::new().assets("/assets/{version}/{file}", get(asset))
 }
 
-/// Where a page finds an asset. Scripts find each other in the same folder.
+/// Path of an asset. Scripts import each other from the same folder.
 pub fn path(file: &str) -> String {
     format!("/assets/{}/{file}", *VERSION)
 }
@@ -49,12 +49,12 @@ async fn asset(params: RawPathParams) -> Result<Response> {
     let (_, text) = ASSETS
         .into_iter()
         .find(|(name, _)| *name == file)
-        .ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no such file"))?;
+        .ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "no such file"))?;
     let media_type = match file.rsplit_once('.') {
         Some((_, "css")) => "text/css; charset=utf-8",
         _ => "text/javascript; charset=utf-8",
     };
-    // While a deployment is renewed, a page may come from one of its processes and its script from another.
+    // During a rolling deployment, the page and its script can come from processes of different versions.
     let caching = if version == *VERSION { "public, max-age=31536000, immutable" } else { "no-store" };
     let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching)];
     Ok((headers, text).into_response())

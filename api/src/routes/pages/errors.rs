@@ -1,4 +1,4 @@
-//! `/errors/<slug>`: what a problem's `type` leads to.
+//! `/errors/<slug>`: the page that a problem's `type` links to.
 
 use axum::extract::RawPathParams;
 use axum::response::Response;
@@ -14,10 +14,10 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(index)).public(routes!(explain))
 }
 
-/// All kinds of problems
+/// List all problem types
 #[utoipa::path(
     get, path = "/errors", tag = "Pages", operation_id = "listErrors",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn index() -> Response {
     let entries: Vec<_> = kinds::ALL
@@ -27,22 +27,22 @@ async fn index() -> Response {
             format!("<h2>{status} <a href=\"/errors/{slug}\">{slug}</a></h2><p>{meaning}")
         })
         .collect();
-    let intro = "Every answer that is no success is a problem document (RFC 9457) of one of these kinds.";
+    let intro = "Every error response is a problem document (RFC 9457) of one of these types.";
     reading("Errors", &format!("<h1>Errors</h1><p>{intro}{}", entries.concat()))
 }
 
-/// What a kind of problem means
+/// Explain a problem type
 #[utoipa::path(
     get, path = "/errors/{slug}", tag = "Pages", operation_id = "explainError",
     params(("slug" = String, Path, description = "The last segment of a problem's `type`", example = "validation-failed")),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         NoPage,
     ),
 )]
 async fn explain(params: RawPathParams) -> Result<Response> {
     let kind = params.iter().next().and_then(|(_, slug)| kinds::find(slug));
-    let kind = kind.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no such kind of problem"))?;
+    let kind = kind.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "no such problem type"))?;
     let Kind { slug, title, status, meaning, remedy } = kind;
     let content = format!(
         "<p><a href=\"/errors\">All errors</a><h1>{title}</h1>\

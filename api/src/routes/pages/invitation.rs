@@ -1,5 +1,5 @@
-//! `/team/accept`: where the link of an invitation leads (contract: pages 5). Unlike other links it signs nobody in: it is
-//! accepted with the account that its reader has.
+//! `/team/accept`: the page that an invitation links to (contract: pages 5). Unlike other links it signs no person in: the
+//! invitation is accepted with the reader's own account.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,11 +15,11 @@ pub fn routes() -> Routes {
 
 /// Join a team
 ///
-/// Where a person signs in and accepts an invitation.
+/// Shows a page to sign in and accept an invitation.
 #[utoipa::path(
     get, path = "/team/accept", tag = "Pages", operation_id = "acceptTeamInvitePage",
-    params(("token" = String, Query, description = "The token of the mail")),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    params(("token" = String, Query, description = "Token of the mailed link")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn accept(State(app): State<App>) -> Response {
     let (sign_in, invitation) = (sign_in(&app), include_str!("invitation.html"));

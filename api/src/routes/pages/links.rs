@@ -1,5 +1,5 @@
-//! Where the links of mails lead (contract: pages 1, 2; sign-ins 14). Opening a page uses nothing up, because programs that
-//! look at mails open every link: its person does, with a button.
+//! Pages that links in mails open (contract: pages 1, 2; sign-ins 14). Opening a page does not use up its token, because mail
+//! scanners open every link. The person confirms with a button.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -19,15 +19,15 @@ pub fn routes() -> Routes {
 
 /// Confirm an e-mail address
 ///
-/// Where the link of a verification mail leads. The address is confirmed when the person presses the page's button.
+/// Shows the page that a verification mail links to. The address is confirmed when the person presses the button.
 #[utoipa::path(
     get, path = "/verify-email", tag = "Pages", operation_id = "verifyEmailPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn verify_email(State(app): State<App>) -> Response {
     let link = Link {
         title: "Confirm your e-mail address",
-        words: "Press the button, and your account is ready.",
+        words: "Press the button to activate your account.",
         fields: "",
         button: "Confirm",
         arrived: "Your e-mail address is confirmed, and you are signed in.",
@@ -36,12 +36,12 @@ async fn verify_email(State(app): State<App>) -> Response {
     link.page(&app)
 }
 
-/// Sign in by a link
+/// Sign in with a link
 ///
-/// Where the link of a sign-in mail leads.
+/// Shows the page that a sign-in mail links to.
 #[utoipa::path(
     get, path = "/magic-link", tag = "Pages", operation_id = "magicLinkPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn magic_link(State(app): State<App>) -> Response {
     let link = Link {
@@ -57,19 +57,21 @@ async fn magic_link(State(app): State<App>) -> Response {
 
 /// Choose a new password
 ///
-/// Where the link of a password-reset mail leads.
+/// Shows the page that a password reset mail links to.
 #[utoipa::path(
     get, path = "/reset-password", tag = "Pages", operation_id = "resetPasswordPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn reset_password(State(app): State<App>) -> Response {
     let shortest = app.config.limits.password_min_chars;
     let fields = new_password("new-password", "words", shortest);
     let link = Link {
         title: "Choose a new password",
-        words: &format!("It needs at least {shortest} characters. You will be signed out everywhere else."),
+        words: &format!(
+            "The password needs at least {shortest} characters. You will be signed out on all other devices."
+        ),
         fields: &fields,
-        button: "Set the new password",
+        button: "Set new password",
         arrived: "Your new password is set, and you are signed in.",
         endpoint: "/v1/auth/password-reset/confirm",
     };
@@ -78,53 +80,53 @@ async fn reset_password(State(app): State<App>) -> Response {
 
 /// Confirm a new sign-in method
 ///
-/// Where the link of a mail leads that tells of a sign-in through an identity provider which the account does not know.
+/// Shows the page that a mail links to after a sign-in through an identity provider that is not linked to the account.
 #[utoipa::path(
     get, path = "/confirm-sign-in", tag = "Pages", operation_id = "confirmSignInPage", params(Token),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn confirm_sign_in(State(app): State<App>) -> Response {
     let link = Link {
-        title: "Confirm a new way to sign in",
-        words: "Only continue if you just tried to sign in this way yourself. From then on it opens your account.",
+        title: "Confirm a new sign-in method",
+        words: "Continue only if you have just tried to sign in this way yourself. This method can then sign in to your account.",
         fields: "",
         button: "Confirm and sign in",
-        arrived: "From now on you can sign in this way. You are signed in.",
+        arrived: "The new sign-in method is confirmed, and you are signed in.",
         endpoint: "/v1/auth/oauth/confirm",
     };
     link.page(&app)
 }
 
-/// What a link's address holds.
+/// Query parameter of a link's URL.
 #[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it describes what the page's script reads")]
+#[expect(dead_code, reason = "documents the parameter that the page's script reads")]
 struct Token {
-    /// The token of the mail; the page is the same without it
+    /// Token of the mailed link; the page is the same without it
     token: Option<String>,
 }
 
-/// The fields of a form in which a person chooses a password.
+/// Form fields to choose a password.
 fn new_password(id: &str, described_by: &str, shortest: usize) -> String {
     let input = "type=password autocomplete=new-password required";
     format!(
         "<label for={id}>New password</label>\n\
          <input id={id} name=new_password {input} minlength={shortest} aria-describedby={described_by}>\n\
-         <label for={id}-again>The same again</label>\n<input id={id}-again {input} data-repeats={id}>\n"
+         <label for={id}-again>Repeat the new password</label>\n<input id={id}-again {input} data-repeats={id}>\n"
     )
 }
 
-/// A page of a link. Its texts are ours, so that nothing needs escaping.
+/// Page of a mailed link. All texts are constants, so nothing needs escaping.
 struct Link<'a> {
     title: &'a str,
-    /// What is about to happen.
+    /// Text before the action.
     words: &'a str,
-    /// What else the person has to fill in.
+    /// Additional form fields.
     fields: &'a str,
     button: &'a str,
-    /// What has happened.
+    /// Text after the action.
     arrived: &'a str,
-    /// What takes the token.
+    /// Route that takes the token.
     endpoint: &'a str,
 }
 
@@ -139,7 +141,7 @@ impl Link<'_> {
              <section id=link>\n<h1 tabindex=-1>{title}</h1>\n<p id=words>{words}</p>\n\
              <form id=link-form>\n{fields}<button>{button}</button>\n</form>\n</section>\n{sign_in}\
              <section id=password-removed hidden>\n<h1 tabindex=-1>Choose a password</h1>\n\
-             <p id=removed>The password of the signup was removed, because somebody else may have chosen it. A new one needs at least \
+             <p id=removed>The password from the sign-up was removed, because another person may have chosen it. A new one needs at least \
              {shortest} characters.</p>\n<form id=password-form>\n{new_password}<button>Set the password</button>\n</form>\n\
              <button id=no-password type=button class=quiet>Continue without a password</button>\n</section>\n\
              <section id=arrived hidden>\n<h1 tabindex=-1>Welcome</h1>\n<p>{arrived}</p>\n\

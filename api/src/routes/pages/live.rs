@@ -1,5 +1,5 @@
-//! `/live/:id`: where a link to a session's live view leads, and whoever has a ticket (contract: live 33 to 36). What it is shown by stands
-//! behind the `#` of its address, which no browser sends anywhere.
+//! `/live/:id`: the live view page of a session, for holders of a link or a ticket (contract: live 33 to 36). The credential is
+//! in the URL fragment, which browsers never send to a server.
 
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -19,10 +19,10 @@ pub fn routes() -> Routes {
 
 /// Watch a session
 ///
-/// A page that shows what the session's browser shows. The same for every session, and for one that there is not.
+/// Shows the live view of the session's browser. The page is the same for every session ID, including unknown ones.
 #[utoipa::path(
     get, path = "/live/{id}", tag = "Pages", operation_id = "livePage", params(IdPath<SessionId>),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn watch(State(app): State<App>) -> Response {
     let script = assets::path("live.js");
@@ -35,8 +35,8 @@ async fn watch(State(app): State<App>) -> Response {
     response
 }
 
-/// The page speaks to this service alone, also by a WebSocket, which not every browser takes for its own. Only pages of the origins that
-/// may open a live view may have it in a frame.
+/// The page connects only to this service. The WebSocket origin is listed explicitly because not every browser counts it as
+/// `'self'`. Only origins allowed to open a live view can frame the page.
 fn policy(app: &App) -> String {
     let socket = app.config.base_url.replacen("http", "ws", 1);
     let ancestors = if app.config.live.origins.is_empty() { "'none'" } else { &app.config.live.origins.join(" ") };

@@ -1,6 +1,6 @@
-//! `/status`: how the service does, for people; and where the links of mails to subscribers lead (contract: status 9, 16 to 18). All of
-//! them work without a script. The button of a page sends what its address says to that same address, so that a program that opens a
-//! link confirms and ends nothing, and a mail program that ends a subscription needs no page (RFC 8058).
+//! `/status`: service status for people, and the pages that mails to subscribers link to (contract: status 9, 16 to 18). All
+//! pages work without scripts. The button of a page submits to the page's own URL. A scanner that opens a link therefore confirms
+//! or ends no subscription, and a mail program can unsubscribe without the page (RFC 8058).
 
 use std::fmt::Write as _;
 
@@ -35,25 +35,25 @@ pub fn routes() -> Routes {
         .public(routes!(unsubscribe))
 }
 
-/// A page whose button the browser itself sends, to where the page is from. It runs no script at all.
+/// Policy of a page whose form submits to the page's own URL. The page runs no scripts.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// What a link's address holds.
+/// Query parameter of a link's URL.
 #[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it describes what the handlers read of the query")]
+#[expect(dead_code, reason = "documents the parameter that the handlers read")]
 struct LinkToken {
-    /// The token of the mail; the page is the same without it
+    /// Token of the mailed link; the page is the same without it
     token: Option<String>,
 }
 
-/// See how the service does
+/// View the service status
 ///
-/// The same as `GET /v1/status`, for people.
+/// Shows the data of `GET /v1/status` for people.
 #[utoipa::path(
     get, path = "/status", tag = "Pages", operation_id = "statusPage",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn status(State(app): State<App>) -> Response {
     let seen = app.board.see(&app.db).await;
@@ -64,26 +64,26 @@ async fn status(State(app): State<App>) -> Response {
 
 /// Confirm a subscription
 ///
-/// Where the link of a mail leads that asks whether an address wants to be told of incidents.
+/// Shows the page that a subscription confirmation mail links to.
 #[utoipa::path(
     get, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscriptionPage", params(LinkToken),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn confirm_page() -> Response {
     question(
-        "Be told of incidents",
-        "Press the button, and this address is mailed when something goes wrong.",
+        "Subscribe to incidents",
+        "Press the button to receive a mail at this address when there is an incident.",
         "Subscribe",
     )
 }
 
 /// Confirm a subscription by its link
 ///
-/// What the page's button does. The link is used up.
+/// Receives the page's form. The link works once.
 #[utoipa::path(
     post, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscription", params(LinkToken),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         InvalidQuery, RateLimited, Database,
     ),
 )]
@@ -95,32 +95,28 @@ async fn confirm(State(app): State<App>, client: ClientInfo, query: Query) -> Re
     }
     Ok(message(
         "You are subscribed",
-        "This address is mailed when something goes wrong. Each mail has a link that ends that.",
+        "This address receives a mail when there is an incident. Each mail has an unsubscribe link.",
     ))
 }
 
-/// End a subscription
+/// Unsubscribe
 ///
-/// Where the link of a mail to a subscriber leads.
+/// Shows the page that a mail to a subscriber links to.
 #[utoipa::path(
     get, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribePage", params(LinkToken),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn unsubscribe_page() -> Response {
-    question(
-        "Be told no more",
-        "Press the button, and this address is not mailed of incidents any more.",
-        "Unsubscribe",
-    )
+    question("Unsubscribe", "Press the button to stop mails about incidents to this address.", "Unsubscribe")
 }
 
-/// End a subscription by its link
+/// Unsubscribe by link
 ///
-/// What the page's button does, and what mail programs do by themselves (RFC 8058).
+/// Receives the page's form and the one-click requests of mail programs (RFC 8058).
 #[utoipa::path(
     post, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribe", params(LinkToken),
     responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        (status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8"),
         InvalidQuery, RateLimited, Database,
     ),
 )]
@@ -129,17 +125,20 @@ async fn unsubscribe(State(app): State<App>, client: ClientInfo, query: Query) -
     let token = query.text("token")?.unwrap_or_default();
     let subscriber = app.unsubscriber().await?.read(token).ok_or_else(Problem::bad_link)?;
     subscribers::unsubscribe(&mut *app.db.acquire().await?, subscriber).await?;
-    Ok(message("You are unsubscribed", "This address is not mailed of incidents any more, and nothing of it is kept."))
+    Ok(message(
+        "You are unsubscribed",
+        "This address receives no more mails about incidents, and was deleted from our records.",
+    ))
 }
 
-/// A page with a button that sends its own address.
+/// A page with a button that submits to the page's own URL.
 fn question(title: &str, words: &str, button: &str) -> Response {
     let form = format!("<form method=post>\n<button>{button}</button>\n</form>");
     page(title, &format!("<p>{words}</p>\n{form}"))
 }
 
 fn message(title: &str, words: &str) -> Response {
-    page(title, &format!("<p>{words}</p>\n<p><a href=\"/status\">How everything is</a></p>"))
+    page(title, &format!("<p>{words}</p>\n<p><a href=\"/status\">Service status</a></p>"))
 }
 
 fn page(title: &str, content: &str) -> Response {
@@ -158,26 +157,26 @@ fn content(seen: &Seen) -> String {
     let _ = write!(content, "<table class=components><tbody>\n{rows}</tbody></table>\n");
     match &seen.look {
         Some(look) => {
-            let stale = if seen.answers { "" } else { ", before the database ceased to answer" };
+            let stale = if seen.answers { "" } else { ", the last time the database responded" };
             let _ = write!(content, "<p class=note>As of <time>{}</time>{stale}.</p>\n<h2>Incidents</h2>\n", look.at);
             if look.incidents.is_empty() {
-                content.push_str("<p>None is open.</p>\n");
+                content.push_str("<p>No open incidents.</p>\n");
             }
             content.extend(look.incidents.iter().map(incident));
             content.push_str("<h2>The last 90 days</h2>\n");
             content.extend(Component::ALL.iter().map(|one| history(*one, &look.history)));
         }
-        None => content.push_str("<p>The database does not answer, so that nothing is known of incidents.</p>\n"),
+        None => content.push_str("<p>The database does not respond, so incidents cannot be shown.</p>\n"),
     }
     content
 }
 
 fn summary(worst: Condition) -> &'static str {
     match worst {
-        Condition::Operational => "Everything works",
-        Condition::DegradedPerformance => "Some of it is slow, or fails now and then",
-        Condition::PartialOutage => "Some of it fails",
-        Condition::MajorOutage => "Something does not work at all",
+        Condition::Operational => "All systems operational",
+        Condition::DegradedPerformance => "Some components are slow or fail intermittently",
+        Condition::PartialOutage => "Partial outage",
+        Condition::MajorOutage => "Major outage",
     }
 }
 
@@ -197,11 +196,11 @@ fn words_of(state: Option<Condition>) -> &'static str {
         Some(Condition::DegradedPerformance) => "Degraded performance",
         Some(Condition::PartialOutage) => "Partial outage",
         Some(Condition::MajorOutage) => "Major outage",
-        None => "Not known",
+        None => "Unknown",
     }
 }
 
-/// A class of the style, which colours what the words say.
+/// CSS class that colours the text of a state.
 fn class_of(state: Option<Condition>) -> &'static str {
     state.map_or("unknown", Condition::name)
 }
@@ -230,7 +229,7 @@ fn incident(incident: &Incident) -> String {
     shown
 }
 
-/// A bar a day, the oldest first, with a text for whoever sees no bars.
+/// A bar for each day, oldest first, with a text for screen readers.
 fn history(component: Component, days: &[Day]) -> String {
     let of = |day: &Day| day.components.iter().find(|one| one.component == component).copied();
     let known: Vec<_> = days.iter().filter_map(|day| Some((day.date, of(day)?))).collect();

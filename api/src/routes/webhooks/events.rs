@@ -1,5 +1,5 @@
-//! What events tell (contract: events), for the contract alone: what happened is put together where it happens, and sent as
-//! it is.
+//! Payload schemas of webhook events (contract: events). They exist only for the OpenAPI document; the payloads themselves are
+//! built at the source of each event and sent unchanged.
 #![expect(dead_code, reason = "these types describe JSON that is never a Rust value here")]
 
 use kitfleet_domain::challenges::ChallengeType;
@@ -11,40 +11,40 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::http::openapi::{literally_true, named, one_of};
 
-/// The types of challenges that there are.
+/// Known types of challenges.
 pub fn challenge_type() -> RefOr<Schema> {
     named("ChallengeType", one_of(ChallengeType::NAMES, None))
 }
 
-/// What the `data` of an event's type is.
+/// Schema of an event type's `data`.
 pub struct Payload {
-    /// What has happened, in a line.
+    /// Summary of the event in one line.
     pub summary: &'static str,
-    /// The schema of `data`.
+    /// Schema of `data`.
     pub data: RefOr<Schema>,
-    /// It by its name, and what it refers to.
+    /// The schema and the schemas it refers to, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,
 }
 
 impl Payload {
-    /// That of this type.
+    /// The payload of an event type.
     pub fn of(event: EventType) -> Self {
         match event {
             EventType::SessionCompleted => Self::new::<SessionCompleted>("A session was destroyed"),
             EventType::SessionFailed => Self::new::<SessionFailed>("A session errored"),
             EventType::ApiKeyRevoked => Self::new::<ApiKeyRevoked>("An API key was revoked"),
             EventType::SessionEgressCapabilityChanged => {
-                Self::new::<SessionEgressCapabilityChanged>("It is known what a session's proxy can do")
+                Self::new::<SessionEgressCapabilityChanged>("The capabilities of a session's proxy are known")
             }
             EventType::CryptoOrderPaid => Self::new::<CryptoOrderPaid>("A crypto order was paid"),
-            EventType::CryptoOrderFailed => Self::new::<CryptoOrderFailed>("A crypto order came to nothing"),
+            EventType::CryptoOrderFailed => Self::new::<CryptoOrderFailed>("A crypto order failed"),
             EventType::SessionChallengeDetected => {
-                Self::new::<SessionChallengeDetected>("A page wants to know whether a session is a person")
+                Self::new::<SessionChallengeDetected>("A page challenges a session to prove that it is human")
             }
             EventType::SessionProfileSaveFailed => {
-                Self::new::<SessionProfileSaveFailed>("What a session leaves did not replace what its profile holds")
+                Self::new::<SessionProfileSaveFailed>("A session's state could not be saved to its profile")
             }
-            EventType::TestPing => Self::new::<TestPing>("Somebody tests the endpoint"),
+            EventType::TestPing => Self::new::<TestPing>("A test of the endpoint"),
         }
     }
 
@@ -59,14 +59,14 @@ impl Payload {
 #[derive(ToSchema)]
 #[schema(example = json!({"session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "duration_ms": 61_204}))]
 struct SessionCompleted {
-    /// Which
+    /// Session ID
     session_id: String,
-    /// How long it lived
+    /// Lifetime of the session in milliseconds
     duration_ms: u64,
-    /// Only when nobody asked for it
+    /// True when the service destroyed the session without a request; absent otherwise
     #[schema(schema_with = literally_true)]
     auto_destroyed: Option<bool>,
-    /// Why it was destroyed when nobody asked for it
+    /// Reason the service destroyed the session
     #[schema(schema_with = destroyed_because)]
     reason: Option<String>,
 }
@@ -84,18 +84,18 @@ fn destroyed_because() -> RefOr<Schema> {
     "error_name": "DriverError", "error_message": "The browser operation failed.",
 }))]
 struct SessionFailed {
-    /// Which
+    /// Session ID
     session_id: String,
-    /// How long it lived; absent when that is not known
+    /// Lifetime of the session in milliseconds; absent when unknown
     #[schema(nullable = false)]
     duration_ms: Option<u64>,
-    /// What was under way
+    /// Operation that was in progress
     #[schema(schema_with = operation)]
     operation: String,
-    /// What clients branch on
+    /// Machine-readable error name for clients to branch on
     #[schema(schema_with = error_name)]
     error_name: String,
-    /// The same in words
+    /// Error message for people
     error_message: String,
 }
 
@@ -126,11 +126,11 @@ fn error_name() -> RefOr<Schema> {
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "name": "CI", "revoked_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct ApiKeyRevoked {
-    /// Which
+    /// API key ID
     api_key_id: String,
-    /// What it was for
+    /// Name of the key
     name: String,
-    /// When
+    /// Time the key was revoked (RFC 3339)
     #[schema(format = DateTime)]
     revoked_at: String,
 }
@@ -138,24 +138,24 @@ struct ApiKeyRevoked {
 /// The `data` of `session.egress_capability_changed`
 #[derive(ToSchema)]
 struct SessionEgressCapabilityChanged {
-    /// Which
+    /// Session ID
     #[schema(example = "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e")]
     session_id: String,
-    /// What its proxy can do
+    /// Capabilities of the session's proxy
     egress_capabilities: EgressCapabilities,
 }
 
-/// What a session's egress can do
+/// Capabilities of a session's egress
 #[derive(ToSchema)]
 #[schema(example = json!({"udp_associate": true, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []}))]
 pub struct EgressCapabilities {
-    /// Whether datagrams go through the proxy
+    /// True when the proxy relays UDP datagrams
     udp_associate: bool,
-    /// How QUIC travels
+    /// Route of QUIC traffic
     quic_route: String,
-    /// Whether the proxy resolves names
+    /// True when the proxy resolves host names
     dns_remote_resolve: bool,
-    /// What may surprise
+    /// Warnings about unexpected behaviour
     warnings: Vec<String>,
 }
 
@@ -166,17 +166,17 @@ pub struct EgressCapabilities {
     "price_currency": "usd", "payment_id": "5745459419", "paid_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct CryptoOrderPaid {
-    /// Which
+    /// Order ID
     order_id: String,
-    /// What it buys
+    /// Tier that was bought
     product: String,
-    /// What it costs, in hundredths of its currency
+    /// Price in cents
     price_cents: u64,
-    /// The currency
+    /// Currency of the price
     price_currency: String,
-    /// What the payment processor calls it
+    /// Payment ID at the payment processor
     payment_id: String,
-    /// When
+    /// Time the order was paid (RFC 3339)
     #[schema(format = DateTime)]
     paid_at: String,
 }
@@ -188,20 +188,20 @@ struct CryptoOrderPaid {
     "price_currency": "usd", "payment_id": "5745459419", "failed_at": "2026-11-20T19:05:00.123Z", "reason": "expired",
 }))]
 struct CryptoOrderFailed {
-    /// Which
+    /// Order ID
     order_id: String,
-    /// What it would have bought
+    /// Tier of the order
     product: String,
-    /// What it cost, in hundredths of its currency
+    /// Price in cents
     price_cents: u64,
-    /// The currency
+    /// Currency of the price
     price_currency: String,
-    /// What the payment processor calls it
+    /// Payment ID at the payment processor
     payment_id: String,
-    /// When
+    /// Time the order failed (RFC 3339)
     #[schema(format = DateTime)]
     failed_at: String,
-    /// Whether the processor said so, its time was over, or it was cleaned up
+    /// Reason: the processor reported the failure, the order expired, or the service cleaned it up
     #[schema(schema_with = order_failed_because)]
     reason: String,
 }
@@ -217,24 +217,24 @@ fn order_failed_because() -> RefOr<Schema> {
     "challenge": {"type": "cloudflare_turnstile", "confidence": 0.9, "detail": "The page has a frame of challenges.cloudflare.com."},
 }))]
 struct SessionChallengeDetected {
-    /// Which
+    /// Session ID
     session_id: String,
-    /// The challenge's id
+    /// Challenge ID
     challenge_id: String,
-    /// What it is
+    /// Details of the challenge
     challenge: Challenge,
 }
 
-/// What a page asks of whoever visits it
+/// A challenge that a page presents to its visitor
 #[derive(ToSchema)]
 struct Challenge {
-    /// Whose it is
+    /// Type of the challenge
     #[schema(schema_with = challenge_type)]
     r#type: String,
-    /// How sure that is
+    /// Confidence of the detection
     #[schema(minimum = 0, maximum = 1)]
     confidence: f64,
-    /// How it was told
+    /// Evidence for the detection
     detail: String,
 }
 
@@ -245,14 +245,14 @@ struct Challenge {
     "reason": "degenerate_dump", "detail": "The browser holds nothing, and the profile holds something.",
 }))]
 struct SessionProfileSaveFailed {
-    /// Which
+    /// Session ID
     session_id: String,
-    /// Its profile
+    /// Profile ID
     profile_id: String,
-    /// Why
+    /// Reason the save failed
     #[schema(schema_with = save_failed_because)]
     reason: String,
-    /// The same in words
+    /// Error message for people
     detail: String,
 }
 
@@ -267,10 +267,10 @@ fn save_failed_because() -> RefOr<Schema> {
     "triggered_by_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
 }))]
 struct TestPing {
-    /// For people
+    /// Message for people
     message: String,
-    /// Which endpoint
+    /// Webhook endpoint ID
     endpoint_id: String,
-    /// Whose member asked for it
+    /// Account that requested the test
     triggered_by_account_id: String,
 }

@@ -330,7 +330,7 @@ async fn the_page_says_that_the_session_has_ended() {
     until_status(&scene.client, &scene.session, "errored").await;
     chromium.open("about:blank").await;
     chromium.open(link["url"].as_str().expect("an address")).await;
-    chromium.until(message, &json!("This link is good no more.")).await;
+    chromium.until(message, &json!("This link is not valid any more.")).await;
     chromium.quit().await;
     scene.app.stop().await;
 }

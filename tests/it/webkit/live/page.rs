@@ -79,7 +79,9 @@ async fn a_page_shows_what_the_browser_shows() {
     client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
     assert_eq!(title().await, "Written", "who may only look does nothing");
     client.delete(&format!("/v1/live-links/{}", made["id"].as_str().expect("an id"))).await.expect(204);
-    let told = async || (shown(&onlooker, "#message").await == "You may not watch this any more.").then_some(());
+    let told = async || {
+        (shown(&onlooker, "#message").await == "You are not allowed to watch this session any more.").then_some(())
+    };
     eventually(Duration::from_secs(10), "it is over", told).await;
 
     let ticket = client
@@ -172,7 +174,7 @@ async fn a_page_comes_back_when_the_service_does() {
 
     let shown = (1..=2).find(|process| scene.app.log(*process).contains(&uuid_of(&worker).to_string()));
     scene.app.signal(shown.expect("its log names it"), Signal::SIGKILL).await;
-    until_says(&scene.client, &onlooker, "#message", "The connection is lost. Trying again…").await;
+    until_says(&scene.client, &onlooker, "#message", "The connection was lost. Trying again…").await;
     scene.app.stop().await;
 }
 

@@ -1,24 +1,24 @@
-//! What mails say of payments by card.
+//! Texts of the mails about card payments.
 
 use kitfleet_domain::emails::{Attempt, Template};
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Deserialize as _;
 
-/// Currencies whose smallest unit is the whole one.
+/// Currencies without a smaller unit.
 const WITHOUT_CENTS: [&str; 16] =
     ["bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "ugx", "vnd", "vuv", "xaf", "xof", "xpf"];
 
 pub(super) fn paragraphs(attempt: &Attempt) -> Vec<String> {
     let amount = amount(attempt).map(|amount| format!(" of {amount}")).unwrap_or_default();
-    let invoices = "Your invoices, and the card that pays them, are in the billing portal.";
+    let invoices = "Your invoices and your card are in the billing portal.";
     match attempt.template {
         Template::PaymentReceipt => {
             vec![format!("We have received your payment{amount} for your Kitfleet subscription."), invoices.to_owned()]
         }
         Template::PaymentFailed => vec![
             format!("A payment{amount} for your Kitfleet subscription could not be collected."),
-            "Your card may have expired, or your bank may have refused it. The payment will be tried again; if it goes on failing, \
-             the subscription ends, and with it your tier. Another card can be given in the billing portal."
+            "Your card may have expired, or your bank may have declined it. The payment will be retried. If it keeps failing, \
+             the subscription and your tier end. You can add another card in the billing portal."
                 .to_owned(),
         ],
         _ => {
@@ -31,7 +31,7 @@ pub(super) fn paragraphs(attempt: &Attempt) -> Vec<String> {
     }
 }
 
-/// An amount as it stands on a bill.
+/// Formats an amount with its currency.
 fn amount(attempt: &Attempt) -> Option<String> {
     let (units, currency) = (attempt.details["amount"].as_u64()?, attempt.details["currency"].as_str()?);
     let code = currency.to_ascii_uppercase();

@@ -1,12 +1,12 @@
-// Connects a device: who is in front of the screen, which code, who asks, and whether that is right.
+// Connects a device: signs the person in, takes the device code, shows the request and asks for consent.
 
 import * as pending from './pending.js';
 import { askAs, begin, onArrival } from './sign-in.js';
 import { Refusal } from './service.js';
 import { alone, onPress, onSubmit, show } from './steps.js';
 
-const UNKNOWN = 'No device is waiting with this code. Compare it with the one on your device, or begin there again: '
-  + 'a code is good for a few minutes only.';
+const UNKNOWN = 'No device is waiting for this code. Compare it with the code on your device, or start again there: '
+  + 'a code is valid for only a few minutes.';
 
 const at = (id) => document.getElementById(id);
 const code = at('user-code');
@@ -20,7 +20,7 @@ onArrival(() => show('enter-code'));
 onSubmit('code-form', async ({ user_code: typed }) => {
   const found = await withCode(askAs('GET', `/v1/auth/cli-authorize/${encodeURIComponent(typed)}`));
   waiting = { user_code: typed, state: found.state, label: found.client_label || 'the device' };
-  at('device').textContent = found.client_label || 'It gave no name';
+  at('device').textContent = found.client_label || 'Unnamed device';
   at('address').textContent = found.ip_address || 'unknown';
   at('asked').textContent = new Date(found.created_at).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
   show('consent');
@@ -35,7 +35,7 @@ onSubmit('consent-form', async () => {
 
 onPress('not-me', () => leave('refused'));
 
-/** What the service says of a code that it does not know would be of little help to a person. */
+/** Replaces the service's message about an unknown code with advice for the person. */
 async function withCode(answer) {
   try {
     return await answer;
@@ -46,7 +46,7 @@ async function withCode(answer) {
   }
 }
 
-/** The code has done its work, also for whoever looks through this browser's history. */
+/** Removes the used code from the URL and the browser history. */
 function leave(step) {
   pending.forget();
   history.replaceState(null, '', location.pathname);

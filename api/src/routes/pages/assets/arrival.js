@@ -1,4 +1,4 @@
-// Takes a person who comes back from an identity provider to a session.
+// Starts a session for a person who returns from an identity provider.
 
 import * as pending from './pending.js';
 import { onArrival, proceed } from './sign-in.js';
@@ -14,7 +14,7 @@ onPress('again', () => show('sign-in'));
 
 alone(async () => {
   const { pathname, search } = location;
-  // What the address holds is used up by this, whatever comes of it.
+  // The request uses up the URL's parameters, whether or not it succeeds.
   history.replaceState(null, '', pathname);
   try {
     const result = await ask('GET', pathname + search, { credentials: 'same-origin' });

@@ -1,4 +1,4 @@
-// Accepts an invitation to a team: who is in front of the screen, and whether they want to.
+// Accepts an invitation to a team: signs the person in and asks for confirmation.
 
 import * as pending from './pending.js';
 import { askAs, begin, onArrival } from './sign-in.js';
@@ -24,7 +24,7 @@ onSubmit('invitation-form', async () => {
   if (owner) document.getElementById('owner').textContent = owner.owner_email;
 });
 
-/** The token has done its work, also for whoever looks through this browser's history. */
+/** Removes the used token from the URL and the browser history. */
 function leave(step) {
   pending.forget();
   history.replaceState(null, '', location.pathname);

@@ -1,5 +1,5 @@
-// Follows a link from a mail. It is used up by the person, never by opening the page: programs that look at mails open
-// every link they find.
+// Follows a link from a mail. Only a button uses up the link, never opening the page: mail scanners open every link
+// they find.
 
 import * as pending from './pending.js';
 import { onArrival, proceed } from './sign-in.js';
@@ -22,7 +22,7 @@ onSubmit('link-form', async ({ new_password }) => {
   } catch (refusal) {
     if (!refusal.fields.includes('token')) throw refusal;
     show('trouble');
-    throw new Refusal('This link has expired, or was used already. Here you get another.');
+    throw new Refusal('This link has expired or was already used. Request another one here.');
   }
   history.replaceState(null, '', location.pathname);
   reset = result.password_reset_token ?? null;
@@ -36,7 +36,7 @@ onArrival(() => {
   show(reset ? 'password-removed' : 'arrived');
 });
 
-// The service removed a password that somebody else may have chosen.
+// The service removed a password that another person may have chosen.
 onSubmit('password-form', async ({ new_password }) => {
   const result = await ask('POST', '/v1/auth/password-reset/confirm', { body: { token: reset, new_password } });
   reset = null;

@@ -1,15 +1,15 @@
-// Shows what a session's browser shows, and sends what a person does who may act. What it is shown by stands behind the # of the page's
-// address: a link, by which there is always another ticket, or `ticket=` and one that is good once.
+// Shows the screen of a session's browser and sends the input of a controller. The credential is in the URL fragment: a link, which
+// yields any number of tickets, or `ticket=` and a ticket that is valid once.
 
 import { ask, Refusal } from './service.js';
 
-/** Pixels of the canvas for a CSS pixel of the browser that is shown. */
+/** Canvas pixels per CSS pixel of the remote browser. */
 const SCALE = 2;
-/** Fingers that there are. */
+/** Maximum number of simultaneous touches. */
 const FINGERS = 10;
-/** Tries without a picture after which it is given up. */
+/** Maximum number of connection attempts without a picture. */
 const MOST_TRIES = 10;
-/** The longest pause before it is tried again, which doubles each time. */
+/** Maximum pause between attempts; the pause doubles each time. */
 const LONGEST_PAUSE_MS = 5_000;
 const PROTOCOL = 'kitfleet.live.v1';
 
@@ -20,16 +20,16 @@ const session = location.pathname.split('/').pop();
 const given = location.hash.slice(1);
 const ticket = given.startsWith('ticket=') ? given.slice('ticket='.length) : null;
 
-/** Why a view has ended for good, by the code that it was closed with. */
+/** Messages for a final end of the view, by WebSocket close code. */
 const ENDED = {
   4000: 'The session has ended.',
-  4001: 'You may not watch this any more.',
-  4002: 'This page and the service do not understand each other. Reload it.',
-  4004: 'This page said more than the service takes. Reload it.',
+  4001: 'You are not allowed to watch this session any more.',
+  4002: 'This page and the service are incompatible. Reload the page.',
+  4004: 'This page sent more input than the service accepts. Reload the page.',
 };
-/** What a button says that changes who drives, by the message that it sends. */
+/** Labels of the button that changes control, by the message it sends. */
 const LANES = { takeover: 'Take over', handback: 'Hand back' };
-const DRIVERS = { you: 'You drive.', agent: 'The agent drives.', other: 'Somebody else drives.', nobody: '' };
+const DRIVERS = { you: 'You drive.', agent: 'The agent drives.', other: 'Another person drives.', nobody: '' };
 
 let socket;
 let tries = 0;
@@ -50,12 +50,12 @@ async function connect() {
   try {
     if (!ticket) {
       const followed = await ask('POST', '/v1/live-links/follow', { body: { link: given } });
-      if (!followed.url.endsWith(`/v1/sessions/${session}/live`)) return say('This address was put together wrongly.');
+      if (!followed.url.endsWith(`/v1/sessions/${session}/live`)) return say('This address is invalid.');
       offered = followed.ticket;
     }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    if (error.status === 404 || error.status === 400) return say('This link is good no more.');
+    if (error.status === 404 || error.status === 400) return say('This link is not valid any more.');
     return again(error.message);
   }
   const address = new URL(`/v1/sessions/${session}/live`, location.href);
@@ -70,20 +70,20 @@ async function connect() {
   socket.onclose = ({ code }) => {
     release();
     if (ENDED[code]) return say(ENDED[code]);
-    if (ticket) return say('The connection is lost, and the ticket was good once. Ask for another one to go on.');
-    return again('The connection is lost.');
+    if (ticket) return say('The connection was lost, and the ticket works only once. Request another ticket to continue.');
+    return again('The connection was lost.');
   };
 }
 
 function again(why) {
-  if (tries === MOST_TRIES) return say(`${why} It cannot be watched now. Reload the page to try once more.`);
+  if (tries === MOST_TRIES) return say(`${why} The session cannot be watched now. Reload the page to try again.`);
   const pause = Math.min(LONGEST_PAUSE_MS, 200 * 2 ** tries);
   tries += 1;
   say(`${why} Trying again…`);
   setTimeout(connect, pause);
 }
 
-/** A picture: 32 bytes, numbers little-endian, and a JPEG. */
+/** Draws a picture message: a header of 32 bytes with little-endian numbers, then a JPEG. */
 async function draw(message) {
   const head = new DataView(message);
   const number = (offset) => head.getUint16(offset, true);
@@ -129,12 +129,12 @@ function send(said) {
 
 function act(...events) {
   if (!controls || !mayAct) return;
-  // What was refused before is old: should this be, too, that is said anew.
+  // Clears the message of an earlier refusal; a new refusal is shown again.
   if (seen) say('');
   send({ type: 'input', events });
 }
 
-/** Shows how this person may change who drives, if they may. */
+/** Shows the button that changes control, if the viewer is allowed to. */
 function offer(change) {
   const lane = at('lane');
   lane.value = change || '';
@@ -147,14 +147,14 @@ at('lane').addEventListener('click', () => {
   canvas.focus();
 });
 
-/** Shows a part of the page or hides it. Whoever was in it is back at the picture then. */
+/** Shows or hides a part of the page. A hidden part gives the focus back to the canvas. */
 function show(part, shows) {
   const loses = !shows && part.contains(document.activeElement);
   part.hidden = !shows;
   if (loses) canvas.focus();
 }
 
-// --- fingers ---
+// --- touch input ---
 
 const fingers = new Map();
 const moves = new Map();
@@ -216,20 +216,20 @@ function release() {
   showDialog(null);
 }
 
-// --- keys ---
+// --- keyboard input ---
 
 const typed = at('typed');
 
 function press(event) {
   const modifiers = ['Control', 'Alt', 'Meta', 'Shift'];
-  // An input method's keys are its own. Safari says of the one that confirms that nothing is composed any more, and 229 all the same.
+  // The input method handles its own keys. Safari reports the confirming key as not composing, but with key code 229.
   if (!controls || event.isComposing || event.keyCode === 229) return;
   if (event.key === 'Unidentified' || event.key === 'Dead' || event.key === 'Tab') return;
   if (modifiers.includes(event.key) || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'v')) return;
   const held = [event.ctrlKey && 'Control', event.altKey && 'Alt', event.metaKey && 'Meta'].filter(Boolean);
-  // A letter is a capital already.
+  // A letter key already reports the capital letter.
   if (event.shiftKey && event.key.length > 1) held.push('Shift');
-  // What a letter is, its field knows better, on phones and with input methods.
+  // On phones and with input methods, the text field reports letters more reliably.
   if (event.target === typed && !held.length && event.key.length === 1) return;
   act({ type: 'key', key: [...held, event.key].join('+') });
   event.preventDefault();
@@ -246,11 +246,11 @@ function takeTyped() {
 typed.addEventListener('input', (event) => { if (!event.isComposing) takeTyped(); });
 typed.addEventListener('compositionend', takeTyped);
 at('keyboard').addEventListener('click', () => typed.focus());
-// The Tab key leads on in this page, as it does in every other.
+// The Tab key moves the focus in this page, so buttons send it to the remote page.
 at('next').addEventListener('click', (event) => lead('Tab', event));
 at('previous').addEventListener('click', (event) => lead('Shift+Tab', event));
 
-/** Leads to another field of what is shown. Who has clicked types there next; who came by keyboard may want to go on. */
+/** Moves to another field of the remote page. After a click the focus moves to the input; a keyboard user keeps the button focused. */
 function lead(key, { detail: clicks, pointerType }) {
   act({ type: 'key', key });
   if (clicks > 0) (pointerType === 'touch' ? typed : canvas).focus();
@@ -264,7 +264,7 @@ addEventListener('paste', (event) => {
   }
 });
 
-// --- what the page asks ---
+// --- menus and dialogs of the remote page ---
 
 function showMenu(items) {
   const menu = at('menu');
@@ -284,7 +284,7 @@ function showMenu(items) {
   goTo(menu.querySelector('[aria-selected=true]:enabled') || menu.querySelector('button:enabled'));
 }
 
-/** The one option that the Tab key leads to. */
+/** Focuses an option and makes it the only one in the tab order. */
 function goTo(option) {
   for (const other of at('menu').children) other.tabIndex = other === option ? 0 : -1;
   option?.focus();
@@ -321,8 +321,8 @@ at('dialog').addEventListener('submit', (event) => {
 });
 at('dismiss').addEventListener('click', () => act({ type: 'answer', accept: false }));
 
-// Another link to the same session, opened in the same tab, changes nothing but what stands behind the #.
+// Another link to the same session, opened in the same tab, changes only the fragment.
 addEventListener('hashchange', () => location.reload());
 
 if (given) connect();
-else say('There is nothing to watch by in this address. Ask for a link.');
+else say('This address contains no link or ticket. Ask for a new link.');

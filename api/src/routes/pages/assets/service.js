@@ -1,9 +1,9 @@
-// Asks the service, and puts what it refuses into words.
+// Sends requests to the service and turns errors into messages for people.
 
-/** How long an answer is waited for. */
+/** Timeout of a request. */
 const PATIENCE_MS = 30_000;
 
-/** What the service, or the way to it, would not do; its message is for people. */
+/** A failed request, with a message for people. */
 export class Refusal extends Error {
   constructor(message, status = 0, fields = []) {
     super(message);
@@ -12,7 +12,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Asks the service; answers what it answers, or throws a Refusal. */
+/** Sends a request. Returns the body of the response, or throws a Refusal. */
 export async function ask(method, path, { body, session, credentials = 'omit' } = {}) {
   const headers = {};
   if (body) headers['Content-Type'] = 'application/json';
@@ -37,17 +37,17 @@ export async function ask(method, path, { body, session, credentials = 'omit' } 
 
 function inWords(response, problem) {
   if (response.status === 429) {
-    return `That was tried too often. Please wait ${period(response.headers.get('Retry-After'))} and try again.`;
+    return `Too many attempts. Please wait ${period(response.headers.get('Retry-After'))} and try again.`;
   }
   if (response.status >= 500) {
     const id = problem.request_id ? ` (Request ${problem.request_id})` : '';
-    return `The service could not do this just now. Please try again in a moment.${id}`;
+    return `The service is temporarily unavailable. Please try again in a moment.${id}`;
   }
   if (problem.errors) return problem.errors.map(({ field, message }) => sentence(`${name(field)} ${message}`)).join(' ');
-  return sentence(problem.detail || 'The service refused this');
+  return sentence(problem.detail || 'The service refused the request');
 }
 
-/** What the pages call the fields of the contract. */
+/** Display name of a request field. */
 function name(field) {
   const names = { token: 'the link', email: 'the e-mail address', new_password: 'the password' };
   return names[field] || `the ${field.replace(/_/g, ' ')}`;

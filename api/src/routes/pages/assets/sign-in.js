@@ -1,21 +1,21 @@
-// Signs a person in, by password or with a login result that they already have, and out again.
+// Signs a person in, by password or with an existing login result, and out.
 
 import { ask, Refusal } from './service.js';
 import { onPress, onSubmit, say, show } from './steps.js';
 
-/** The session lives as long as its tab; another tab has to sign in by itself. */
+/** The session ends with its tab; another tab signs in separately. */
 const SESSION = 'kitfleet.session';
 
 let session = JSON.parse(sessionStorage.getItem(SESSION));
 let challenge;
 let arrive;
 
-/** What happens, by this page, when somebody has signed in. */
+/** Sets the function that runs after a sign-in. */
 export function onArrival(act) {
   arrive = act;
 }
 
-/** Greets whoever has a session that is good, and asks everybody else to sign in. */
+/** Continues with a valid session, or asks the person to sign in. */
 export async function begin() {
   if (!session) return show('sign-in');
   try {
@@ -26,7 +26,7 @@ export async function begin() {
   }
 }
 
-/** Takes a login result (the contract has two of them) to a session. */
+/** Starts a session from a login result; the contract has two kinds of login results. */
 export async function proceed(result) {
   if (result.mfa_required) {
     challenge = result.challenge_token;
@@ -34,21 +34,21 @@ export async function proceed(result) {
   } else {
     session = result.session;
     sessionStorage.setItem(SESSION, JSON.stringify(session));
-    // What was typed has done its work.
+    // The typed credentials are not needed any more.
     const typed = '#sign-in-form, #totp-form, #recovery-form, #link-form';
     for (const form of document.querySelectorAll(typed)) form.reset();
     await greet();
   }
 }
 
-/** Asks the service as the person who is signed in. Whose session has ended has to sign in again. */
+/** Sends a request as the signed-in person. An ended session leads back to the sign-in. */
 export async function askAs(method, path, body) {
   try {
     return await ask(method, path, { body, session });
   } catch (refusal) {
     if (refusal.status === 401) {
       forget();
-      refusal.message = 'You are not signed in any more. Please sign in again.';
+      refusal.message = 'Your session has ended. Please sign in again.';
     }
     throw refusal;
   }
@@ -76,7 +76,7 @@ async function answer(proof) {
   } catch (refusal) {
     if (!refusal.fields.includes('challenge_token')) throw refusal;
     show('sign-in');
-    throw new Refusal('That took too long, or too many codes were wrong. Please sign in again.');
+    throw new Refusal('The sign-in timed out, or too many codes were wrong. Please sign in again.');
   }
 }
 
@@ -92,10 +92,10 @@ onPress('to-trouble', () => {
   show('trouble');
 });
 
-// The service says the same whether or not it knows the address, and so does the page.
+// Like the service, the page does not reveal whether the address has an account.
 onSubmit('trouble-form', async ({ email }, button) => {
   await ask('POST', button.value, { body: { email } });
-  say(`If ${email} has an account here, a mail with a link is on its way.`, { good: true });
+  say(`If ${email} has an account, we have sent a link to it.`, { good: true });
 });
 
 onPress('sign-out', async () => {

@@ -1,8 +1,8 @@
-// A page is a card with several steps, of which one is shown.
+// A page is a card with several steps; one step is visible at a time.
 
 const message = document.getElementById('message');
 
-/** Shows a step alone, and puts the person where they have something to do in it. */
+/** Shows one step and focuses its first input that needs attention. */
 export function show(id) {
   const step = document.getElementById(id);
   for (const other of document.querySelectorAll('main > section')) other.hidden = other !== step;
@@ -13,23 +13,23 @@ export function show(id) {
   (inputs.find((input) => !input.value) || inputs[0] || heading).focus();
 }
 
-/** Says how it went, without moving anything. */
+/** Shows a message without changing the layout. */
 export function say(words, { good = false } = {}) {
   message.classList.toggle('good', good);
   message.textContent = words;
 }
 
-/** Does something when a form is sent, with its fields and the button it was sent by. */
+/** Calls `act` when a form is submitted, with its fields and the submit button. */
 export function onSubmit(id, act) {
   const form = document.getElementById(id);
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const fields = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
-    // Blanks at the ends of a password are part of it.
+    // Leading and trailing blanks are part of a password.
     for (const { name, value } of form.querySelectorAll('input[type=password]')) fields[name] = value;
     alone(() => act(fields, event.submitter), form);
   });
-  // What the browser finds wrong is said where everything else is said.
+  // The browser's validation messages appear in the page's message area.
   form.addEventListener('invalid', (event) => {
     event.preventDefault();
     const input = event.target;
@@ -39,14 +39,14 @@ export function onSubmit(id, act) {
   }, true);
 }
 
-/** Does something when a button is pressed that sends no form. */
+/** Calls `act` when a button outside a form is pressed. */
 export function onPress(id, act) {
   document.getElementById(id).addEventListener('click', () => alone(act));
 }
 
 let busy = false;
 
-/** Nothing else can be pressed until `act` is done. What it throws is said, and the person is where they can try again. */
+/** Runs `act` with all buttons disabled. Shows the message of a thrown error and focuses the control to retry with. */
 export async function alone(act, form) {
   if (busy) return;
   busy = true;
