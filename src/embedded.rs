@@ -324,7 +324,7 @@ impl Server {
             .ok()
             .and_then(|text| text.lines().next()?.trim().parse().ok());
         if let Some(pid) = pid.map(Pid::from_raw).filter(|pid| self.is_served_by(*pid)) {
-            tracing::warn!(%pid, "ending a database server that an earlier process left");
+            tracing::warn!(%pid, "stopping a database server left by an earlier process");
             let ended = STOP_LIMITS.into_iter().any(|(signal, limit)| {
                 // It may end by itself at any moment.
                 let _ = kill(pid, signal);
@@ -372,7 +372,7 @@ impl Server {
                 Ok(()) => return,
                 Err(error) => {
                     self.health.failed_starts.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(%error, restart_in = ?pause, "the embedded database ended");
+                    tracing::error!(%error, restart_in = ?pause, "embedded database ended");
                 }
             }
             pause = if started.elapsed() > STEADY { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
@@ -427,7 +427,7 @@ fn end(server: &mut Child) -> Result<()> {
         if wait_until(limit, || !matches!(server.try_wait(), Ok(None))) {
             return Ok(());
         }
-        tracing::warn!(%signal, "the embedded database does not stop");
+        tracing::warn!(%signal, "embedded database does not stop");
     }
     Ok(())
 }

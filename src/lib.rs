@@ -74,8 +74,8 @@ async fn run(cli: Cli) -> Result<()> {
             told = traces::begin(&config.traces)?;
             logging::for_a_role(&config.log, told.as_ref());
             match raised {
-                Ok((before, now)) => tracing::info!(before, now, "files that this process may open"),
-                Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+                Ok((before, now)) => tracing::info!(before, now, "limit of open files set"),
+                Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
             }
         }
         _ => logging::for_a_command(),

@@ -159,7 +159,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
     }
     // It is done, also when the connection has broken since.
     if let Err(error) = conn.close().await {
-        tracing::debug!(%error, "the connection was gone");
+        tracing::debug!(%error, "database connection was already closed");
     }
     Ok(())
 }

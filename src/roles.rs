@@ -109,9 +109,7 @@ async fn wait_for_a_worker(db: &PgPool, others: &[WorkerId]) -> Result<()> {
     let deadline = Instant::now() + WORKER_STARTS_WITHIN;
     while live_workers(db).await?.iter().all(|worker| others.contains(worker)) {
         if Instant::now() > deadline {
-            tracing::error!(
-                "no worker is alive yet, so that no session can be made; `kitfleet doctor` says what is missing"
-            );
+            tracing::error!("no worker is alive: sessions cannot be created; `kitfleet doctor` reports the cause");
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -176,8 +174,8 @@ async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
         KeyStatus::Ok | KeyStatus::Retired | KeyStatus::None => {}
         KeyStatus::Missing | KeyStatus::Wrong => tracing::error!(
             encryption_key = <&str>::from(status),
-            "{}: second factors, webhook secrets, proxies and everything else that is sealed cannot be read, and this process is not \
-             ready; configure the key that sealed them, see \"Retire a leaked encryption key\" in docs/operating.md",
+            "{}: this process cannot read sealed data (second factors, webhook secrets, proxies and others) and is not ready; \
+             configure the key that sealed them, see \"Retire a leaked encryption key\" in docs/operating.md",
             status.description(),
         ),
     }
@@ -202,8 +200,8 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
             Ok(Err(error @ RunError::Browser(_))) if incarnation == 1 => {
                 return Err(error).context("this machine cannot run browsers yet (see `kitfleet doctor`)");
             }
-            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "the worker ended"),
-            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "the worker panicked"),
+            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "worker ended"),
+            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "worker panicked"),
         }
         if started.elapsed() > STEADY {
             pause = PAUSES.0;
@@ -233,7 +231,7 @@ pub fn told_to_stop() -> Result<Shutdown> {
         signalled().await;
         told.drain.cancel();
         signalled().await;
-        tracing::warn!("told twice to stop: ending at once");
+        tracing::warn!("second stop signal: exiting at once");
         told.now.cancel();
         let _ = tokio::time::timeout(ENDS_WITHIN, signalled()).await;
         std::process::exit(130);
@@ -245,13 +243,13 @@ fn warn_of_what_does_not_fit(config: &Config) {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
     let fitting = descriptors::Sessions::that_fit(limit, config).count;
     if fitting < configured && configured == Config::default().worker.max_sessions {
-        tracing::info!(fitting, limit, "worker.max_sessions is what this process may open files for");
+        tracing::info!(fitting, limit, "worker.max_sessions is set by the limit of open files");
     } else if fitting < configured {
         tracing::error!(
             configured,
             in_effect = fitting,
             limit,
-            "worker.max_sessions is lowered: this process may not open files enough for more; raise `ulimit -Hn`"
+            "worker.max_sessions is lowered to fit the limit of open files: raise `ulimit -Hn`"
         );
     }
 }
@@ -267,7 +265,7 @@ fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) ->
 /// Closes a pool when its connections are back. Somebody who was given up may hold one for ever.
 async fn close(db: &PgPool) {
     if tokio::time::timeout(CLOSE_WITHIN, db.close()).await.is_err() {
-        tracing::warn!("some connections to the database were still in use");
+        tracing::warn!("some database connections were still in use at the end");
     }
 }
 
@@ -276,7 +274,7 @@ async fn join<T>(task: JoinHandle<T>) {
     if !task.is_finished()
         && let Err(panic) = task.await
     {
-        tracing::error!(%panic, "a role panicked while it stopped");
+        tracing::error!(%panic, "role panicked while stopping");
     }
 }
 

@@ -56,7 +56,7 @@ impl Telling {
     pub async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(PATIENCE)).await;
         if let Ok(Err(error)) = ended {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "cannot send the remaining traces");
         }
     }
 }

@@ -109,9 +109,7 @@ where
     loop {
         match attempt().await {
             Err(error) if may_pass(&error) => {
-                failed.say(
-                    |held_back| tracing::warn!(%error, held_back, "cannot {what} yet; trying again until that passes"),
-                );
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot {what}: trying again"));
                 tokio::time::sleep(RETRY).await;
             }
             ended => return ended,

@@ -84,7 +84,7 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
     let look = || async { workers::drained(&mut *db.acquire().await?, id).await };
     let mut told = None;
     loop {
-        let drained = persist("see how far the worker has come", look).await?;
+        let drained = persist("read the worker's drain progress", look).await?;
         let drained = drained.with_context(|| format!("{id} is gone"))?;
         if told.as_ref() != Some(&drained) {
             format.report(&drained, progress)?;

@@ -330,7 +330,7 @@ async fn drains_outlast_a_database_that_stops_and_comes_back() {
 
     let heeds = process_of(&app, commanded);
     eventually(Duration::from_secs(10), "the worker hears of it", async || {
-        app.log(heeds).contains("draining: no more sessions").then_some(())
+        app.log(heeds).contains("draining: this worker receives no more sessions").then_some(())
     })
     .await;
     interrupt_the_database(&mut app, &client, &sessions[commanded][0]).await;
@@ -427,7 +427,7 @@ async fn an_operator_drains_a_worker_and_waits() {
     assert_eq!((&end["live_sessions"], &end["ended_sessions"], &end["drain_by"]), (&json!(0), &json!(0), &Value::Null));
 
     eventually(Duration::from_secs(5), "the worker says so", async || {
-        app.log(0).contains("drained: no session lives on this worker").then_some(())
+        app.log(0).contains("drained: this worker has no live session").then_some(())
     })
     .await;
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");

@@ -153,7 +153,7 @@ impl Problem {
 
     /// A defect of ours: the log says what it is, the answer does not.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed");
+        tracing::error!(%error, "request failed");
         Self::new(&kinds::INTERNAL, "the service failed; its log has the cause under this request_id")
     }
 

@@ -107,7 +107,7 @@ impl Turn {
 fn work(waiting: &Mutex<Receiver<Job>>) {
     // Logins go on all the same, about one a second and core, on a machine that is busy with everything else.
     if let Err(error) = yield_to_others() {
-        tracing::warn!(%error, "passwords are hashed at normal priority");
+        tracing::warn!(%error, "cannot lower the priority of password hashing");
     }
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();

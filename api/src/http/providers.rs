@@ -164,7 +164,7 @@ impl Provider {
 
     /// The log says what it is; a stranger hears no more than they need.
     fn problem(&self, failure: &Failure) -> Problem {
-        tracing::warn!(provider = self.name, error = %failure, "a sign-in through an identity provider failed");
+        tracing::warn!(provider = self.name, error = %failure, "sign-in through an identity provider failed");
         match failure {
             Failure::Provider(_) => Problem::unavailable_for_now("the identity provider cannot be used at the moment"),
             Failure::Code => Problem::invalid("code", "is not one that the identity provider takes; start again"),
@@ -217,7 +217,7 @@ impl Provider {
                         return Err(failure);
                     }
                     // What it said last time is better than nothing.
-                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
+                    tracing::warn!(provider = self.name, error = %failure, "cannot fetch the discovery document of an identity provider");
                 }
             }
         }
