@@ -194,7 +194,7 @@ impl Database {
     async fn require_migrations(&self) -> Result<()> {
         ensure!(
             schema(&mut self.connect().await?).await? != SchemaState::Older,
-            "the database's schema is not up to date: run `kitfleet migrate`"
+            "the database schema is not up to date: run `kitfleet migrate`"
         );
         Ok(())
     }
