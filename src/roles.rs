@@ -230,7 +230,7 @@ pub fn told_to_stop() -> Result<Shutdown> {
         signalled().await;
         told.drain.cancel();
         signalled().await;
-        tracing::warn!("second stop signal: exiting at once");
+        tracing::warn!("second stop signal: ending the remaining sessions now");
         told.now.cancel();
         let _ = tokio::time::timeout(ENDS_WITHIN, signalled()).await;
         std::process::exit(130);
