@@ -15,7 +15,7 @@ use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("server_secrets", "a few")],
-    bounds: &[("server_secrets", Bound::Operator("a few"))],
+    bounds: &[("server_secrets", Bound::Operator("a fixed number"))],
     ..Area::named("database")
 };
 
