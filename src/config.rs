@@ -570,7 +570,7 @@ impl Config {
         Ok(Self { data_dir, ..config })
     }
 
-    /// The configuration as it is in effect: what is derived from other keys is filled in.
+    /// The configuration in effect, with the values that derive from other keys.
     #[must_use]
     pub fn effective(&self) -> Self {
         let mut effective = self.clone();
@@ -584,13 +584,13 @@ impl Config {
 
 /// A variable of the environment.
 struct Variable {
-    /// As its owner spells it.
+    /// Name in the environment.
     name: String,
     value: String,
 }
 
-/// Whether Kubernetes has set a variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No setting
-/// has such a name.
+/// True when Kubernetes has set the variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No
+/// setting has such a name.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_address = value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
@@ -607,7 +607,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
     is_of_a_service && !name.contains("__")
 }
 
-/// The variables that are meant for us, under our own names. Our own name wins over a bare one.
+/// Variables of Kitfleet, by their names with the prefix `KITFLEET_`, which take precedence over the common names.
 fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, Variable> {
     let all: HashMap<String, String> = environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))

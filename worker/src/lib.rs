@@ -74,31 +74,31 @@ const GATHERED_FOR: Duration = Duration::from_millis(5);
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why a worker ended without having been told to.
+/// Error that ends a worker before a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It was declared lost: its lease ran out. A new incarnation may start at once.
-    #[error("this worker was declared lost: its heartbeat came too late")]
+    /// The worker was marked as lost because its lease expired. It can be started again at once.
+    #[error("this worker was marked as lost: its heartbeat came too late")]
     Lost,
     /// Browsers cannot be started on this machine.
     #[error(transparent)]
     Browser(#[from] browser::StartError),
-    /// What is kept in the data directory cannot be read or written.
+    /// The data directory cannot be read or written.
     #[error("the data directory cannot be used: {0}")]
     DataDirectory(#[from] io::Error),
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// Nobody could wake it.
-    #[error("the database cannot be listened to, by database.listen_url where that is set: {0}")]
+    /// The worker cannot receive wake-ups.
+    #[error("cannot listen for wake-ups at the database (database.listen_url, or database.url without it): {0}")]
     Deaf(sqlx::Error),
-    /// Nobody could watch.
-    #[error("viewers cannot be let in (worker.live_listen): {0}")]
+    /// The worker cannot admit viewers.
+    #[error("cannot listen for viewers (worker.live_listen): {0}")]
     LiveListener(io::Error),
-    /// No HTTP client can be made.
-    #[error("models and payment providers cannot be asked: {0}")]
+    /// The HTTP client cannot be built.
+    #[error("cannot build the HTTP client for models and payment providers: {0}")]
     Models(#[from] ClientError),
-    /// A queue's worker ended.
+    /// The worker of a job queue ended.
     #[error("the worker of a job queue ended: {0}")]
     Queue(String),
 }

@@ -133,8 +133,7 @@ impl Confinement {
             (false, _) => &[Walls::User],
             (true, Some(_)) => &[Walls::Root, Walls::RootAlone],
             (true, None) => {
-                obstacles
-                    .push("the user namespace of the worker maps no user ids that browsers could run as".to_owned());
+                obstacles.push("the user namespace of the worker maps no user ids for browsers".to_owned());
                 &[]
             }
         };
