@@ -110,7 +110,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// Nothing is in it that a site has kept.
-    #[error("the browser holds nothing")]
+    #[error("the browser has no data to save")]
     Empty,
     /// The files cannot be read.
     #[error("the browser's files cannot be read: {0}")]
@@ -119,10 +119,10 @@ pub enum SaveError {
     #[error("the profile's key cannot be opened with the configured keys")]
     Seal,
     /// It is larger than a store may be.
-    #[error("larger than a store may be: {0}")]
+    #[error("the data exceeds the maximum size of a profile store: {0}")]
     TooLarge(String),
     /// It cannot be put where stores are kept.
-    #[error("the store cannot be kept: {0}")]
+    #[error("the store cannot be written: {0}")]
     Upload(String),
 }
 

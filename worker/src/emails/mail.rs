@@ -25,7 +25,7 @@ pub struct Sender(Mailbox);
 
 /// A text that is no sender.
 #[derive(Debug, thiserror::Error)]
-#[error("not a sender such as {NAME} <no-reply@example.com>")]
+#[error("must be a sender such as {NAME} <no-reply@example.com>")]
 pub struct SenderError;
 
 impl Sender {
