@@ -22,56 +22,55 @@ use crate::output::Format;
 #[command(
     version,
     after_help = "Configuration: kitfleet.toml, then environment variables; a key `a.b` is KITFLEET_A__B. \
-                  `kitfleet config` prints what is in effect.\nExit codes: 0 done, 1 failed, 2 usage."
+                  `kitfleet config` prints the values in effect.\nExit codes: 0 success, 1 failure, 2 wrong usage."
 )]
 pub struct Cli {
     /// Read this configuration file instead of ./kitfleet.toml.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run everything in one process: database, migrations, API and a worker.
     Up,
-    /// Run the HTTP interface only, on a shared database.
+    /// Run only the HTTP interface, on a shared database.
     Api,
-    /// Run a worker only, on a shared database.
+    /// Run only a worker, on a shared database.
     Worker,
-    /// Bring the database's schema up to date.
+    /// Upgrade the database schema to this version.
     Migrate(Format),
     /// Print the configuration in effect, with secrets masked.
     Config(Format),
-    /// Print the HTTP interface's OpenAPI document.
+    /// Print the OpenAPI document of the HTTP interface.
     Openapi(Format),
-    /// Check what Kitfleet needs, and say how to mend what is missing.
+    /// Check the requirements of Kitfleet, and print a remedy for each problem.
     Doctor(Format),
     /// Manage accounts.
     #[command(subcommand)]
     Account(Account),
-    /// Manage API keys, and the key that secrets are sealed with.
+    /// Manage API keys and staff credentials, and reseal secrets.
     #[command(subcommand)]
     Key(Key),
-    /// See sessions of all accounts, and end one.
+    /// List, show and destroy sessions of all accounts.
     #[command(subcommand)]
     Sessions(Sessions),
-    /// See who is alive, take a worker out of service, and return it.
+    /// List workers, take a worker out of service, and return it.
     #[command(subcommand)]
     Workers(Workers),
-    /// Look into the job tables.
+    /// Inspect, retry and cancel jobs.
     #[command(subcommand)]
     Jobs(Jobs),
-    /// See webhook deliveries, and send dead letters once more.
+    /// List webhook deliveries, and requeue dead letters.
     #[command(subcommand)]
     Deliveries(Deliveries),
-    /// Look after what profiles hold.
+    /// Maintain stored profiles.
     #[command(subcommand)]
     Profiles(Profiles),
-    /// Run a sweep now instead of at its time.
+    /// Run a scheduled sweep now.
     #[command(subcommand)]
     Sweep(Sweep),
 }
@@ -90,14 +89,14 @@ pub enum Account {
         #[command(flatten)]
         format: Format,
     },
-    /// Stop an account from acting, and end its live sessions.
+    /// Suspend an account and end its live sessions.
     Suspend {
         /// The account, acc_….
         account: AccountId,
         #[command(flatten)]
         format: Format,
     },
-    /// Let a suspended account act again.
+    /// Reactivate a suspended account.
     Reactivate {
         /// The account, acc_….
         account: AccountId,
@@ -138,7 +137,7 @@ pub enum Account {
         #[command(flatten)]
         format: Format,
     },
-    /// Show the limits of an account, or replace those of its tier.
+    /// Show the limits of an account, or set its own in place of those of its tier.
     Limits(AccountLimits),
 }
 
@@ -147,13 +146,13 @@ pub enum Account {
 pub struct AccountLimits {
     /// The account, acc_….
     pub account: AccountId,
-    /// Live sessions at once.
+    /// Maximum number of live sessions at a time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_SESSIONS)))]
     pub concurrent_sessions: Option<u32>,
-    /// Profiles.
+    /// Maximum number of profiles.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_PROFILES)))]
     pub profiles: Option<u32>,
-    /// Return every limit to that of the tier.
+    /// Remove the account's own limits, so that those of its tier apply.
     #[arg(long, conflicts_with_all = ["concurrent_sessions", "profiles"])]
     pub clear: bool,
     #[command(flatten)]
@@ -163,19 +162,19 @@ pub struct AccountLimits {
 /// `kitfleet account create`
 #[derive(Debug, Args)]
 pub struct NewAccount {
-    /// Where the account's mail goes.
+    /// E-mail address of the account.
     #[arg(long)]
     pub email: String,
-    /// What its owner is called.
+    /// Name of the account owner.
     #[arg(long)]
     pub name: String,
-    /// Read the password from the first line of standard input; without one nobody can log in.
+    /// Read the password from the first line of standard input. Without this option the account has no password to log in with.
     #[arg(long)]
     pub password_stdin: bool,
-    /// What it pays for.
+    /// Tier of the account.
     #[arg(long, default_value = "free")]
     pub tier: Tier,
-    /// Count the e-mail address as proven.
+    /// Mark the e-mail address as verified.
     #[arg(long)]
     pub verified: bool,
     #[command(flatten)]
@@ -185,35 +184,35 @@ pub struct NewAccount {
 /// `kitfleet key`
 #[derive(Debug, Subcommand)]
 pub enum Key {
-    /// Mint an API key, or a credential of staff, and print it, this once.
+    /// Create an API key or a staff credential, and print its secret, which is not shown again.
     Mint {
         /// The account that the key acts for, acc_….
         #[arg(required_unless_present = "staff", conflicts_with = "staff")]
         account: Option<AccountId>,
-        /// A credential of staff, which acts for no account.
+        /// Create a staff credential, which belongs to no account.
         #[arg(long)]
         staff: bool,
-        /// What the key is for.
+        /// Name of the key.
         #[arg(long)]
         name: String,
-        /// What the key may do, separated by commas, such as `read,write` or `account_owner`.
+        /// Scopes of the key, separated by commas, such as `read,write` or `account_owner`.
         #[arg(long, required_unless_present = "staff", conflicts_with = "staff", value_delimiter = ',', value_parser = scope)]
         scopes: Vec<String>,
         #[command(flatten)]
         format: Format,
     },
-    /// List an account's API keys, or the credentials of staff, the newest first.
+    /// List an account's API keys, or the staff credentials, the newest first.
     List {
         /// The account, acc_….
         #[arg(required_unless_present = "staff", conflicts_with = "staff")]
         account: Option<AccountId>,
-        /// The credentials of staff.
+        /// List the staff credentials.
         #[arg(long)]
         staff: bool,
         #[command(flatten)]
         format: Format,
     },
-    /// Revoke an API key, `key_…`, or a credential of staff, `stf_…`, for good.
+    /// Revoke an API key, `key_…`, or a staff credential, `stf_…`, permanently.
     Revoke {
         /// The key.
         #[arg(value_parser = any_key)]
@@ -221,9 +220,9 @@ pub enum Key {
         #[command(flatten)]
         format: Format,
     },
-    /// Seal every secret in the database with the present `mfa.encryption_key`, so that retired keys can be removed.
+    /// Reseal every secret in the database with the current `mfa.encryption_key`, so that retired keys can be removed.
     RotateSealing {
-        /// Make the configured key the deployment's although it does not open the secrets that are there: for a key that is lost.
+        /// Accept the configured key although it does not open the existing secrets. Use it when the previous key is lost.
         #[arg(long)]
         replace_probe: bool,
         #[command(flatten)]
@@ -234,16 +233,16 @@ pub enum Key {
 /// `kitfleet sessions`
 #[derive(Debug, Subcommand)]
 pub enum Sessions {
-    /// List the sessions that live, the newest first.
+    /// List the live sessions, the newest first.
     List(SessionList),
-    /// Show a session: what it waits for, its operation, worker, profile and agent session.
+    /// Show a session: the cause of its waiting, its operation, worker, profile, agent session and challenge.
     Show {
         /// The session, ses_….
         session: SessionId,
         #[command(flatten)]
         format: Format,
     },
-    /// End a session, as its owner can. Its slot and its profile are free then, also when its worker has died.
+    /// Destroy a session, as its owner can. Its slot and profile become free, even when its worker has died.
     Destroy {
         /// The session, ses_….
         session: SessionId,
@@ -258,7 +257,7 @@ pub struct SessionList {
     /// Include sessions that have ended.
     #[arg(long)]
     pub all: bool,
-    /// Only sessions of this status: creating, ready, busy, destroyed or errored.
+    /// Only sessions with this status: creating, ready, busy, destroyed or errored.
     #[arg(long, value_parser = session_status)]
     pub status: Option<SessionStatus>,
     /// Only sessions of this account, acc_….
@@ -280,17 +279,17 @@ pub struct SessionList {
 /// `kitfleet workers`
 #[derive(Debug, Subcommand)]
 pub enum Workers {
-    /// List the workers that live, with their sessions.
+    /// List the live workers, with their numbers of sessions.
     List {
-        /// Those that stopped or were lost, too.
+        /// Include stopped and lost workers.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         format: Format,
     },
-    /// Give a worker no more sessions; those it has live on, until they end or the deadline.
+    /// Place no more sessions on a worker. Its live sessions continue until they end or the deadline passes.
     Drain(Drain),
-    /// Give a draining worker sessions again. One that was told to stop does not return.
+    /// Return a draining worker to service. A worker that received a stop signal cannot be returned.
     Undrain {
         /// The worker's id or name.
         #[arg(value_parser = worker)]
@@ -306,13 +305,13 @@ pub struct Drain {
     /// The worker's id or name.
     #[arg(value_parser = worker, required_unless_present = "this", conflicts_with = "this")]
     pub worker: Option<String>,
-    /// The worker that runs on this `data_dir`, instead of a named one.
+    /// Drain the worker that runs on this `data_dir`.
     #[arg(long = "self")]
     pub this: bool,
-    /// Wait until no session lives on it, and say how far it has come. A worker that drains already is waited for, too.
+    /// Wait until the worker has no live session, and print the progress. This also works for a worker that is already draining.
     #[arg(long)]
     pub wait: bool,
-    /// End what still lives on it after so long, such as 30m; 0s ends it at once.
+    /// Time after which the remaining sessions are ended, such as 30m. With 0s they are ended at once.
     #[arg(long, value_name = "DURATION", value_parser = deadline)]
     pub deadline: Option<Duration>,
     #[command(flatten)]
@@ -322,15 +321,15 @@ pub struct Drain {
 /// `kitfleet jobs`
 #[derive(Debug, Subcommand)]
 pub enum Jobs {
-    /// List jobs, the newest first. Webhook deliveries are those of the queue `webhooks`.
+    /// List jobs, the newest first. The queue `webhooks` holds webhook deliveries.
     List {
-        /// Only of this queue.
+        /// Only jobs of this queue.
         #[arg(long)]
         queue: Option<String>,
-        /// Only with this status: pending, running, done, failed or killed.
+        /// Only jobs with this status: pending, running, done, failed or killed.
         #[arg(long, ignore_case = true, value_parser = ["pending", "running", "done", "failed", "killed"])]
         status: Option<String>,
-        /// At most so many.
+        /// Maximum number of jobs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         #[command(flatten)]
@@ -338,14 +337,14 @@ pub enum Jobs {
     },
     /// Show a job.
     Show {
-        /// The job's id; a webhook delivery's is wdl_….
+        /// The job's id. The id of a webhook delivery is wdl_….
         #[arg(value_parser = job)]
         job: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Let a job that failed run once more, or send a dead letter (wdl_…) once more, with its attempts counted anew. A browser's
-    /// operation never runs twice, and no mail is sent that was cancelled.
+    /// Run a failed job again, or requeue a dead letter (wdl_…) with its attempts counted from zero. A browser operation never
+    /// runs twice, and a cancelled mail is never sent.
     Retry {
         /// The job's id.
         #[arg(value_parser = job)]
@@ -353,8 +352,8 @@ pub enum Jobs {
         #[command(flatten)]
         format: Format,
     },
-    /// Keep a job that waits from running, for good if it sends a mail. A browser's operation ends with its session instead,
-    /// and a webhook delivery with its endpoint.
+    /// Cancel a pending job. The job of a mail cannot be retried afterwards. To end a browser operation, destroy its session.
+    /// To end a webhook delivery, pause or delete its endpoint.
     Cancel {
         /// The job's id.
         #[arg(value_parser = job)]
@@ -371,27 +370,27 @@ pub enum Jobs {
 pub enum Deliveries {
     /// List the webhook deliveries of all accounts, the newest first.
     List {
-        /// Only with this status: pending, `in_flight`, delivered, failed or dlq.
+        /// Only deliveries with this status: pending, `in_flight`, delivered, failed or dlq.
         #[arg(long, value_parser = delivery_status)]
         status: Option<DeliveryStatus>,
-        /// Only to this endpoint, whk_….
+        /// Only deliveries to this endpoint, whk_….
         #[arg(long)]
         endpoint: Option<WebhookId>,
-        /// Only of this account, acc_….
+        /// Only deliveries of this account, acc_….
         #[arg(long)]
         account: Option<AccountId>,
-        /// At most so many.
+        /// Maximum number of deliveries.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         #[command(flatten)]
         format: Format,
     },
-    /// Send dead letters once more, with their attempts counted anew: all that are named, or none.
+    /// Requeue dead letters with their attempts counted from zero: all of the named ones, or none.
     Requeue {
         /// The deliveries, wdl_….
         #[arg(required_unless_present = "endpoint", conflicts_with = "endpoint")]
         deliveries: Vec<DeliveryId>,
-        /// All of this endpoint, whk_….
+        /// Requeue every dead letter of this endpoint, whk_….
         #[arg(long)]
         endpoint: Option<WebhookId>,
         #[command(flatten)]
@@ -402,34 +401,34 @@ pub enum Deliveries {
 /// `kitfleet profiles`
 #[derive(Debug, Subcommand)]
 pub enum Profiles {
-    /// Seal every profile's key with the present deployment's key, so that retired ones can be forgotten.
+    /// Reseal every profile's key with the current key of the deployment, so that retired keys can be removed.
     RotateKeys(Format),
 }
 
 /// `kitfleet sweep`
 #[derive(Debug, Subcommand)]
 pub enum Sweep {
-    /// Destroy the free-tier sessions that have reached their age.
+    /// Destroy the free-tier sessions that have reached their maximum age.
     FreeTier(Format),
-    /// Return agent sessions to the AI whose human was not heard of for long.
+    /// Return agent sessions to the AI when the heartbeats of the human have stopped.
     PairHeartbeats(Format),
-    /// Purge what was kept for its term: deleted profiles, ended sessions, and everything else that grows.
+    /// Purge data past its retention: deleted profiles, ended sessions, and rows of every other table with a retention.
     Retention(Format),
-    /// Mail the owners of webhook secrets that are old, or sign no more soon.
+    /// Mail the owners of webhook secrets that are old or stop signing soon.
     WebhookSecrets(Format),
-    /// Mail the owners of keys at model providers that were kept for long.
+    /// Mail the owners of old keys at model providers.
     ByokKeys(Format),
-    /// Forget the idempotency keys that are good no more.
+    /// Delete expired idempotency keys.
     Idempotency(Format),
-    /// End the crypto orders that have waited for long, as the processor says, and the paid periods that are over.
+    /// Settle old crypto orders by their status at the processor, and end paid periods that are over.
     CryptoOrders(Format),
 }
 
-/// A worker may be called anything but what begins as an id and is none.
+/// Accepts an id or a name. A name must not begin like an id.
 fn worker(id_or_name: &str) -> Result<String, String> {
     let looks_like_an_id = id_or_name.strip_prefix(WorkerId::PREFIX).is_some_and(|rest| rest.starts_with('_'));
     if id_or_name.is_empty() || looks_like_an_id && id_or_name.parse::<WorkerId>().is_err() {
-        return Err("neither an id, wrk_…, nor a name".to_owned());
+        return Err("must be an id, wrk_…, or a name".to_owned());
     }
     Ok(id_or_name.to_owned())
 }
@@ -437,46 +436,46 @@ fn worker(id_or_name: &str) -> Result<String, String> {
 fn deadline(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_hours(30 * 24);
     let deadline = parse_duration(text)?;
-    if deadline <= LONGEST { Ok(deadline) } else { Err("longer than 30d".to_owned()) }
+    if deadline <= LONGEST { Ok(deadline) } else { Err("must be at most 30d".to_owned()) }
 }
 
-/// What `kitfleet key revoke` can revoke.
+/// Id that `kitfleet key revoke` accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyKey {
-    /// A customer's.
+    /// Id of a customer's API key.
     Customer(ApiKeyId),
-    /// A credential of staff.
+    /// Id of a staff credential.
     Staff(StaffCredentialId),
 }
 
 fn any_key(id: &str) -> Result<AnyKey, String> {
     let of_staff = |_| id.parse().map(AnyKey::Staff);
-    id.parse().map(AnyKey::Customer).or_else(of_staff).map_err(|_| "no key's id: those are key_… or stf_…".to_owned())
+    id.parse().map(AnyKey::Customer).or_else(of_staff).map_err(|_| "must be the id of a key, key_… or stf_…".to_owned())
 }
 
 fn job(id: &str) -> Result<String, String> {
     let known = inspect::is_id(id).then(|| id.to_owned());
-    known.ok_or_else(|| "no job's id: those are 26 characters, int_… or wdl_…".to_owned())
+    known.ok_or_else(|| "must be the id of a job: 26 characters, int_… or wdl_…".to_owned())
 }
 
 fn account_status(name: &str) -> Result<AccountStatus, String> {
-    AccountStatus::named(name).ok_or_else(|| format!("one of {}", AccountStatus::NAMES.join(", ")))
+    AccountStatus::named(name).ok_or_else(|| format!("must be one of {}", AccountStatus::NAMES.join(", ")))
 }
 
 fn session_status(name: &str) -> Result<SessionStatus, String> {
     let known = SessionStatus::ALL.iter().copied().find(|status| status.name() == name);
-    known.ok_or_else(|| "one of creating, ready, busy, destroyed, errored".to_owned())
+    known.ok_or_else(|| "must be one of creating, ready, busy, destroyed, errored".to_owned())
 }
 
 fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {
     let known = DeliveryStatus::ALL.iter().copied().find(|status| status.name() == name);
-    known.ok_or_else(|| format!("one of {}", DeliveryStatus::NAMES.join(", ")))
+    known.ok_or_else(|| format!("must be one of {}", DeliveryStatus::NAMES.join(", ")))
 }
 
 fn scope(name: &str) -> Result<String, String> {
     name.parse::<Scope>()
         .map(|scope| scope.name().to_owned())
-        .map_err(|problem| format!("{problem}; one of {}", Scope::NAMES.join(", ")))
+        .map_err(|problem| format!("{problem}; must be one of {}", Scope::NAMES.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Configuration: built-in defaults, then `kitfleet.toml`, then the environment.
 //!
-//! This is the only place that reads the environment; everything else is handed what it needs. A key that does nothing
-//! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
-//! it is on.
+//! Only this module reads the environment. An unknown key is an error, because an operator who mistypes
+//! `sessions.require_customer_egress` must not believe that it is on.
 
 mod agents;
 mod auth;
@@ -69,23 +68,23 @@ pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
 
-/// Read when no other file is named.
+/// File that is read when `--config` names no other file.
 const DEFAULT_FILE: &str = "kitfleet.toml";
-/// The names that are read without our prefix too, as the rest of the world spells them (contract: configuration 2).
+/// Common variable names that are read without the prefix `KITFLEET_` (contract: configuration 2).
 const BARE_VARIABLES: [(&str, &str); 4] = [
     ("DATABASE_URL", "KITFLEET_DATABASE__URL"),
     ("REDIS_URL", "KITFLEET_REDIS__URL"),
     ("MFA_ENCRYPTION_KEY", "KITFLEET_MFA__ENCRYPTION_KEY"),
     ("METRICS_SCRAPE_TOKEN", "KITFLEET_METRICS__SCRAPE_TOKEN"),
 ];
-/// Variables of the test suite, which the programs that it starts inherit.
+/// Prefix of the test suite's variables, which the programs started by tests inherit.
 const TEST_PREFIX: &str = "KITFLEET_TEST_";
 
-/// Everything an operator can choose.
+/// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Where everything that is kept on this machine lives.
+    /// Folder for everything that this machine stores.
     pub data_dir: PathBuf,
     /// The HTTP interface.
     pub server: Server,
@@ -93,51 +92,51 @@ pub struct Config {
     pub database: Database,
     /// Redis.
     pub redis: Redis,
-    /// What is logged, and how.
+    /// Filter and format of the log.
     pub log: Log,
-    /// Traces of what is done, and for whom they are.
+    /// Traces and their collector.
     pub traces: Traces,
-    /// What sessions may do.
+    /// Bounds and permissions of sessions.
     pub sessions: Sessions,
     /// The worker of this process.
     pub worker: Worker,
-    /// How long what is done with is kept.
+    /// Retention times.
     pub retention: Retention,
-    /// The operators' figures.
+    /// Metrics for operators.
     pub metrics: Metrics,
-    /// Messages to customers.
+    /// Mails to customers.
     pub email: Email,
     /// Bounds of requests and results (contract: limits).
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
-    /// How often somebody may ask.
+    /// Rate limits of requests.
     #[serde(with = "RateLimitsTable")]
     pub rate_limits: RateLimits,
-    /// Logging in.
+    /// Authentication.
     pub auth: Auth,
     /// Second factors.
     pub mfa: Mfa,
     /// API keys.
     pub api_keys: ApiKeys,
-    /// Accounts of several people.
+    /// Teams.
     pub teams: Teams,
-    /// Deliveries to customers.
+    /// Webhook deliveries.
     pub webhooks: Webhooks,
-    /// What profiles hold.
+    /// Storage of profile data.
     pub profiles: Profiles,
-    /// Sessions that agents drive.
+    /// Agent sessions and their models.
     pub agents: Agents,
-    /// What customers bring to leave through.
+    /// Customers' proxies and tunnels.
     pub egress: Egress,
-    /// Streams of what happens.
+    /// Notification streams.
     pub notifications: Notifications,
-    /// Who may watch.
+    /// The live view.
     pub live: Live,
     /// The status page.
     pub status: Status,
-    /// Who takes money, and how much.
+    /// Payment providers and prices.
     pub billing: Billing,
-    /// What time it is for this process, which whoever starts it may put forward.
+    /// Clock of this process, which the caller can set forward.
     #[serde(skip)]
     pub clock: Clock,
 }
@@ -179,29 +178,29 @@ impl Default for Config {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Server {
-    /// The address to listen on.
+    /// Address and port of the HTTP server.
     pub listen: SocketAddr,
-    /// Where customers find this service; by default the address listened on.
+    /// Public URL of the service; by default the listening address.
     pub base_url: Option<BaseUrl>,
-    /// Where the pages about errors are; by default `{base_url}/errors`.
+    /// Prefix of the `type` of problem documents; by default `{base_url}/errors`.
     pub errors_url: Option<BaseUrl>,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     #[serde(with = "networks")]
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a client may take to send a request's header.
+    /// Time limit for receiving the headers of a request.
     #[serde(with = "duration")]
     pub header_timeout: Duration,
-    /// How long a client may take to send a request's body.
+    /// Time limit for receiving the body of a request.
     #[serde(with = "duration")]
     pub body_timeout: Duration,
-    /// How long a client may take to read 64 KiB of an answer, or what is left of it.
+    /// Time limit for a client to read 64 KiB of an answer, or the rest of the answer.
     #[serde(with = "duration")]
     pub write_timeout: Duration,
-    /// Bytes of a request's body.
+    /// Maximum size of a request body in bytes.
     pub max_body_bytes: usize,
-    /// Connections at a time; by default an eighth of the files that this process may open.
+    /// Maximum number of connections; by default an eighth of the limit of open files.
     pub max_connections: usize,
-    /// Connections of one address, or of one /64, at a time; trusted proxies may have more.
+    /// Maximum number of connections from one address or IPv6 /64; trusted proxies may have more.
     pub max_connections_per_address: usize,
 }
 
@@ -223,8 +222,8 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Where customers find a service that listens on `address`. A wildcard address is nowhere one can go, so it becomes
-    /// loopback.
+    /// Public URL of a service that listens on `address`. A wildcard address is replaced by loopback, because clients cannot
+    /// connect to it.
     pub fn base_url_at(&self, mut address: SocketAddr) -> String {
         if let Some(url) = &self.base_url {
             return url.as_str().to_owned();
@@ -235,7 +234,7 @@ impl Server {
         format!("http://{address}")
     }
 
-    /// Where the pages about errors are, given [`Server::base_url_at`].
+    /// Prefix of the `type` of problem documents, given [`Server::base_url_at`].
     pub fn errors_url_at(&self, base_url: &str) -> String {
         self.errors_url.as_ref().map_or_else(|| format!("{base_url}/errors"), |url| url.as_str().to_owned())
     }
@@ -245,11 +244,11 @@ impl Server {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Database {
-    /// A PostgreSQL to share; by default a private one under `data_dir`.
+    /// Shared PostgreSQL; by default an embedded one under `data_dir`.
     pub url: Option<DatabaseUrl>,
-    /// The same PostgreSQL without a pooler between, for what a connection has to keep; by default `url`.
+    /// Address of the same PostgreSQL without a pooler, for connections that keep state; by default `url`.
     pub listen_url: Option<DatabaseUrl>,
-    /// Connections of this process's pool.
+    /// Maximum number of connections in this process's pool.
     pub max_connections: u32,
 }
 
@@ -263,7 +262,7 @@ impl Default for Database {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// A Redis that all processes share; by default what it would be asked for is done in each process.
+    /// Redis that all processes share; by default each process counts rate limits on its own.
     pub url: Option<RedisUrl>,
 }
 
@@ -271,12 +270,12 @@ pub struct Redis {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Log {
-    /// By default `pretty` on a terminal, else `json`.
+    /// Format of log lines; by default `pretty` on a terminal, otherwise `json`.
     #[serde(deserialize_with = "optional_word")]
     pub format: Option<LogFormat>,
-    /// Which events, in the syntax of `tracing_subscriber::EnvFilter`.
+    /// Filter for log events, in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
-    /// Whether `kitfleet up` prints the owner's key when it creates it.
+    /// True when `kitfleet up` prints the owner's key after its creation.
     pub owner_key: bool,
 }
 
@@ -286,13 +285,13 @@ impl Default for Log {
     }
 }
 
-/// How a log line is written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For machines.
+    /// JSON, for programs.
     Json,
-    /// For people.
+    /// Text, for people.
     Pretty,
 }
 
@@ -300,31 +299,31 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sessions {
-    /// The age at which a free-tier session is destroyed.
+    /// Age at which a session of the free tier is destroyed.
     #[serde(with = "duration")]
     pub free_tier_cap: Duration,
-    /// The age at which any session is destroyed.
+    /// Age at which any session is destroyed.
     #[serde(with = "optional_duration")]
     pub max_age: Option<Duration>,
-    /// Whether a session needs the customer's own way out to the network.
+    /// True when a session has to use a proxy of the customer.
     pub require_customer_egress: bool,
-    /// Whether a browser may reach loopback, link-local and private addresses.
+    /// True when browsers may connect to loopback, link-local and private addresses.
     pub allow_private_targets: bool,
-    /// What a browser may reach although it is private, or near this machine.
+    /// Networks that browsers may connect to although they are private or local to this machine.
     #[serde(with = "networks")]
     pub allow_networks: Vec<IpNet>,
-    /// What a browser may not reach, whatever else is allowed.
+    /// Networks that browsers may not connect to. This takes precedence over every other setting.
     #[serde(with = "networks")]
     pub deny_networks: Vec<IpNet>,
-    /// Whether search and login are done, or answered with the capability that is missing.
+    /// Behavior of search and login.
     #[serde(deserialize_with = "word")]
     pub direct_driver: DirectDriver,
-    /// How long a browser may take to open.
+    /// Time limit for opening a browser.
     #[serde(with = "duration")]
     pub open_timeout: Duration,
-    /// Whether challenges pause sessions.
+    /// True when challenges pause sessions.
     pub detect_challenges: bool,
-    /// How sure a challenge has to be to pause its session.
+    /// Minimum confidence of a challenge that pauses a session.
     pub challenge_confidence: f64,
 }
 
@@ -346,12 +345,12 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The ages at which they are destroyed.
+    /// Ages at which sessions are destroyed.
     pub fn ages(&self) -> Ages {
         Ages { free_tier: self.free_tier_cap, any: self.max_age }
     }
 
-    /// Where browsers may go.
+    /// Destinations that browsers may connect to.
     pub fn destinations(&self) -> Destinations {
         Destinations {
             allow_private: self.allow_private_targets,
@@ -365,9 +364,9 @@ impl Sessions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectDriver {
-    /// Search and login are answered with 503.
+    /// Search and login answer 503.
     Reported,
-    /// Search and login are done.
+    /// Search and login run in the browser.
     Real,
 }
 
@@ -375,37 +374,37 @@ pub enum DirectDriver {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Worker {
-    /// What a session is made of.
+    /// Driver of sessions.
     #[serde(deserialize_with = "word")]
     pub driver: Driver,
-    /// As `kitfleet workers list` shows it; by default the machine's name.
+    /// Name of the worker in `kitfleet workers list`; by default the machine's name.
     pub name: String,
-    /// Live sessions at most; by default what the machine's memory holds.
+    /// Maximum number of live sessions; by default the number that fits into memory.
     pub max_sessions: u32,
-    /// On which worker an API process places a session.
+    /// Strategy of an API process for placing a session.
     #[serde(deserialize_with = "word")]
     pub placement: Placement,
-    /// Connections that one session's browser may have under way.
+    /// Maximum number of open connections of a session's browser.
     pub session_connections: usize,
-    /// Browsers that are kept hot.
+    /// Number of browsers that are kept started without a session.
     #[serde(with = "warm_pool")]
     pub warm_pool: WarmPool,
-    /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
+    /// Address at which `kitfleet worker` serves its health and metrics. `kitfleet up` serves them at `server.listen`.
     pub listen: Option<SocketAddr>,
-    /// Where API processes bring those who watch a browser of this worker.
+    /// Address at which API processes connect viewers to the browsers of this worker.
     #[serde(deserialize_with = "socket_address")]
     pub live_listen: SocketAddr,
-    /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
+    /// The `kitfleet-host` executable; by default the one beside this program, otherwise the one in `PATH`.
     pub host_program: PathBuf,
-    /// Whether the worker starts where browsers cannot be confined.
+    /// Behavior when browsers cannot be confined.
     pub sandbox: Sandbox,
-    /// Memory that a session's browser may take, in bytes.
+    /// Maximum memory of a session's browser in bytes.
     pub session_memory_bytes: u64,
-    /// Room on the disk that it may take, in bytes.
+    /// Maximum disk space of a session's browser in bytes.
     pub session_disk_bytes: u64,
-    /// What has to stay free there, in bytes: below it the session that wrote most is ended.
+    /// Free bytes to keep on that disk. Below it the worker ends the session that wrote most.
     pub free_disk_bytes: u64,
-    /// How long a worker that stops waits for the sessions that live on it, and an API for the operations under way.
+    /// Time that a stopping worker waits for its live sessions, and a stopping API process for running operations.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
 }
@@ -435,51 +434,51 @@ impl Default for Worker {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
-    /// How long an operation's result is kept after its caller was answered.
+    /// Retention of an operation's result after its delivery.
     #[serde(with = "duration")]
     pub operation_results: Duration,
-    /// How long finished jobs are kept.
+    /// Retention of finished jobs.
     #[serde(with = "duration")]
     finished_jobs: Duration,
-    /// How long mails are kept that are files.
+    /// Retention of mail files.
     #[serde(with = "duration")]
     pub outbox: Duration,
-    /// How long webhook deliveries that have ended, and their events, are kept.
+    /// Retention of ended webhook deliveries and their events.
     #[serde(with = "duration")]
     webhook_bodies: Duration,
-    /// How long sessions are kept that have ended.
+    /// Retention of ended sessions.
     #[serde(with = "duration")]
     ended_sessions: Duration,
-    /// How long agent sessions are kept that were closed, with all that was said in them.
+    /// Retention of closed agent sessions with their transcripts.
     #[serde(with = "duration")]
     agent_sessions: Duration,
-    /// How long workers are kept that have stopped, or were lost.
+    /// Retention of stopped and lost workers.
     #[serde(with = "duration")]
     stopped_workers: Duration,
-    /// How long counts of usage are kept.
+    /// Retention of usage counts.
     #[serde(with = "duration")]
     usage: Duration,
-    /// How long notifications are kept.
+    /// Retention of notifications.
     #[serde(with = "duration")]
     pub notifications: Duration,
-    /// How long what somebody revoked, deleted or accepted is kept, where nothing refers to it.
+    /// Retention of revoked OAuth clients, deleted endpoints and accepted invitations that no row refers to.
     #[serde(with = "duration")]
     revoked: Duration,
-    /// How long profiles, and their snapshots with them, are kept after their deletion.
+    /// Retention of deleted profiles with their snapshots.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
-    /// How long the secrets of deleted accounts are kept, of which what their profiles hold is one.
+    /// Retention of the secrets of deleted accounts, including their profile data.
     #[serde(with = "duration")]
     deleted_account_secrets: Duration,
 }
 
 impl Retention {
-    /// How long profiles stay in the recycle bin.
+    /// Retention of profiles in the recycle bin.
     pub fn profiles(&self) -> ProfileRetention {
         ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
 
-    /// How long everything else is kept.
+    /// Retention of everything else.
     pub fn terms(&self) -> Terms {
         Terms {
             jobs: self.finished_jobs,
@@ -507,7 +506,7 @@ impl Default for Retention {
             ended_sessions: Duration::from_hours(90 * 24),
             agent_sessions: Duration::from_hours(30 * 24),
             stopped_workers: Duration::from_hours(7 * 24),
-            // The series reaches back for 90 days, and a year can be compared with the one before.
+            // Usage series cover up to 90 days, and a year can be compared with the previous one.
             usage: Duration::from_hours(400 * 24),
             notifications: Duration::from_hours(24),
             revoked: Duration::from_hours(90 * 24),
@@ -519,7 +518,7 @@ impl Default for Retention {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
-    /// The bearer token of `GET /metrics`; without one, or with an empty one, that route answers 503.
+    /// Bearer token of `GET /metrics`. When it is missing or empty, that route answers 503.
     #[serde(deserialize_with = "secret")]
     pub scrape_token: Option<Secret>,
 }
@@ -528,7 +527,7 @@ impl Config {
     /// Reads `file`, or `./kitfleet.toml` when that exists, and the environment of this process.
     ///
     /// # Errors
-    /// When the file cannot be read, a key is unknown, or a value is bad.
+    /// When the file cannot be read, a key is unknown, or a value is invalid.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
         let environment = std::env::vars_os();
@@ -536,10 +535,10 @@ impl Config {
         Self::read(file.or_else(|| default.exists().then_some(default)), environment)
     }
 
-    /// Reads these variables alone, as if they were the environment.
+    /// Reads only these variables, as if they were the environment.
     ///
     /// # Errors
-    /// When a key is unknown, or a value is bad.
+    /// When a key is unknown, or a value is invalid.
     pub fn from_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
         Self::read(None, variables.into_iter())
     }
@@ -571,7 +570,7 @@ impl Config {
         Ok(Self { data_dir, ..config })
     }
 
-    /// The configuration as it is in effect: what is derived from other keys is filled in.
+    /// The configuration in effect, with the values that derive from other keys.
     #[must_use]
     pub fn effective(&self) -> Self {
         let mut effective = self.clone();
@@ -585,13 +584,13 @@ impl Config {
 
 /// A variable of the environment.
 struct Variable {
-    /// As its owner spells it.
+    /// Name in the environment.
     name: String,
     value: String,
 }
 
-/// Whether Kubernetes has set a variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No setting
-/// has such a name.
+/// True when Kubernetes has set the variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No
+/// setting has such a name.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_address = value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
@@ -608,7 +607,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
     is_of_a_service && !name.contains("__")
 }
 
-/// The variables that are meant for us, under our own names. Our own name wins over a bare one.
+/// Variables of Kitfleet, by their names with the prefix `KITFLEET_`, which take precedence over the common names.
 fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, Variable> {
     let all: HashMap<String, String> = environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))

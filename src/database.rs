@@ -1,4 +1,4 @@
-//! Which database a command works on: the configured one, or the embedded one, whoever runs it.
+//! The database of a command: the configured one, or the embedded one, which this or another process runs.
 
 use std::io;
 use std::path::Path;
@@ -12,10 +12,10 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use crate::config::Config;
 use crate::embedded::{Cluster, Folder, Lock};
 
-/// How long a process that is just starting or stopping the embedded database is waited for, and any database's answer.
+/// Time limit for the answer of a database, and for another process that starts or stops the embedded database.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A database that can be connected to for as long as this lives.
+/// A database that stays available during the lifetime of this value.
 pub struct Database {
     source: Source,
     /// Name that `pg_stat_activity` shows for connections of this process.
@@ -24,22 +24,22 @@ pub struct Database {
 
 enum Source {
     Configured(Box<Configured>),
-    /// Our own, to be stopped.
+    /// Embedded database that this process runs and stops.
     Embedded(Cluster),
-    /// Run by another process of ours on the same `data_dir`.
+    /// Embedded database of another Kitfleet process on the same `data_dir`.
     Attached(Folder),
 }
 
-/// Two ways to one database.
+/// Two addresses of one database.
 struct Configured {
-    /// Perhaps through a pooler, which gives each transaction another connection.
+    /// Address that may lead through a pooler, which can give each transaction another connection.
     pooled: PgConnectOptions,
-    /// Without one between.
+    /// Address without a pooler.
     direct: PgConnectOptions,
 }
 
 impl Configured {
-    /// The configured database, if there is one.
+    /// The configured database, when `database.url` is set.
     fn of(config: &Config) -> Result<Option<Source>> {
         let Some(url) = &config.database.url else { return Ok(None) };
         let direct = config.database.listen_url.as_ref().unwrap_or(url).options()?;
@@ -52,13 +52,13 @@ impl Database {
         Self { source, application: "kitfleet".to_owned() }
     }
 
-    /// The same, with connections that `pg_stat_activity` shows as `kitfleet ROLE`.
+    /// Names the connections `kitfleet ROLE` in `pg_stat_activity`.
     #[must_use]
     pub fn for_role(self, role: &str) -> Self {
         Self { application: format!("kitfleet {role}"), ..self }
     }
 
-    /// For `kitfleet up`: the configured database, or the embedded one, which this process then runs.
+    /// For `kitfleet up`: the configured database, or the embedded one, which this process runs.
     pub async fn start(config: &Config) -> Result<Self> {
         if let Some(configured) = Configured::of(config)? {
             return Ok(Self::new(configured));
@@ -75,7 +75,7 @@ impl Database {
     }
 
     /// For `kitfleet api` and `kitfleet worker`: the configured database, or the embedded one that `kitfleet up` runs on
-    /// the same `data_dir`. Its schema has to be up to date: roles that run many times over leave that to one command.
+    /// the same `data_dir`. Its schema has to be up to date: these roles run in many processes and do not migrate.
     pub async fn join(config: &Config) -> Result<Self> {
         let database = match Configured::of(config)? {
             Some(configured) => Self::new(configured),
@@ -91,12 +91,12 @@ impl Database {
         Ok(database)
     }
 
-    /// For commands: the configured database, or the embedded one, which has to be there. When nobody runs that, this
-    /// process does for as long as the command takes, and brings its schema up to date.
+    /// For commands: the configured database, or the embedded one, which has to exist. When no other process runs the embedded
+    /// one, this process runs it during the command, and upgrades its schema.
     pub async fn reach(config: &Config) -> Result<Self> {
         ensure!(
             config.database.url.is_some() || Folder::is_in(&config.data_dir),
-            "there is no database in {}: `kitfleet up` or `kitfleet migrate` makes one; or set data_dir or database.url",
+            "there is no database in {}: create one with `kitfleet up` or `kitfleet migrate`, or set data_dir or database.url",
             config.data_dir.display()
         );
         let database = Self::to_migrate(config).await?;
@@ -127,7 +127,7 @@ impl Database {
         }
     }
 
-    /// How to connect.
+    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.named(match &self.source {
             Source::Configured(configured) => configured.pooled.clone(),
@@ -136,12 +136,12 @@ impl Database {
         })
     }
 
-    /// A name that `database.url` sets is kept.
+    /// An application name in `database.url` takes precedence.
     fn named(&self, options: PgConnectOptions) -> PgConnectOptions {
         if options.get_application_name().is_some() { options } else { options.application_name(&self.application) }
     }
 
-    /// How to connect for what a connection has to keep from one transaction to the next: what it listens to, and locks.
+    /// Connection options without a pooler, for connections that keep state between transactions: LISTEN and locks.
     pub fn direct_options(&self) -> PgConnectOptions {
         match &self.source {
             Source::Configured(configured) => self.named(configured.direct.clone()),
@@ -160,8 +160,8 @@ impl Database {
         pool.with_context(|| self.unreachable())
     }
 
-    /// A connection at a time for whoever waits an outage of the database out. It is made when it is asked for, so that an outage that has
-    /// begun by now is waited out, too.
+    /// A pool of one connection for callers that retry during an outage of the database. It connects on first use, so that it can be
+    /// created during an outage.
     pub fn patient_pool(&self) -> PgPool {
         let options = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
         options.connect_lazy_with(database::watched(self.options()))
@@ -181,9 +181,9 @@ impl Database {
         }
     }
 
-    /// Applies the migrations that the database lacks, and returns what its schema is then.
+    /// Applies the missing migrations, and returns the state of the schema.
     pub async fn migrate(&self) -> Result<SchemaState> {
-        // Of several that migrate one holds a lock meanwhile.
+        // Migrations hold a lock, so that only one process migrates at a time.
         let mut conn = connect(&self.direct_options()).await.with_context(|| self.unreachable())?;
         kitfleet_jobs::migrate(&mut conn).await?;
         let schema = database::schema(&mut conn).await?;
@@ -194,12 +194,12 @@ impl Database {
     async fn require_migrations(&self) -> Result<()> {
         ensure!(
             schema(&mut self.connect().await?).await? != SchemaState::Older,
-            "the database's schema is not up to date: run `kitfleet migrate`"
+            "the database schema is not up to date: run `kitfleet migrate`"
         );
         Ok(())
     }
 
-    /// Stops the database when it is ours.
+    /// Stops the database when this process runs it.
     pub async fn close(self) {
         if let Source::Embedded(cluster) = self.source {
             cluster.stop().await;
@@ -207,7 +207,7 @@ impl Database {
     }
 }
 
-/// The database's schema. An empty database has no migration.
+/// State of the schema. An empty database has no migration.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     const UNDEFINED_TABLE: &str = "42P01";
     match database::schema(conn).await {
@@ -216,15 +216,15 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     }
 }
 
-/// A connection. A database that stands still would let whoever asks wait for ever.
+/// Connects within a time limit, because a database that does not answer would block the caller forever.
 async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
     let connected = tokio::time::timeout(PATIENCE, PgConnection::connect_with(options)).await;
     connected.unwrap_or_else(|late| Err(io::Error::from(late).into()))
 }
 
-/// The way to the embedded database that another process runs.
+/// Connects to the embedded database of another process.
 pub async fn attach(data_dir: &Path) -> Result<Folder> {
     let folder = Folder::open(data_dir)?;
-    connect(&folder.options()).await.context("nobody answers")?.close().await?;
+    connect(&folder.options()).await.context("no answer")?.close().await?;
     Ok(folder)
 }

@@ -1,9 +1,8 @@
-//! File descriptors: every connection takes one, and a process has only so many.
+//! File descriptors. Every connection takes one, and the number per process is limited.
 //!
-//! A process starts with the soft limit of whoever started it, which is 1,024 nearly everywhere and the reason is `select`,
-//! which we do not use. So the limit is raised to what the administrator allows, and what there is then is divided: a part
-//! each for clients, for webhooks and for the process itself, and the rest for the sessions, evenly, so that a page that
-//! opens connections without end takes none from others.
+//! A process inherits a soft limit, which is usually 1,024 because of `select`. Kitfleet does not use `select`, so it raises the
+//! limit to the hard limit. It then divides the descriptors: one part each for clients, for webhooks and for the process itself,
+//! and the rest evenly for the sessions. A page that opens connections without end thus takes none from other sessions.
 
 use kitfleet_domain::workers::Driver;
 use kitfleet_jobs::webhooks;
@@ -11,57 +10,57 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-/// Of the process itself: its logs, timers and threads, the embedded database, Redis and what is sent by mail.
+/// Descriptors of the process itself: logs, timers, threads, the embedded database, Redis and mail.
 const ITS_OWN: usize = 128;
-/// Of a session beside its connections: its host's pipes, its guard, its captures, and the names it looks up.
+/// Descriptors of a session besides its connections: pipes of its host, its guard, captures and name lookups.
 const OF_A_SESSION: usize = 24;
-/// A connection of a browser has two ends here.
+/// Descriptors of one browser connection.
 const ENDS: usize = 2;
-/// With fewer connections a page is not itself: WebKit opens 17, and a page's sockets come on top.
+/// Minimum number of connections of a session. WebKit opens 17, and the page opens further ones.
 pub const LEAST_SESSION_CONNECTIONS: usize = 24;
-/// Further connections of clients would only be idle.
+/// Maximum number of client connections. More would only be idle.
 const MOST_CONNECTIONS: usize = 16_384;
 
-/// Raises the limit as far as it goes, and returns it before and after.
+/// Raises the soft limit to the hard limit. Returns the limit before and after.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When the kernel refuses the change.
 pub fn raise() -> nix::Result<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     Ok((soft, hard))
 }
 
-/// How many files and sockets this process may have open.
+/// Maximum number of open files and sockets of this process.
 pub fn limit() -> usize {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
     usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
-/// Connections of clients.
+/// Number of client connections that fit into a limit.
 pub fn connections_that_fit(limit: usize) -> usize {
     (limit / 8).clamp(4, MOST_CONNECTIONS)
 }
 
-/// What sessions get.
+/// Sessions that fit into a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sessions {
-    /// Live ones at most.
+    /// Maximum number of live sessions.
     pub count: u32,
-    /// Connections of each.
+    /// Maximum number of connections of each session.
     pub connections: usize,
 }
 
 impl Sessions {
-    /// As configured, as far as the limit bears that: first each session has fewer connections, and then there are fewer
+    /// Fits the configured sessions into a limit. It first lowers the connections of each session, and then the number of
     /// sessions.
     pub fn that_fit(limit: usize, config: &Config) -> Self {
         if config.worker.driver != Driver::Webkit {
             return Self { count: config.worker.max_sessions, connections: config.worker.session_connections };
         }
-        // The pool, the worker's two beside it, and what waits for notifications.
+        // The pool, the worker's two further connections, and the listeners.
         let of_database = config.database.max_connections as usize * 2 + 8;
-        // A quarter of the connections may be live views, which have two ends more.
+        // A quarter of the connections may be live views, which take two more descriptors each.
         let of_views = config.server.max_connections / 2;
         let of_connections = config.server.max_connections + of_views;
         let taken = ITS_OWN + of_database + of_connections + webhooks::attempts_that_fit(limit);

@@ -1,4 +1,4 @@
-//! `kitfleet doctor`: what Kitfleet needs, whether it is there, and how to mend what is not.
+//! `kitfleet doctor`: checks the requirements of Kitfleet, and prints a remedy for each problem.
 
 use std::fs;
 use std::io;
@@ -28,9 +28,9 @@ use crate::embedded::{Folder, Installation, Lock};
 use crate::output::Format;
 use crate::{owner, roles};
 
-/// The first PostgreSQL with everything that the schema uses.
+/// The oldest PostgreSQL with every feature that the schema uses.
 const OLDEST_POSTGRES: i32 = 14;
-/// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
+/// Tolerated clock difference in seconds. Leases and sweeps use the database's clock, but log times use the machine's.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const LISTENED_WITHIN: Duration = Duration::from_secs(5);
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -40,16 +40,16 @@ const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and 
      container: packaging/seccomp.json, an unconfined AppArmor profile, and a /proc that is not masked (Docker and podman: \
      --security-opt systempaths=unconfined; Kubernetes: procMount: Unmasked with hostUsers: false)";
 
-/// What a request would wait for Redis.
+/// Time that a request waits for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     subject: &'static str,
     status: Status,
     finding: String,
-    /// How to mend it.
+    /// Remedy for the problem.
     mend: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Check {
     }
 }
 
-/// Looks at everything, prints what it found, and fails when something does.
+/// Runs every check and prints the results. Fails when a check fails.
 pub async fn examine(config: &Config, format: Format) -> Result<()> {
     let worker = roles::worker(config, &config.server.base_url_at(config.server.listen))?;
     let mut checks = vec![postgres_programs(config)];
@@ -117,28 +117,28 @@ fn postgres_programs(config: &Config) -> Check {
     }
     match Installation::all().first() {
         Some(newest) => Check::ok(subject, format!("version {} in {}", newest.major, newest.programs.display())),
-        None => Check::fail(subject, "none on this machine", "apt-get install postgresql, or set database.url"),
+        None => Check::fail(subject, "not installed", "apt-get install postgresql, or set database.url"),
     }
 }
 
 async fn database(config: &Config) -> Vec<Check> {
     if config.database.url.is_none() && !Folder::is_in(&config.data_dir) {
-        return vec![Check::ok("database", "none yet: the first `kitfleet up` makes it")];
+        return vec![Check::ok("database", "none yet: the first `kitfleet up` creates it")];
     }
     let database = match Database::to_migrate(config).await {
         Ok(database) => database,
-        Err(error) => return vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
+        Err(error) => return vec![Check::fail("database", format!("{error:#}"), "start it, or correct database.url")],
     };
     let mut checks = match database.connect().await {
         Ok(mut conn) => {
             let checks = inside(&mut conn, config).await;
-            // It has said what it had to say.
+            // The result is known, so that an error of the close does not matter.
             let _ = conn.close().await;
             checks.unwrap_or_else(|error| {
-                vec![Check::fail("database", error.to_string(), "mend it, or mend database.url")]
+                vec![Check::fail("database", error.to_string(), "repair it, or correct database.url")]
             })
         }
-        Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
+        Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or correct database.url")],
     };
     if config.database.listen_url.is_some() {
         checks.push(way_to_listen(&database).await);
@@ -147,19 +147,19 @@ async fn database(config: &Config) -> Vec<Check> {
     checks
 }
 
-/// Whether the way to the database can be had that passes a pooler by: without it no worker starts.
+/// Checks `database.listen_url`, the connection without a pooler. Without it no worker starts.
 async fn way_to_listen(database: &Database) -> Check {
     let (subject, mend) =
-        ("database to listen to", "start it, or mend database.listen_url: workers do not start without it");
+        ("database to listen to", "start it, or correct database.listen_url: workers do not start without it");
     let listen = async {
         let mut conn = PgConnection::connect_with(&database.direct_options()).await?;
         conn.execute("listen kitfleet_doctor").await?;
         conn.close().await
     };
     match tokio::time::timeout(LISTENED_WITHIN, listen).await {
-        Ok(Ok(())) => Check::ok(subject, "it answers, and can be listened to"),
+        Ok(Ok(())) => Check::ok(subject, "answers and accepts LISTEN"),
         Ok(Err(error)) => Check::fail(subject, error.to_string(), mend),
-        Err(_) => Check::fail(subject, "it does not answer", mend),
+        Err(_) => Check::fail(subject, "does not answer", mend),
     }
 }
 
@@ -167,25 +167,33 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     let version: i32 =
         sqlx::query_scalar("select current_setting('server_version_num')::int / 10000").fetch_one(&mut *conn).await?;
     let mut checks = vec![if version < OLDEST_POSTGRES {
-        Check::fail("database", format!("PostgreSQL {version}"), format!("at least {OLDEST_POSTGRES} is needed"))
+        Check::fail(
+            "database",
+            format!("PostgreSQL {version}"),
+            format!("upgrade to PostgreSQL {OLDEST_POSTGRES} or newer"),
+        )
     } else {
         Check::ok("database", format!("PostgreSQL {version} answers"))
     }];
     let slots: i32 = sqlx::query_scalar("select current_setting('max_connections')::int").fetch_one(&mut *conn).await?;
-    // Beside its pool a process that does everything has these, and PostgreSQL keeps three for whoever looks after it.
+    // A process with all roles has 11 connections besides its pool, and PostgreSQL reserves 3 for superusers.
     if i64::from(slots) < i64::from(config.database.max_connections) + 11 + 3 {
-        let mend = "raise max_connections there, or lower database.max_connections";
-        checks.push(Check::warn("database connections", format!("the server allows {slots}"), mend));
+        let mend = "raise max_connections of the server, or lower database.max_connections";
+        checks.push(Check::warn("database connections", format!("the server allows only {slots}"), mend));
     }
     let apart = kitfleet_domain::database::clock_skew(&mut *conn).await?.abs();
     checks.push(if apart > CLOCKS_MAY_DIFFER {
-        Check::warn("clock", format!("{apart:.0} s from the database's"), "synchronise both machines' clocks (NTP)")
+        Check::warn(
+            "clock",
+            format!("differs by {apart:.0} s from the database's clock"),
+            "synchronise the clocks of both machines (NTP)",
+        )
     } else {
-        Check::ok("clock", "agrees with the database's")
+        Check::ok("clock", "agrees with the database's clock")
     });
     checks.push(match database::schema(&mut *conn).await? {
         SchemaState::Older => {
-            checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
+            checks.push(Check::fail("migrations", "the schema is not up to date", "run `kitfleet migrate`"));
             return Ok(checks);
         }
         SchemaState::Current => Check::ok("migrations", "the schema is up to date"),
@@ -199,28 +207,32 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
 
 async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
     let (subject, alive) = ("workers", workers::list(&mut *conn, false).await?.len());
-    let mend = "kitfleet up, or kitfleet worker";
+    let mend = "start `kitfleet up` or `kitfleet worker`";
     Ok(match workers::standing(conn).await? {
-        None => Check::warn(subject, "none is alive: no session can be made now", mend),
+        None => Check::warn(subject, "none is alive: sessions cannot be created", mend),
         Some(Standing::Ok) => Check::ok(subject, format!("{alive} alive")),
-        Some(Standing::Draining) => {
-            Check::warn(subject, format!("{alive} alive, and those with browsers drain: no session can be made"), mend)
-        }
+        Some(Standing::Draining) => Check::warn(
+            subject,
+            format!("{alive} alive, but those with browsers are draining: sessions cannot be created"),
+            mend,
+        ),
         Some(Standing::NoRoom) => {
-            let mend = "make room on their disks (worker.free_disk_bytes), or start another worker";
+            let mend = "free space on their disks (worker.free_disk_bytes), or start another worker";
             Check::warn(
                 subject,
-                format!("{alive} alive, and the disks of those with browsers are nearly full: no session can be made"),
+                format!(
+                    "{alive} alive, but the disks of those with browsers are nearly full: sessions cannot be created"
+                ),
                 mend,
             )
         }
         Some(Standing::NoDriver) => {
-            Check::warn(subject, format!("{alive} alive, and none has browsers: no session can be made"), mend)
+            Check::warn(subject, format!("{alive} alive, but none has browsers: sessions cannot be created"), mend)
         }
     })
 }
 
-/// Compares the configured key with the one that the deployment's secrets are sealed with.
+/// Compares the configured key with the key of the deployment's secrets.
 async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
     let subject = "encryption key";
     let status = encryption_key::check(conn, config.auth().vault.as_ref()).await?;
@@ -229,27 +241,27 @@ async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Resul
         KeyStatus::Retired => Check::warn(
             subject,
             status.description(),
-            "run `kitfleet key rotate-sealing` with the key that is to be used",
+            "configure the key to be used, and run `kitfleet key rotate-sealing`",
         ),
         KeyStatus::Missing | KeyStatus::Wrong => {
-            let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; when it is lost, \
-                        `kitfleet key rotate-sealing --replace-probe`";
+            let mend = "configure the key that sealed them, as mfa.encryption_key or in mfa.retired_encryption_keys; when that key is \
+                        lost, run `kitfleet key rotate-sealing --replace-probe`";
             Check::fail(subject, status.description(), mend)
         }
     })
 }
 
-/// Whether what is sealed in the database opens with the keys that this configuration has.
+/// Checks that the configured keys open the sealed secrets in the database.
 async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
     let (subject, configured) = ("sealed secrets", config.auth().vault);
     let endpoints = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
     let profiles = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
     let lost = vault::count_unopenable(conn, &endpoints, configured.as_ref(), &profiles).await?;
     if lost.all() == 0 {
-        return Ok(Check::ok(subject, "the keys configured open all of them"));
+        return Ok(Check::ok(subject, "the configured keys open all of them"));
     }
     let finding = format!(
-        "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}, model \
+        "{} cannot be opened with the configured keys: webhook endpoints {}, second factors {}, profiles {}, model \
          providers' keys {}, recipes {}, saved proxies {}, LiveKit servers {}",
         lost.all(),
         lost.endpoints,
@@ -260,30 +272,30 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
         lost.proxies,
         lost.nodes,
     );
-    let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
-                `kitfleet deliveries requeue` sends what could not be signed";
+    let mend = "configure the key that sealed them, as mfa.encryption_key or in mfa.retired_encryption_keys; then \
+                run `kitfleet deliveries requeue` for deliveries that could not be signed";
     Ok(Check::fail(subject, finding, mend))
 }
 
-/// It is never worse than a warning: without Redis each process counts for itself.
+/// Checks Redis. A problem is at most a warning: without Redis each process counts rate limits on its own.
 async fn redis(config: &Config) -> Check {
     let subject = "Redis";
     let Some(url) = &config.redis.url else {
-        return Check::ok(subject, "not needed: rate limits are each process's own unless redis.url is set");
+        return Check::ok(subject, "not needed: each process counts rate limits on its own unless redis.url is set");
     };
-    let mend = "start it, let it run scripts (EVALSHA, SCRIPT LOAD, TIME, GET, SET) and use the channels kitfleet:wakeups:* \
-                (PUBLISH, SUBSCRIBE), or mend redis.url; until then rate limits are each process's own, and wake-ups go \
-                by PostgreSQL";
+    let mend = "start it, allow scripts (EVALSHA, SCRIPT LOAD, TIME, GET, SET) and the channels kitfleet:wakeups:* \
+                (PUBLISH, SUBSCRIBE), or correct redis.url; until then each process counts rate limits on its own, and \
+                wake-ups use PostgreSQL";
     match redis_latency(url).await {
         Ok(latency) if latency > REDIS_ANSWERS_WITHIN => {
-            Check::warn(subject, format!("answers in {latency:.0?}, later than a request waits for it"), mend)
+            Check::warn(subject, format!("answers in {latency:.0?}, which is longer than a request waits for it"), mend)
         }
         Ok(latency) => Check::ok(subject, format!("answers in {latency:.1?}")),
         Err(error) => Check::warn(subject, error.to_string(), mend),
     }
 }
 
-/// How long it takes a Redis that is connected to and knows the script to run it; it has to carry wake-ups, too.
+/// Measures a script call on an open connection, with the script loaded. Also checks that Redis can carry wake-ups.
 async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
     const CHANNEL: &str = "kitfleet:wakeups:doctor";
     let patience = Duration::from_secs(2);
@@ -300,15 +312,15 @@ async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
     Ok(asked.elapsed())
 }
 
-/// Whether what profiles hold can be put where it is kept, and got back.
+/// Checks that the profile store accepts, returns and deletes an object.
 async fn profiles(config: &Config) -> Check {
     let subject = "profiles' store";
     let objects = match config.profiles.store.objects() {
         Ok(Some(objects)) => objects,
-        Ok(None) => return Check::ok(subject, "the database, unless profiles.store.url is set"),
-        Err(error) => return Check::fail(subject, error.to_string(), "mend profiles.store.url"),
+        Ok(None) => return Check::ok(subject, "the database, because profiles.store.url is not set"),
+        Err(error) => return Check::fail(subject, error.to_string(), "correct profiles.store.url"),
     };
-    let mend = "mend profiles.store.*, or let this machine write, read and delete objects there";
+    let mend = "correct profiles.store.*, or allow this machine to write, read and delete objects there";
     match tokio::time::timeout(OBJECT_STORE_ANSWERS_WITHIN, objects.check()).await {
         Ok(Ok(())) => Check::ok(subject, "an object can be written, read and deleted"),
         Ok(Err(error)) => Check::fail(subject, error.to_string(), mend),
@@ -321,27 +333,29 @@ async fn port(config: &Config) -> Check {
     match TcpListener::bind(address).await {
         Ok(_) => Check::ok(subject, format!("{address} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_up(&config.data_dir) => {
-            Check::ok(subject, format!("{address} is served"))
+            Check::ok(subject, format!("{address} is in use by `kitfleet up` on this data_dir"))
         }
-        Err(error) => {
-            Check::warn(subject, format!("{address}: {error}"), "set server.listen, or end who listens there")
-        }
+        Err(error) => Check::warn(
+            subject,
+            format!("{address}: {error}"),
+            "set server.listen, or stop the process that listens there",
+        ),
     }
 }
 
-/// Whether `kitfleet up` runs here.
+/// True when `kitfleet up` runs on this `data_dir`.
 fn is_up(data_dir: &Path) -> bool {
     data_dir.join("lock").exists() && Lock::take(data_dir).is_ok_and(|lock| lock.is_none())
 }
 
 fn disk(data_dir: &Path, floor: u64) -> Check {
-    // Where it was not made yet, it will be made beside its next of kin.
+    // A missing folder is created inside its nearest existing ancestor.
     let Some(room) = data_dir.ancestors().find_map(|folder| Room::on(folder).ok()) else {
-        return Check::warn("disk", format!("{} cannot be looked at", data_dir.display()), "mend data_dir");
+        return Check::warn("disk", format!("{} cannot be read", data_dir.display()), "correct data_dir");
     };
-    let finding = format!("{} MiB are free where data_dir is", room.left / (1024 * 1024));
+    let finding = format!("{} MiB are free on the disk of data_dir", room.left / (1024 * 1024));
     if room.is_below(floor) {
-        return Check::fail("disk", finding, "make room: without it nothing is written, and no browser starts");
+        return Check::fail("disk", finding, "free space: without it nothing is written, and no browser starts");
     }
     Check::ok("disk", finding)
 }
@@ -359,7 +373,8 @@ fn memory(config: &Config) -> Check {
 fn files(config: &Config) -> Check {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
     let Sessions { count, connections } = Sessions::that_fit(limit, config);
-    let finding = format!("this process may open {limit}: {count} sessions of {connections} connections");
+    let finding =
+        format!("this process may open {limit}, enough for {count} sessions of {connections} connections each");
     if count < configured {
         let mend = format!("raise the hard limit (`ulimit -Hn`, LimitNOFILE=): worker.max_sessions is {configured}");
         return Check::warn("open files", finding, mend);
@@ -378,7 +393,7 @@ async fn browsers(worker: &WorkerConfig) -> Vec<Check> {
 
 async fn display() -> Check {
     match succeeds("Xvfb", &["-help"]).await {
-        // It fails to know `-help` on some versions, and prints its usage all the same: that it starts is enough.
+        // Some versions do not know `-help`, but print their usage. It is enough that the program starts.
         Ok(_) => Check::ok("Xvfb", "installed"),
         Err(error) => Check::fail("Xvfb", error.to_string(), "apt-get install xvfb"),
     }
@@ -389,7 +404,7 @@ fn fonts() -> Check {
         ["/usr/share/fonts", "/usr/local/share/fonts"].map(Path::new).into_iter().map(count_fonts).sum::<usize>();
     if families == 0 {
         let mend = "apt-get install fonts-liberation fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji";
-        return Check::warn("fonts", "none: pages show boxes instead of text", mend);
+        return Check::warn("fonts", "not installed: pages show boxes instead of text", mend);
     }
     Check::ok("fonts", format!("{families} files"))
 }
@@ -408,7 +423,7 @@ fn count_fonts(folder: &Path) -> usize {
     entries.map(count).sum()
 }
 
-/// Starts what a worker starts, down to a blank page.
+/// Starts a browser with a blank page, as a worker does.
 async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
     let (subject, program) = ("WebKit", worker.host_program.display().to_string());
     worker.warm_pool = WarmPool::Exactly(1);
@@ -418,7 +433,7 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
         pool.shut_down().await;
     }
     if !was_there {
-        // Whoever looks leaves nothing behind.
+        // The check leaves no files behind.
         let _ = fs::remove_dir_all(&worker.data_dir);
     }
     match started {
@@ -432,22 +447,23 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
         Err(error) => {
             let mend = match &error {
                 StartError::Directory(_) => {
-                    format!("let this user write to data_dir (here: {}), or set another one", worker.data_dir.display())
+                    format!(
+                        "allow this user to write to data_dir (here: {}), or set another data_dir",
+                        worker.data_dir.display()
+                    )
                 }
-                StartError::Names(_) => "mend /etc/resolv.conf".to_owned(),
-                StartError::Threads(_) => "raise the limits of processes and threads".to_owned(),
+                StartError::Names(_) => "correct /etc/resolv.conf".to_owned(),
+                StartError::Threads(_) => "raise the limits for processes and threads".to_owned(),
                 StartError::Missing(missing) => {
                     let missing = missing.file_name().unwrap_or_default().display();
                     format!(
-                        "a build puts {missing} beside kitfleet; both programs of a browser stand in one folder, that of \
+                        "a build puts {missing} beside kitfleet; both programs of a browser must be in the folder of \
                          worker.host_program (here: {program})"
                     )
                 }
-                StartError::SharedUser => {
-                    "create a user for Kitfleet alone, and run the worker as that user".to_owned()
-                }
+                StartError::SharedUser => "create a user for Kitfleet only, and run the worker as that user".to_owned(),
                 StartError::Sandbox(_) | StartError::Host(_) => format!(
-                    "ops/setup installs what it needs (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host and \
+                    "install its dependencies with ops/setup (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host and \
                      kitfleet-keeper beside kitfleet, or set worker.host_program (here: {program})"
                 ),
             };
@@ -458,7 +474,7 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
 
 fn sandbox(is_confined: bool) -> Check {
     if is_confined {
-        Check::ok("sandbox", "browsers are confined to a folder and a way out of their own each")
+        Check::ok("sandbox", "each browser is confined to its own folder and its own egress")
     } else {
         Check::warn("sandbox", "browsers run WITHOUT CONFINEMENT", ALLOW_CONFINEMENT)
     }
@@ -467,17 +483,21 @@ fn sandbox(is_confined: bool) -> Check {
 async fn mails(worker: &WorkerConfig) -> Check {
     let subject = "e-mail";
     match &worker.mail.transport {
-        MailTransport::File => Check::ok(subject, "kept as files: set email.transport to send them"),
+        MailTransport::File => Check::ok(subject, "written to files: set email.transport to send mails"),
         MailTransport::Postmark(_) => Check::ok(subject, "sent by Postmark"),
         MailTransport::Smtp(relay) => match tokio::time::timeout(MAIL_SERVER_ANSWERS_WITHIN, relay.check()).await {
             Ok(Ok(())) => Check::ok(subject, "the mail server answers"),
-            Ok(Err(error)) => Check::fail(subject, error, "start the mail server, or mend email.smtp_url"),
-            Err(_) => Check::fail(subject, "the mail server does not answer", "mend it, or email.smtp_url"),
+            Ok(Err(error)) => Check::fail(subject, error, "start the mail server, or correct email.smtp_url"),
+            Err(_) => Check::fail(
+                subject,
+                "the mail server does not answer",
+                "repair the mail server, or correct email.smtp_url",
+            ),
         },
     }
 }
 
-/// Whether a program ends well; `Err` when it cannot be started at all.
+/// True when a program exits with success. `Err` when it cannot be started.
 async fn succeeds(program: &str, arguments: &[&str]) -> io::Result<bool> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -488,17 +508,21 @@ async fn succeeds(program: &str, arguments: &[&str]) -> io::Result<bool> {
 fn owner_key(data_dir: &Path) -> Check {
     let (subject, file) = ("owner's key", owner::key_file(data_dir));
     match fs::metadata(&file) {
-        Err(_) if Folder::is_in(data_dir) => {
-            Check::warn(subject, "none kept here", "`kitfleet key mint` makes another; `kitfleet up` does so only once")
-        }
-        Err(_) => Check::ok(subject, "none in data_dir: the first `kitfleet up` on an empty database puts one there"),
+        Err(_) if Folder::is_in(data_dir) => Check::warn(
+            subject,
+            "not in data_dir",
+            "create another with `kitfleet key mint`; `kitfleet up` creates one only once",
+        ),
+        Err(_) => Check::ok(subject, "not in data_dir: the first `kitfleet up` on an empty database creates one"),
         Ok(_) if owner::read(&file).is_none() => {
-            let remove = "remove it; `kitfleet key mint` makes another";
+            let remove = "remove the file, and create another key with `kitfleet key mint`";
             Check::warn(subject, format!("{} holds no key", file.display()), remove)
         }
-        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
-            Check::warn(subject, format!("others can read {}", file.display()), format!("chmod 600 {}", file.display()))
-        }
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Check::warn(
+            subject,
+            format!("other users can read {}", file.display()),
+            format!("chmod 600 {}", file.display()),
+        ),
         Ok(_) => Check::ok(subject, format!("in {}", file.display())),
     }
 }
@@ -507,17 +531,17 @@ fn secrets(config: &Config) -> Check {
     match (&config.mfa.encryption_key, config.mfa.retired_encryption_keys.len()) {
         (Some(_), 0) => Check::ok("secrets", "sealed with mfa.encryption_key"),
         (Some(_), retired) => {
-            Check::ok("secrets", format!("sealed with mfa.encryption_key; {retired} retired keys still open"))
+            Check::ok("secrets", format!("sealed with mfa.encryption_key; {retired} retired keys are configured"))
         }
         (None, _) => Check::warn(
             "secrets",
-            "nobody can enroll a second factor, and what seals webhooks' secrets and profiles lies beside them in the database",
-            "set MFA_ENCRYPTION_KEY to what `openssl rand -base64 32` prints, and keep it",
+            "second factors cannot be enrolled, and the keys of webhook secrets and profiles are stored beside them in the database",
+            "set MFA_ENCRYPTION_KEY to the output of `openssl rand -base64 32`, and keep that key",
         ),
     }
 }
 
-/// Whoever pays by a provider whose notices are not believed gets nothing for it.
+/// Checks that payments are complete: without the secret of its notices, a customer pays a provider and gets no tier.
 fn payments(config: &Config) -> Check {
     let (card, crypto) = (&config.billing.card, &config.billing.crypto);
     let providers = [
@@ -527,22 +551,26 @@ fn payments(config: &Config) -> Check {
     let half = providers.iter().find(|(_, _, shown, _, signed)| shown != signed);
     if let Some((provider, key, shown, secret, _)) = half {
         let (there, missing) = if *shown { (key, secret) } else { (secret, key) };
-        let finding = format!("{provider}.{there} is set, and {provider}.{missing} is not");
-        return Check::fail("payments", finding, "set both: what is paid for is given by notices that are signed");
+        let finding = format!("{provider}.{there} is set, but {provider}.{missing} is not");
+        return Check::fail(
+            "payments",
+            finding,
+            "set both: signed notices of the provider give customers the tiers they pay for",
+        );
     }
     match providers.iter().filter(|(_, _, shown, ..)| *shown).count() {
         0 => Check::ok("payments", "off: billing.card and billing.crypto have no keys"),
         _ if billing::Prices::from(&config.billing.prices).0.is_empty() => {
-            Check::warn("payments", "no tier has a price, so that none can be bought", "set billing.prices")
+            Check::warn("payments", "no tier has a price: customers cannot buy a tier", "set billing.prices")
         }
-        _ => Check::ok("payments", "the provider's keys and what its notices are signed with are set"),
+        _ => Check::ok("payments", "the keys and the notice secrets of the providers are set"),
     }
 }
 
 fn metrics_token(config: &Config) -> Check {
     if config.metrics.scrape_token.is_some() {
-        Check::ok("metrics", "GET /metrics wants the token")
+        Check::ok("metrics", "GET /metrics requires the token")
     } else {
-        Check::warn("metrics", "off: GET /metrics answers 503", "set METRICS_SCRAPE_TOKEN to switch them on")
+        Check::warn("metrics", "off: GET /metrics answers 503", "set METRICS_SCRAPE_TOKEN to enable them")
     }
 }

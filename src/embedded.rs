@@ -1,16 +1,15 @@
 //! The private database: a PostgreSQL cluster of our own under `data_dir/postgres`.
 //!
-//! It is the PostgreSQL that the machine has, so it is the same SQL and the same jobs as in production. It listens on a
-//! socket inside its own folder and nowhere else; the folder belongs to the user it runs as, who alone can enter.
+//! It uses the PostgreSQL of the machine, with the same SQL and the same jobs as in production. It listens only on a socket
+//! inside its own folder. The folder belongs to the user of the server, and no other user can enter it.
 //!
-//! Two things about that folder are unusual. PostgreSQL refuses to run as root, so that root has to hand it to another
-//! user, who may not be able to walk there: `/root` is closed. And a socket's path may have 107 bytes, where a folder's
-//! may have thousands. Both are solved by never naming the folder: PostgreSQL is handed an open descriptor of it and
-//! finds itself at `/proc/self/fd/9`, it binds its socket relative to where it stands, and we connect through a
-//! descriptor of ours.
+//! The folder causes two problems. PostgreSQL refuses to run as root, so that root runs it as another user, which may not be
+//! able to reach the folder, for example under `/root`. A socket's path may have at most 107 bytes, but the folder's path may
+//! have thousands. Both are solved without the folder's path: PostgreSQL gets an open descriptor of the folder and uses
+//! `/proc/self/fd/9`. It binds its socket relative to its working directory, and Kitfleet connects through its own descriptor.
 //!
-//! Whoever runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, starts it again when it dies, and
-//! stops it; the kernel stops it when that thread dies first.
+//! The process that runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, restarts it when it dies, and
+//! stops it. The kernel stops it when that thread dies first.
 
 use std::cmp::Reverse;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -36,28 +35,28 @@ use sqlx::{Connection as _, PgConnection};
 const NAME: &str = "kitfleet";
 /// The folder under `data_dir`.
 const FOLDER: &str = "postgres";
-/// Where PostgreSQL finds its folder, whatever its path is.
+/// Path under which PostgreSQL finds its folder.
 const FOLDER_DESCRIPTOR: &str = "/proc/self/fd/9";
-/// A script that opens its first argument as that descriptor, and becomes the rest of its arguments.
+/// Script that opens its first argument as that descriptor, and executes its other arguments.
 const OPEN_FOLDER: &str = r#"exec 9<"$1"; shift; exec "$@""#;
-/// How long a server may recover before a start fails.
+/// Time limit for the recovery of a server before a start fails.
 const START_LIMIT: Duration = Duration::from_mins(5);
-/// Failed starts in a row before the first success that fail a start.
+/// Number of failed attempts in a row, before the first success, after which the start fails.
 const FAILED_STARTS: u32 = 3;
-/// How long a fast shutdown may take, and then an immediate one.
+/// Time limits of a fast shutdown, and of the immediate shutdown after it.
 const STOP_LIMITS: [(Signal, Duration); 3] = [
     (Signal::SIGINT, Duration::from_secs(30)),
     (Signal::SIGQUIT, Duration::from_secs(5)),
     (Signal::SIGKILL, Duration::from_secs(5)),
 ];
-/// How often the supervisor looks whether the server lives.
+/// Interval between two checks of the supervisor that the server is alive.
 const LOOK: Duration = Duration::from_millis(100);
-/// The pauses between restarts double from the first to the second.
+/// Shortest and longest pause between restarts. The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// A server that lived so long starts again without a pause.
+/// Lifetime after which a server restarts without a pause.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// What differs from PostgreSQL's defaults: no network, and the sizes of a small machine.
+/// Settings that differ from PostgreSQL's defaults: no network, and the sizes for a small machine.
 const SETTINGS: [&str; 14] = [
     "listen_addresses=",
     "unix_socket_directories=.",
@@ -67,9 +66,9 @@ const SETTINGS: [&str; 14] = [
     "max_wal_size=512MB",
     "wal_compression=on",
     "jit=off",
-    // Microseconds that a commit waits for others when several are on their way, to go to the disk with them. One alone waits for nobody.
+    // Microseconds that a commit waits for other commits, to share a write to the disk. A single commit does not wait.
     "commit_delay=500",
-    // Sessions and jobs are small tables that change all the time.
+    // Sessions and jobs are small tables that change often.
     "autovacuum_naptime=10s",
     "log_destination=stderr",
     "logging_collector=off",
@@ -88,10 +87,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates the cluster when there is none, ends a server that an earlier process left, and starts a new one.
+    /// Creates the cluster when it does not exist, stops a server left by an earlier process, and starts a new one.
     ///
     /// # Errors
-    /// When the machine has no PostgreSQL, or the server does not start; the message says what to do.
+    /// When the machine has no PostgreSQL, or the server does not start. The message names a remedy.
     pub async fn start(data_dir: &Path, lock: Lock) -> Result<Self> {
         let path = data_dir.join(FOLDER);
         let prepared = tokio::task::spawn_blocking(move || Server::prepare(path));
@@ -102,7 +101,7 @@ impl Cluster {
         let supervisor = thread::Builder::new()
             .name("postgres".to_owned())
             .spawn(move || server.supervise(&stopped))
-            .context("no thread for the embedded database")?;
+            .context("cannot start a thread for the embedded database")?;
         let cluster = Self { folder, stop: Some(stop), supervisor: Some(supervisor), _lock: lock };
         cluster.wait_until_ready(&health).await?;
         Ok(cluster)
@@ -134,14 +133,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// How to connect.
+    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.folder.options()
     }
 
-    /// Stops the server in good order.
+    /// Stops the server cleanly.
     pub async fn stop(self) {
-        // A panic of the supervisor has been logged by the time its thread is joined.
+        // A panic of the supervisor is logged before its thread is joined.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }
@@ -155,11 +154,11 @@ impl Drop for Cluster {
     }
 }
 
-/// The right to run the cluster of one `data_dir`. The kernel takes it back when the process dies.
+/// Lock of the process that runs the cluster of one `data_dir`. The kernel releases it when the process dies.
 pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Lock {
-    /// The lock, or `None` while another process has it.
+    /// Takes the lock. Returns `None` while another process holds it.
     ///
     /// # Errors
     /// When `data_dir` cannot be created or written.
@@ -175,23 +174,23 @@ impl Lock {
     }
 }
 
-/// An open cluster folder: the way to its socket. It has to stay open for as long as connections are made.
+/// An open cluster folder, through which connections reach its socket. It has to stay open while connections are made.
 pub struct Folder(File);
 
 impl Folder {
-    /// Whether there is a cluster.
+    /// True when a cluster exists.
     pub fn is_in(data_dir: &Path) -> bool {
         data_dir.join(FOLDER).exists()
     }
 
     /// # Errors
-    /// When there is no cluster, or this user may not enter it.
+    /// When no cluster exists, or this user may not enter its folder.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let path = data_dir.join(FOLDER);
         Ok(Self(File::open(&path).with_context(|| format!("the embedded database in {}", path.display()))?))
     }
 
-    /// How to connect.
+    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
@@ -231,8 +230,8 @@ impl Installation {
         programs.join("initdb").exists().then_some(Self { major, programs })
     }
 
-    /// The one that made the cluster in `folder`, or the newest when there is none yet: a cluster belongs to one major
-    /// version.
+    /// The installation that created the cluster in `folder`, or the newest one for a new cluster. A cluster belongs to one
+    /// major version.
     fn choose(folder: &Path) -> Result<Self> {
         let mut installed = Self::all();
         ensure!(
@@ -242,18 +241,18 @@ impl Installation {
         let Ok(major) = fs::read_to_string(folder.join("PG_VERSION")) else { return Ok(installed.remove(0)) };
         let major = major.trim();
         installed.into_iter().find(|installation| installation.major.to_string() == major).with_context(|| {
-            format!("the embedded database was made by PostgreSQL {major}, which is not installed: install postgresql-{major}")
+            format!("PostgreSQL {major} created the embedded database and is not installed: install postgresql-{major}")
         })
     }
 }
 
-/// The text that a program prints, when it succeeds.
+/// Output of a program that exits with success.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// What the supervisor knows of the server.
+/// State of the server, as the supervisor knows it.
 #[derive(Default)]
 struct Health {
     failed_starts: AtomicU32,
@@ -266,11 +265,11 @@ impl Health {
     }
 }
 
-/// How to run the cluster.
+/// Parameters of the cluster's server.
 struct Server {
     folder: PathBuf,
     installation: Installation,
-    /// Whom to run as when we are root, whom PostgreSQL refuses.
+    /// User of the server when Kitfleet runs as root, because PostgreSQL refuses root.
     user: Option<User>,
     health: Arc<Health>,
 }
@@ -292,16 +291,16 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes the cluster beside its place and then moves it there, so that it is never there by half.
+    /// Creates the cluster under a temporary name and then renames it, so that a partial cluster never has the final name.
     fn create(&self) -> Result<()> {
         let unfinished = self.folder.with_extension("new");
         if unfinished.exists() {
-            fs::remove_dir_all(&unfinished).context("removing a half-made database")?;
+            fs::remove_dir_all(&unfinished).context("removing an incomplete database")?;
         }
         DirBuilder::new().mode(0o700).create(&unfinished).context("creating the embedded database")?;
         if let Some(user) = &self.user {
             chown(&unfinished, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-                .context("handing the embedded database to its user")?;
+                .context("changing the owner of the embedded database")?;
         }
         tracing::info!(postgres = self.installation.major, folder = %self.folder.display(), "creating the embedded database");
         let initdb = self
@@ -314,19 +313,19 @@ impl Server {
             "initdb failed: {}",
             String::from_utf8_lossy(&initdb.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
         );
-        fs::rename(&unfinished, &self.folder).context("putting the embedded database in its place")
+        fs::rename(&unfinished, &self.folder).context("renaming the embedded database to its final name")
     }
 
-    /// Ends the server of an earlier process that died, and removes what a server leaves when it is killed: its lock
-    /// files name a pid that may be somebody else's now, or a zombie's that nobody waits for.
+    /// Stops the server of an earlier process that died, and removes the lock files of a killed server. They name a pid that
+    /// may now belong to another process, or to a zombie.
     fn end_predecessor(&self) -> Result<()> {
         let pid = fs::read_to_string(self.folder.join("postmaster.pid"))
             .ok()
             .and_then(|text| text.lines().next()?.trim().parse().ok());
         if let Some(pid) = pid.map(Pid::from_raw).filter(|pid| self.is_served_by(*pid)) {
-            tracing::warn!(%pid, "ending a database server that an earlier process left");
+            tracing::warn!(%pid, "stopping a database server left by an earlier process");
             let ended = STOP_LIMITS.into_iter().any(|(signal, limit)| {
-                // It may end by itself at any moment.
+                // The server may end on its own at any moment.
                 let _ = kill(pid, signal);
                 wait_until(limit, || !self.is_served_by(pid))
             });
@@ -343,14 +342,14 @@ impl Server {
         Ok(())
     }
 
-    /// A server stands in its folder.
+    /// True when the process is a server: its working directory is the folder.
     fn is_served_by(&self, pid: Pid) -> bool {
         let stands_in = fs::read_link(format!("/proc/{pid}/cwd"));
         matches!((stands_in, fs::canonicalize(&self.folder)), (Ok(one), Ok(other)) if one == other)
     }
 
-    /// `program` of the installation, as the right user, with `folder` open as [`FOLDER_DESCRIPTOR`]. It leads a process
-    /// group, so that a Ctrl-C at the terminal reaches us alone.
+    /// Builds a command for `program` of the installation, as the right user, with `folder` open as [`FOLDER_DESCRIPTOR`].
+    /// The command leads its own process group, so that Ctrl-C at the terminal reaches only Kitfleet.
     fn command(&self, folder: &Path, program: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", OPEN_FOLDER, "sh"]).arg(folder).args(["setpriv", "--pdeathsig", "INT"]);
@@ -372,7 +371,7 @@ impl Server {
                 Ok(()) => return,
                 Err(error) => {
                     self.health.failed_starts.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(%error, restart_in = ?pause, "the embedded database ended");
+                    tracing::error!(%error, restart_in = ?pause, "embedded database ended");
                 }
             }
             pause = if started.elapsed() > STEADY { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
@@ -382,7 +381,7 @@ impl Server {
         }
     }
 
-    /// Runs one server. `Ok` when it was told to stop.
+    /// Runs one server. Returns `Ok` after a stop signal.
     fn serve(&self, stop: &Receiver<()>) -> Result<()> {
         self.end_predecessor()?;
         let mut command = self.command(&self.folder, "postgres");
@@ -403,11 +402,11 @@ impl Server {
     }
 }
 
-/// Logs what PostgreSQL says.
+/// Logs the output of PostgreSQL.
 fn relay(messages: ChildStderr, health: &Health) {
     for line in BufReader::new(messages).lines().map_while(Result::ok) {
         let grave = ["FATAL:", "PANIC:", "postgres:", "setpriv:", "sh:"].iter().any(|word| line.starts_with(word));
-        // These are of one connection, not of the server.
+        // These lines are about one connection, not about the server.
         let passing = ["the database system is", "terminating connection"].iter().any(|words| line.contains(words));
         if grave && !passing {
             tracing::warn!(target: "postgres", "{line}");
@@ -418,16 +417,16 @@ fn relay(messages: ChildStderr, health: &Health) {
     }
 }
 
-/// Ends the server: in good order, at once, or by force.
+/// Stops the server: by a fast shutdown, then by an immediate one, then by SIGKILL.
 fn end(server: &mut Child) -> Result<()> {
     let pid = Pid::from_raw(i32::try_from(server.id()).context("a process id")?);
     for (signal, limit) in STOP_LIMITS {
-        // It is our child and not waited for, so the id is still its own.
+        // The server is a child that was not waited for, so that the id still belongs to it.
         let _ = kill(pid, signal);
         if wait_until(limit, || !matches!(server.try_wait(), Ok(None))) {
             return Ok(());
         }
-        tracing::warn!(%signal, "the embedded database does not stop");
+        tracing::warn!(%signal, "embedded database does not stop");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Kitfleet: self-hosted mobile browser sessions on real WebKit, over plain HTTP.
 //!
-//! One binary, several roles. This crate decides nothing about sessions: it reads the configuration, finds or runs the
-//! database, and starts the API and the worker, which live in crates of their own.
+//! One binary with several roles. This crate reads the configuration, finds or runs the database, and starts the API and the
+//! worker. The rules of sessions are in the other crates.
 
 mod cli;
 mod config;
@@ -35,23 +35,23 @@ use crate::output::Format;
 pub use crate::roles::up;
 pub use kitfleet_worker::Shutdown;
 
-/// What the program does with its arguments, and the exit code that it ends with.
+/// Runs the program with its arguments, and returns its exit code.
 ///
-/// The runtime begins here, so that all of it is compiled with this crate and beside its tests.
+/// The runtime starts here, so that the whole program is compiled with this crate and its tests.
 ///
 /// # Panics
 ///
-/// When the machine has no thread left for the runtime.
+/// When the runtime cannot start a thread.
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
-    // Nobody is left to tell when standard error is closed.
+    // The error cannot be reported when standard error is closed.
     let _ = writeln!(stderr(), "kitfleet: {}", in_one_line(&error));
     ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
 }
 
-/// An error and its causes. Some errors repeat their cause, which is then left out.
+/// An error and its causes in one line. A cause that the error repeats is omitted.
 fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for message in error.chain().map(ToString::to_string).filter(|message| !message.is_empty()) {
@@ -65,7 +65,7 @@ fn in_one_line(error: &anyhow::Error) -> String {
 }
 
 async fn run(cli: Cli) -> Result<()> {
-    // First of all: defaults of the configuration follow from it.
+    // This comes first because defaults of the configuration depend on it.
     let raised = descriptors::raise();
     let config = Config::load(cli.config.as_deref())?;
     let mut told = None;
@@ -74,8 +74,8 @@ async fn run(cli: Cli) -> Result<()> {
             told = traces::begin(&config.traces)?;
             logging::for_a_role(&config.log, told.as_ref());
             match raised {
-                Ok((before, now)) => tracing::info!(before, now, "files that this process may open"),
-                Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+                Ok((before, now)) => tracing::info!(before, now, "limit of open files set"),
+                Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
             }
         }
         _ => logging::for_a_command(),
@@ -86,7 +86,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Worker => roles::worker_only(&config).await,
         Command::Migrate(format) => migrate(&config, format).await,
         Command::Config(format) => format.print(&config.effective(), toml),
-        // It is JSON for people too.
+        // The document is JSON in both formats.
         Command::Openapi(_) => openapi(&config),
         Command::Doctor(format) => doctor::examine(&config, format).await,
         Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
@@ -110,8 +110,8 @@ async fn migrate(config: &Config, format: Format) -> Result<()> {
     database.close().await;
     let is_newer = schema? == SchemaState::Newer;
     format.print(&json!({"migrated": true, "newer": is_newer}), |_| {
-        let newer = "the database's schema is newer than this version of Kitfleet, which leaves it as it is";
-        if is_newer { newer } else { "the database's schema is up to date" }.to_owned()
+        let newer = "the database schema is newer than this version of Kitfleet and is not changed";
+        if is_newer { newer } else { "the database schema is up to date" }.to_owned()
     })
 }
 

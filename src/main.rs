@@ -1,10 +1,10 @@
-//! The program `kitfleet`. All of it is in the library, so that tests run the service without a process of its own.
+//! The program `kitfleet`. Its code is in the library, so that tests can run the service in their own process.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// The allocator of glibc keeps what large answers have taken: hundreds of mebibytes after some of them. This one gives it back.
+/// The allocator of glibc keeps hundreds of mebibytes after some large answers. This allocator returns them to the system.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The operators' commands: each connects, does one thing, in one transaction unless that would hold up others, and says what it did.
+//! The operators' commands. Each connects, does one thing and prints the result. It uses one transaction unless that would block others.
 
 mod draining;
 mod requeueing;
@@ -35,10 +35,10 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
 
-/// API keys of an account that are listed, at most.
+/// Maximum number of listed API keys of an account.
 const MOST_KEYS: i64 = 10_000;
 
-/// Something an operator asks for.
+/// A command of an operator.
 pub enum Order {
     /// `kitfleet account`
     Account(Account),
@@ -58,7 +58,7 @@ pub enum Order {
     Sweep(Sweep),
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn obey(config: &Config, order: Order) -> Result<()> {
     let database = Database::reach(config).await?;
     let done = obey_on(config, &database, order).await;
@@ -92,7 +92,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let id = draining::worker_called(&mut conn, &worker).await?;
             let returned = kitfleet_jobs::workers::undrain(&mut conn, id).await;
             let returned = returned.map_err(|refused| refusal(refused, &format!("worker {id}")))?;
-            format.print(&returned, |worker| format!("{} takes sessions again", worker.id))?;
+            format.print(&returned, |worker| format!("{} receives sessions again", worker.id))?;
         }
         Order::Sessions(order) => sessions::run(&mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,
@@ -102,16 +102,16 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let stores = Stores::new(database.pool(config).await?, config.stores()?).await?;
             let rotated = stores.rotate_keys().await?;
             format.print(&rotated, |Rotated { resealed, unreadable }| {
-                format!("{resealed} profiles' keys are sealed with the present key; {unreadable} cannot be opened")
+                format!("resealed the keys of {resealed} profiles; the keys of {unreadable} profiles cannot be opened")
             })?;
             ensure!(
                 rotated.unreadable == 0,
-                "some keys were sealed with none of the configured ones; the log says which"
+                "no configured key opens the keys of some profiles; the log names these profiles"
             );
         }
         Order::Sweep(Sweep::FreeTier(format)) => {
             let swept = maintenance::sweep_old_sessions(&database.pool(config).await?, config.sessions.ages()).await?;
-            format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+            format.print(&json!({"destroyed": swept}), |_| format!("destroyed {swept} sessions"))?;
         }
         Order::Sweep(Sweep::Retention(format)) => {
             let pool = database.pool(config).await?;
@@ -121,45 +121,45 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
                 let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
                 let purged: String = purged.collect();
-                format!("{profiles} profiles and {snapshots} snapshots purged{purged}; {stores} stores removed")
+                format!("purged {profiles} profiles and {snapshots} snapshots{purged}; removed {stores} stores")
             })?;
-            ensure!(purged.failed == 0, "{} of them could not be purged; the log says why", purged.failed);
+            ensure!(purged.failed == 0, "{} purges failed; the log has the causes", purged.failed);
         }
         Order::Sweep(Sweep::ByokKeys(format)) => {
             let age = config.agents.byok_reminder_after;
             let reminded = maintenance::remind_byok_keys(&database.pool(config).await?, age).await?;
-            format.print(&json!({"reminded": reminded}), |_| format!("{reminded} owners reminded of old keys"))?;
+            format.print(&json!({"reminded": reminded}), |_| format!("reminded {reminded} owners of old keys"))?;
         }
         Order::Sweep(Sweep::CryptoOrders(format)) => {
             let processor = CryptoProcessor::new(config.billing.crypto.config())?;
             let swept = crypto_orders::sweep(&database.pool(config).await?, &processor).await?;
             format.print(&swept, |Swept { paid, failed, unanswered, lapsed }| {
                 format!(
-                    "{paid} orders paid, {failed} failed, {unanswered} not answered for; {lapsed} paid periods ended"
+                    "{paid} orders paid, {failed} failed, {unanswered} without an answer of the processor; {lapsed} paid periods ended"
                 )
             })?;
         }
         Order::Sweep(Sweep::Idempotency(format)) => {
             let pool = database.pool(config).await?;
             let forgotten = maintenance::sweep_idempotency(&pool).await?;
-            format.print(&json!({"forgotten": forgotten}), |_| format!("{forgotten} idempotency keys forgotten"))?;
+            format.print(&json!({"forgotten": forgotten}), |_| format!("deleted {forgotten} idempotency keys"))?;
         }
         Order::Sweep(Sweep::PairHeartbeats(format)) => {
             let patience = config.agents.heartbeat_timeout;
             let swept = maintenance::sweep_pair_heartbeats(&database.pool(config).await?, patience).await?;
-            format.print(&json!({"timed_out": swept}), |_| format!("{swept} agent sessions returned to the AI"))?;
+            format.print(&json!({"timed_out": swept}), |_| format!("returned {swept} agent sessions to the AI"))?;
         }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;
             let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;
             format.print(&reminded, |Reminded { old_secrets, ending_graces }| {
-                format!("{old_secrets} owners reminded of old secrets, {ending_graces} told of graces that end")
+                format!("reminded {old_secrets} owners of old secrets and {ending_graces} owners of secrets that stop signing soon")
             })?;
         }
     }
-    // It is done, also when the connection has broken since.
+    // The command has succeeded even when the connection has broken since.
     if let Err(error) = conn.close().await {
-        tracing::debug!(%error, "the connection was gone");
+        tracing::debug!(%error, "database connection was already closed");
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Re
             let reclaimed = kitfleet_jobs::accounts::suspend(conn, account).await?;
             let reclaimed = reclaimed.with_context(|| format!("there is no account {account}"))?;
             format.print(&json!({"id": account, "status": AccountStatus::Suspended, "reclaimed": reclaimed}), |_| {
-                format!("{account} is suspended; {reclaimed} live sessions were ended")
+                format!("{account} is suspended; ended {reclaimed} live sessions")
             })
         }
         Account::Reactivate { account, format } => {
@@ -219,7 +219,7 @@ const USAGE_COLUMNS: [&str; 10] = [
     "screenshot_capture",
 ];
 
-/// A row of the table of usage: the totals stand beside the account.
+/// A row of the usage table: the account with its totals.
 fn usage_row(used: &AccountUsage) -> Value {
     let mut row = json!(used.totals);
     row["account_id"] = json!(used.account_id);
@@ -229,7 +229,7 @@ fn usage_row(used: &AccountUsage) -> Value {
     row
 }
 
-/// Shows the limits of an account, after it has changed those that are named.
+/// Changes the named limits of an account, and shows its limits.
 async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &Limits) -> Result<()> {
     let AccountLimits { account, concurrent_sessions, profiles, clear, format } = order;
     let change = |limit: Option<u32>| limit.map_or(LimitChange::Unchanged, LimitChange::Own);
@@ -264,7 +264,7 @@ async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &
     })
 }
 
-/// Why something was not done, of a thing that is named.
+/// Converts a refusal into an error that names the object.
 fn refusal(refused: Refused, what: &str) -> anyhow::Error {
     match refused {
         Refused::Unknown => anyhow!("there is no {what}"),
@@ -345,10 +345,10 @@ async fn mint_key(
 ) -> Result<()> {
     let scopes = Scopes::parse(scopes)?;
     let mut tx = conn.begin().await?;
-    // As over HTTP, where nothing is done for an account that may not act.
+    // As over HTTP, a suspended account gets no key.
     let known = accounts::find(&mut tx, account).await?;
     let suspended = known.is_some_and(|known| known.status == AccountStatus::Suspended);
-    ensure!(!suspended, "{account} is suspended: it gets no key until it is reactivated");
+    ensure!(!suspended, "{account} is suspended: reactivate it to create a key");
     let new = NewKey::customer(name, &scopes);
     let (ApiKey { id, .. }, secret) = api_keys::mint(&mut tx, account, &Actor::System, new).await?;
     tx.commit().await?;
@@ -369,26 +369,26 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
             match inspect::retry(conn, &job).await? {
                 Retried::Yes => {}
                 Retried::NoSuchJob => {
-                    bail!("{job} is no job that failed and may run again: turns and checks of proxies run once")
+                    bail!("{job} is not a failed job that can be retried: turns and proxy checks run once")
                 }
-                Retried::RunsOnce => bail!("{job} is an operation, and none is ever run twice"),
-                Retried::Cancelled => bail!("{job} was cancelled, which is for good"),
-                Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent or given up"),
+                Retried::RunsOnce => bail!("{job} is an operation, and an operation never runs twice"),
+                Retried::Cancelled => bail!("{job} was cancelled and cannot be retried"),
+                Retried::MailEnded => bail!("{job} cannot be retried: its mail was sent or abandoned"),
                 Retried::DeliveryStays(refused) => bail!(refused),
             }
-            format.print(&json!({"id": job, "status": "pending"}), |_| format!("{job} runs again"))
+            format.print(&json!({"id": job, "status": "pending"}), |_| format!("{job} is queued again"))
         }
         Jobs::Cancel { job, format } => {
             ensure!(
                 job.parse::<DeliveryId>().is_err(),
-                "{job} is a delivery, and those end with their endpoint: its owner can pause or delete it"
+                "{job} is a webhook delivery and cannot be cancelled: the account owner can pause or delete its endpoint"
             );
             ensure!(
                 job.parse::<IntentId>().is_err(),
-                "{job} is an operation, and those end with their session: its owner can destroy it"
+                "{job} is an operation and cannot be cancelled: the account owner can destroy its session"
             );
-            ensure!(inspect::cancel(conn, &job).await?, "{job} is not a job that waits and may be cancelled");
-            format.print(&json!({"id": job, "status": "killed"}), |_| format!("{job} will not run"))
+            ensure!(inspect::cancel(conn, &job).await?, "{job} is not a pending job that can be cancelled");
+            format.print(&json!({"id": job, "status": "killed"}), |_| format!("{job} is cancelled"))
         }
         Jobs::Stats(format) => {
             let columns = ["queue", "pending", "running", "done", "failed", "killed", "oldest_pending_seconds"];
@@ -422,8 +422,7 @@ async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
             let mut tx = conn.begin().await?;
             let requeued = dead_letters::requeue(&mut tx, &deliveries).await?;
             tx.commit().await?;
-            format
-                .print(&json!({"requeued": requeued}), |_| format!("{} deliveries are sent once more", requeued.len()))
+            format.print(&json!({"requeued": requeued}), |_| format!("requeued {} deliveries", requeued.len()))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What commands print: a line or a table for people, JSON for machines.
+//! Output of commands: text or a table by default, JSON with `--json`.
 
 use std::io::{self, Write as _, stdout};
 
@@ -6,26 +6,26 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// For whom a command prints.
+/// Output format of a command.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Format {
-    /// Print JSON, for machines.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 impl Format {
-    /// Prints `value` as JSON, or what `text` makes of it.
+    /// Prints `value` as JSON, or as the text that `text` returns for it.
     pub fn print<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         if self.json { line(&json(value)?) } else { line(&text(value)) }
     }
 
-    /// Prints one of several that come one after the other: `value` as a line of JSON, or what `text` makes of it.
+    /// Prints one of several reports: `value` as a line of JSON, or as the text that `text` returns for it.
     pub fn report<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         if self.json { line(&serde_json::to_string(value)?) } else { line(&text(value)) }
     }
 
-    /// Prints how far something has come; machines are told its end alone.
+    /// Prints the progress of a command. With `--json` it prints nothing.
     pub fn progress(self, text: impl FnOnce() -> String) -> Result<()> {
         if self.json { Ok(()) } else { line(&text()) }
     }
@@ -36,7 +36,7 @@ impl Format {
         self.print(value, |_| fields_of(&fields))
     }
 
-    /// Prints `value` as JSON, or each of its fields on a line, those of an object within it under a dotted name.
+    /// Prints `value` as JSON, or each of its fields on a line. Fields of nested objects have dotted names.
     pub fn describe_deep<T: Serialize>(self, value: &T) -> Result<()> {
         let fields = flattened(serde_json::to_value(value)?);
         self.print(value, |_| fields_of(&fields))
@@ -48,18 +48,18 @@ impl Format {
         self.table_of(rows, &cells, columns)
     }
 
-    /// Prints `rows` as JSON, or the named fields of `cells`, which say the same in one level, as a table.
+    /// Prints `rows` as JSON, or the named fields of `cells`, the same rows without nesting, as a table.
     pub fn table_of<T: Serialize>(self, rows: &[T], cells: &[Value], columns: &[&str]) -> Result<()> {
         if self.json { line(&json(rows)?) } else { line(&aligned(cells, columns)) }
     }
 }
 
-/// Prints one line or several. A reader that has seen enough, such as `head`, is no failure.
+/// Prints one or several lines. A closed pipe, as with `head`, is not a failure.
 pub fn line(text: &str) -> Result<()> {
     let mut out = stdout().lock();
     match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("writing to standard output"),
+        written => written.context("cannot write to standard output"),
     }
 }
 
@@ -67,7 +67,7 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)?)
 }
 
-/// The same object in one level.
+/// Flattens nested objects into one level with dotted names.
 fn flattened(value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     let mut flat = Map::new();

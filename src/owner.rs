@@ -1,4 +1,4 @@
-//! The owner of a local installation: an account and a key, made by the first start.
+//! The owner of a local installation: an account and a key that the first start creates.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,18 +16,18 @@ use sqlx::{Connection as _, PgConnection};
 /// An address to which no mail server delivers.
 const EMAIL: &str = "owner@localhost";
 
-/// Where the owner's key is.
+/// Place of the owner's key.
 pub enum Owner {
-    /// Just made: the one time the key is shown.
+    /// Created by this start. The key is shown only now.
     New(Secret),
     /// In [`key_file`], from an earlier start.
     Kept,
-    /// Not here: the accounts are somebody else's, or the file was lost. This is the oldest account.
+    /// No working key in [`key_file`]. The field is the oldest account.
     Elsewhere(AccountId),
 }
 
 impl Owner {
-    /// The same for a text that must not have the key, such as a container's log.
+    /// Removes the key, for output that must not show it, such as a container's log.
     pub fn without_key(self) -> Self {
         match self {
             Self::New(_) => Self::Kept,
@@ -36,12 +36,12 @@ impl Owner {
     }
 }
 
-/// The file that keeps the owner's key, for its reader alone.
+/// File that holds the owner's key. Only its owner can read it.
 pub fn key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("owner-key")
 }
 
-/// Makes the owner's account and key when the database has no account yet.
+/// Creates the owner's account and key when the database has no account.
 pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
     if let Some(account) = accounts::first(conn).await? {
         return kept(conn, data_dir, account).await;
@@ -55,25 +55,25 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
         verified: true,
         signup_network: None,
     };
-    let account = sign_ups::create(&mut tx, owner).await.context("creating the owner's account")?;
+    let account = sign_ups::create(&mut tx, owner).await.context("cannot create the owner's account")?;
     let scopes = Scopes::parse(&["account_owner"])?;
     let (_, key) = api_keys::mint(&mut tx, account, &Actor::System, NewKey::customer("owner", &scopes)).await?;
-    // The file comes first: a key that no database knows is replaced by the next start, but a key that is not written
-    // down is lost.
+    // The file is written before the commit: the next start replaces a key that the database does not know, but a committed key
+    // that is not in the file is lost.
     let file = key_file(data_dir);
-    keep(&file, &key).with_context(|| format!("keeping the owner's key in {}", file.display()))?;
+    keep(&file, &key).with_context(|| format!("cannot save the owner's key in {}", file.display()))?;
     tx.commit().await?;
     Ok(Owner::New(key))
 }
 
-/// Whether the kept key works here.
+/// Checks the key in the file against the database.
 async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Result<Owner> {
     let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere(oldest)) };
     let works = api_keys::find_by_secret(conn, &key).await?.is_some_and(|record| !record.revoked && !record.expired);
     Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 
-/// The key that a file holds, if it holds one.
+/// Reads the key from a file.
 pub fn read(file: &Path) -> Option<Secret> {
     Secret::parse(fs::read_to_string(file).ok()?.trim())
 }

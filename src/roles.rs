@@ -1,8 +1,7 @@
-//! The roles that run until they are told to stop: everything, the API, or a worker.
+//! The roles that run until a stop signal: everything, the API, or a worker.
 //!
-//! The worker stops first. It waits for the sessions that live, but not for ever, and then fails them, and the API serves them
-//! meanwhile, so that it has an answer for everybody who waits. Then it takes no more requests. Both need the database for that,
-//! which stops last.
+//! The worker stops first. It waits a limited time for live sessions and then fails them. The API serves these sessions meanwhile,
+//! so that every waiting caller gets an answer. The API stops next, and the database stops last because both need it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,22 +26,22 @@ use crate::database::Database;
 use crate::descriptors;
 use crate::{owner, welcome};
 
-/// How long `kitfleet up` waits for its worker before it says that it is ready.
+/// Time that `kitfleet up` waits for its worker before it reports that it is ready.
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// The pauses between incarnations of a worker double from the first to the second.
+/// Shortest and longest pause between two starts of a worker. The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How long connections in use may take to come back when everything else has ended.
+/// Time limit for the return of database connections when everything else has ended.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How long a process may take to end that was told so twice.
+/// Time limit for the end of a process after the second stop signal.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// A worker that lived so long starts again after the first pause.
+/// Lifetime after which a worker restarts with the shortest pause again.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// `kitfleet up`: runs everything until `stop`. When there is a worker to give sessions to, `greet` gets the text that
-/// says so, and how to begin.
+/// `kitfleet up`: runs everything until `stop`. When a worker is ready, `greet` receives the welcome text with the first
+/// commands.
 ///
 /// # Errors
-/// When something cannot be started, or ends unasked. What had been started has been stopped by then.
+/// When a part cannot be started, or ends on its own. All started parts have been stopped by then.
 pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
@@ -68,7 +67,7 @@ async fn up_on(
     let base_url = config.server.base_url_at(listener.local_addr()?);
     check_encryption_key(config, &db).await?;
 
-    // Before anybody is told that there is a worker, or given a session of a dead one.
+    // Before the worker is announced, and before a session is placed on a dead worker.
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
@@ -94,7 +93,7 @@ async fn up_on(
     tracing::info!("stopping");
     stop_worker.drain.cancel();
     if api.is_finished() {
-        // There is nobody any more by whom sessions could be used.
+        // The API has ended, so that sessions cannot be used any more.
         stop_worker.now.cancel();
     }
     join(worker).await;
@@ -104,14 +103,12 @@ async fn up_on(
     ended
 }
 
-/// Waits until there is a worker besides `others`, which may be dead and just not known to be; but not for ever.
+/// Waits a limited time for a live worker that is not in `others`, which may be dead without being marked as lost.
 async fn wait_for_a_worker(db: &PgPool, others: &[WorkerId]) -> Result<()> {
     let deadline = Instant::now() + WORKER_STARTS_WITHIN;
     while live_workers(db).await?.iter().all(|worker| others.contains(worker)) {
         if Instant::now() > deadline {
-            tracing::error!(
-                "no worker is alive yet, so that no session can be made; `kitfleet doctor` says what is missing"
-            );
+            tracing::error!("no worker is alive: sessions cannot be created; `kitfleet doctor` reports the cause");
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -134,7 +131,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     check_encryption_key(config, &db).await?;
     let wakeups = wakeups(config, &database, &db)?;
     let served = kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop.drain);
-    // Its operations go on without it, and their callers can ask another API process.
+    // Operations continue without this process, and their callers can ask another API process.
     stop.now.run_until_cancelled(served).await.transpose()?;
     database.close().await;
     Ok(())
@@ -169,29 +166,29 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     ended
 }
 
-/// Logs an encryption key that is not the deployment's. The process starts all the same, and serves requests that need no key.
+/// Logs an error when the configured key is not the deployment's. The process still starts and serves requests that need no key.
 async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
     let status = encryption_key::register(&mut *db.acquire().await?, config.auth().vault.as_ref()).await?;
     match status {
         KeyStatus::Ok | KeyStatus::Retired | KeyStatus::None => {}
         KeyStatus::Missing | KeyStatus::Wrong => tracing::error!(
             encryption_key = <&str>::from(status),
-            "{}: second factors, webhook secrets, proxies and everything else that is sealed cannot be read, and this process is not \
-             ready; configure the key that sealed them, see \"Retire a leaked encryption key\" in docs/operating.md",
+            "{}: this process cannot read sealed data (second factors, webhook secrets, proxies and others) and is not ready; \
+             configure the key that sealed them, see \"Retire a leaked encryption key\" in docs/operating.md",
             status.description(),
         ),
     }
     Ok(())
 }
 
-/// Makes the process count before a worker does, which says as it starts what its browsers are.
+/// Installs the metrics before a worker starts, which counts its browsers at its start.
 fn count() -> Result<()> {
     kitfleet_api::install_metrics().map_err(ServeError::Metrics)?;
     Ok(())
 }
 
-/// Runs one incarnation of the worker after the other, until `stop`. When the very first finds that this machine cannot
-/// run browsers there is no point in trying again.
+/// Runs the worker until `stop`, and restarts it when it fails. When the first start finds that this machine cannot run
+/// browsers, it returns the error.
 async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: Shutdown) -> Result<()> {
     let mut pause = PAUSES.0;
     for incarnation in 1_u64.. {
@@ -200,10 +197,10 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
         match run.await {
             Ok(Ok(())) => break,
             Ok(Err(error @ RunError::Browser(_))) if incarnation == 1 => {
-                return Err(error).context("this machine cannot run browsers yet (see `kitfleet doctor`)");
+                return Err(error).context("this machine cannot run browsers (see `kitfleet doctor`)");
             }
-            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "the worker ended"),
-            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "the worker panicked"),
+            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "worker ended"),
+            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "worker panicked"),
         }
         if started.elapsed() > STEADY {
             pause = PAUSES.0;
@@ -216,8 +213,8 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
     Ok(())
 }
 
-/// Drains by the first SIGTERM or Ctrl-C, and ends what is left by the second (contract: workers 22). Whoever has not ended soon after
-/// that is ended there and then, as by a third: the kernel ends its browsers, its display and its database with it.
+/// Drains after the first SIGTERM or Ctrl-C, and ends the remaining sessions after the second (contract: workers 22). A process that
+/// does not end soon after that, or that gets a third signal, exits at once. The kernel then ends its browsers, display and database.
 pub fn told_to_stop() -> Result<Shutdown> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -233,7 +230,7 @@ pub fn told_to_stop() -> Result<Shutdown> {
         signalled().await;
         told.drain.cancel();
         signalled().await;
-        tracing::warn!("told twice to stop: ending at once");
+        tracing::warn!("second stop signal: ending the remaining sessions now");
         told.now.cancel();
         let _ = tokio::time::timeout(ENDS_WITHIN, signalled()).await;
         std::process::exit(130);
@@ -245,13 +242,13 @@ fn warn_of_what_does_not_fit(config: &Config) {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
     let fitting = descriptors::Sessions::that_fit(limit, config).count;
     if fitting < configured && configured == Config::default().worker.max_sessions {
-        tracing::info!(fitting, limit, "worker.max_sessions is what this process may open files for");
+        tracing::info!(fitting, limit, "worker.max_sessions is set by the limit of open files");
     } else if fitting < configured {
         tracing::error!(
             configured,
             in_effect = fitting,
             limit,
-            "worker.max_sessions is lowered: this process may not open files enough for more; raise `ulimit -Hn`"
+            "worker.max_sessions is lowered to fit the limit of open files: raise `ulimit -Hn`"
         );
     }
 }
@@ -264,23 +261,23 @@ fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) ->
     ended.context("the API panicked")?.context("the API ended")
 }
 
-/// Closes a pool when its connections are back. Somebody who was given up may hold one for ever.
+/// Closes a pool after the return of its connections, within a time limit. An abandoned task may hold a connection.
 async fn close(db: &PgPool) {
     if tokio::time::timeout(CLOSE_WITHIN, db.close()).await.is_err() {
-        tracing::warn!("some connections to the database were still in use");
+        tracing::warn!("some database connections were still in use at the end");
     }
 }
 
-/// Waits for a task that was told to end; one that has ended before was heard.
+/// Waits for a task after its stop signal. The panic of a task is logged.
 async fn join<T>(task: JoinHandle<T>) {
     if !task.is_finished()
         && let Err(panic) = task.await
     {
-        tracing::error!(%panic, "a role panicked while it stopped");
+        tracing::error!(%panic, "role panicked while stopping");
     }
 }
 
-/// What tells processes that there is something for them.
+/// Starts the wake-ups between processes, over PostgreSQL and Redis.
 fn wakeups(config: &Config, database: &Database, db: &PgPool) -> Result<Wakeups> {
     let listening = watched(database.direct_options());
     Ok(Wakeups::start(db, listening, config.redis.url.as_ref().map(RedisUrl::client).transpose()?)?)
@@ -327,7 +324,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
     })
 }
 
-/// What a worker is told; the doctor starts a browser with the same.
+/// Configuration of a worker. The doctor starts a browser with the same values.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
     let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
     Ok(WorkerConfig {

@@ -1,4 +1,4 @@
-//! Traces by OpenTelemetry: spans of requests, of what workers do for them and of what browsers are told, sent to a collector by OTLP.
+//! OpenTelemetry traces: spans of requests, of workers and of commands to browsers, sent to a collector by OTLP.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use tokio::runtime::Handle;
 
 use crate::config::{Secret, Traces};
 
-/// How long a collector may take, also for what is left when the process ends.
+/// Time limit of a request to the collector, and of sending the remaining spans when the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Routes that are asked every few seconds, for ever.
+/// Routes that monitoring requests every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What tells of traces until it is ended.
+/// The exporter of traces.
 pub struct Telling(SdkTracerProvider);
 
-/// Begins, if it is configured.
+/// Starts the exporter when `traces.url` is set.
 ///
 /// # Errors
-/// When there can be no client for HTTP.
+/// When the HTTP client cannot be built.
 pub fn begin(config: &Traces) -> Result<Option<Telling>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
@@ -47,21 +47,21 @@ pub fn begin(config: &Traces) -> Result<Option<Telling>> {
 }
 
 impl Telling {
-    /// What makes spans.
+    /// Creates spans.
     pub fn tracer(&self) -> SdkTracer {
         self.0.tracer("kitfleet")
     }
 
-    /// Sends what is left. Whoever does not take it in time never gets it.
+    /// Sends the remaining spans. Spans that the collector does not receive in time are lost.
     pub async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(PATIENCE)).await;
         if let Ok(Err(error)) = ended {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "cannot send the remaining traces");
         }
     }
 }
 
-/// What begins a trace: requests that are no probes. A browser that is looked at once a second is none of anybody's.
+/// Samples root spans: only requests other than probes start a trace.
 #[derive(Debug, Clone)]
 struct Roots(Sampler);
 
@@ -82,7 +82,7 @@ impl ShouldSample for Roots {
     }
 }
 
-/// Our own client for HTTP: spans are sent by a thread that has no runtime.
+/// HTTP client for a thread without a runtime, which sends the spans.
 struct Client {
     http: reqwest::Client,
     runtime: Handle,

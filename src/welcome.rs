@@ -1,10 +1,10 @@
-//! What `kitfleet up` says when it is ready: where it is, where the key is, and how to see a page.
+//! Text that `kitfleet up` prints when it is ready: the address, the place of the key, and a first session.
 
 use std::path::Path;
 
 use crate::owner::Owner;
 
-/// A session by curl, with nothing that a bare machine lacks. The README shows the same.
+/// A session by curl, with tools that every machine has. The README shows the same commands.
 const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
   call() { curl -fsS -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
   SESSION=$(call "$URL/v1/sessions" -d '{}' | grep -o 'ses_[0-9a-f-]*' | head -n 1)
@@ -13,14 +13,14 @@ const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
     sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
   call -X DELETE "$URL/v1/sessions/$SESSION""#;
 
-/// The greeting. It is the one place that shows a new key.
+/// The greeting. It is the only output that shows a new key.
 pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     let file = quoted(key_file);
     let key = match owner {
-        Owner::New(key) => format!("API key, shown this once and kept in {file}:\n\n  {}", key.reveal()),
+        Owner::New(key) => format!("API key, shown only now and saved in {file}:\n\n  {}", key.reveal()),
         Owner::Kept => format!("The API key is in {file}."),
         Owner::Elsewhere(account) => format!(
-            "There are accounts, but {file} holds no key of theirs. To mint one for the oldest account:\n\n  \
+            "The database has accounts, but {file} holds no working key. To create a key for the oldest account:\n\n  \
              kitfleet key mint {account} --name laptop --scopes account_owner"
         ),
     };
@@ -34,7 +34,7 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{key}{example}\n")
 }
 
-/// For a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));

@@ -20,7 +20,7 @@ pub(crate) const AREA: Area = Area {
     kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
     actions: &["account.email_verified", "account.limits_changed", "subscription.tier_changed"],
     mails: &["tier_changed"],
-    bounds: &[("accounts", Bound::Operator("one for each signup; a deleted one stays without its data"))],
+    bounds: &[("accounts", Bound::Operator("one for each sign-up; a deleted account keeps its row without its data"))],
     ..Area::named("accounts")
 };
 

@@ -29,12 +29,12 @@ pub(crate) const AREA: Area = Area {
     chains: &[orders::SWEEP],
     mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
     bounds: &[
-        ("card_events", Bound::Operator("sent by the card provider")),
+        ("card_events", Bound::Operator("one for each event of the card provider")),
         ("card_customers", Bound::Account("1 for each customer at the card provider")),
-        ("card_subscriptions", Bound::Account("1 for each subscription that was paid")),
+        ("card_subscriptions", Bound::Account("1 for each paid subscription")),
         ("card_notices", Bound::Account("1 for each kind of mail about a subscription")),
         ("card_checkout_keys", Bound::Term("30 days")),
-        ("crypto_orders", Bound::Account("20 that can be paid; `rate_limits.billing_per_minute` (30) a minute")),
+        ("crypto_orders", Bound::Account("20 payable ones; `rate_limits.billing_per_minute` (30) new ones a minute")),
         ("crypto_order_flags", Bound::Account("1 for each crypto order")),
     ],
     ..Area::named("billing")

@@ -15,7 +15,7 @@ use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("server_secrets", "a few")],
-    bounds: &[("server_secrets", Bound::Operator("a few"))],
+    bounds: &[("server_secrets", Bound::Operator("a fixed number"))],
     ..Area::named("database")
 };
 
@@ -109,9 +109,7 @@ where
     loop {
         match attempt().await {
             Err(error) if may_pass(&error) => {
-                failed.say(
-                    |held_back| tracing::warn!(%error, held_back, "cannot {what} yet; trying again until that passes"),
-                );
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot {what}: trying again"));
                 tokio::time::sleep(RETRY).await;
             }
             ended => return ended,

@@ -28,7 +28,7 @@ pub(crate) const AREA: Area = Area {
     actions: &["account.email_preferences_changed"],
     chains: &[SEND_DUE],
     bounds: &[
-        ("emails", Bound::Term("`retention.finished_jobs` (7 days) after it was sent or given up")),
+        ("emails", Bound::Term("`retention.finished_jobs` (7 days) after it was sent or abandoned")),
         ("email_preferences", Bound::Account("6")),
     ],
     ..Area::named("emails")

@@ -50,10 +50,10 @@ impl KeyStatus {
         match self {
             Self::Ok => "mfa.encryption_key opens the secrets in the database",
             Self::Retired => {
-                "one of mfa.retired_encryption_keys, and not mfa.encryption_key, is the key of the last `kitfleet key rotate-sealing`"
+                "the last `kitfleet key rotate-sealing` used one of mfa.retired_encryption_keys and not mfa.encryption_key"
             }
-            Self::None => "mfa.encryption_key is not set, and no secret is sealed with one",
-            Self::Missing => "mfa.encryption_key is not set, and secrets in the database are sealed with one",
+            Self::None => "mfa.encryption_key is not set, and no secret is sealed with a key",
+            Self::Missing => "mfa.encryption_key is not set, but secrets in the database are sealed with a key",
             Self::Wrong => {
                 "neither mfa.encryption_key nor one of mfa.retired_encryption_keys opens the secrets in the database"
             }

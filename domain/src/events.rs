@@ -12,7 +12,7 @@ use crate::ids::AccountId;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("deliveries", "events", |conn, terms, limit| Box::pin(purge(conn, terms.webhooks, limit)))],
-    bounds: &[("events", Bound::Term("`retention.webhook_bodies` (30 days) with its last delivery"))],
+    bounds: &[("events", Bound::Term("`retention.webhook_bodies` (30 days) after its last delivery ended"))],
     ..Area::named("events")
 };
 

@@ -23,7 +23,7 @@ pub(crate) const AREA: Area = Area {
     mails: &["confirm_sign_in"],
     losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
     bounds: &[
-        ("identities", Bound::Account("1 for each account at a provider that its owner linked")),
+        ("identities", Bound::Account("1 for each linked account at an identity provider")),
         ("identity_flows", Bound::Term("a day after it expired")),
     ],
     ..Area::named("identities")

@@ -27,7 +27,7 @@ pub(crate) const AREA: Area = Area {
     ],
     bounds: &[
         ("live_tickets", Bound::Term("a day after it expired")),
-        ("live_links", Bound::Account("16 of a session that are good; each goes a day after it expired")),
+        ("live_links", Bound::Account("16 valid ones for each session; each is deleted a day after it expired")),
     ],
     ..Area::named("live")
 };

@@ -25,7 +25,7 @@ pub(crate) const AREA: Area = Area {
     bounds: &[
         ("notifications", Bound::Term("`retention.notifications` (24 h)")),
         ("notification_readers", Bound::Account("1")),
-        ("notification_streams", Bound::Account("`notifications.max_streams` that are open")),
+        ("notification_streams", Bound::Account("`notifications.max_streams` open ones")),
     ],
     ..Area::named("notifications")
 };

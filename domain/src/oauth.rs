@@ -22,7 +22,10 @@ pub(crate) const AREA: Area = Area {
     ],
     losses: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
     bounds: &[
-        ("oauth_clients", Bound::Account("`limits.oauth_clients` (100) that are not revoked; those go after 90 days")),
+        (
+            "oauth_clients",
+            Bound::Account("`limits.oauth_clients` (100) that are not revoked; revoked ones are deleted after 90 days"),
+        ),
         ("oauth_tokens", Bound::Term("a day after it expired")),
     ],
     ..Area::named("oauth")

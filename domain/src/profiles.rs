@@ -39,7 +39,7 @@ pub(crate) const AREA: Area = Area {
     chains: &[SWEEP_RETENTION],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     bounds: &[
-        ("profiles", Bound::Account("`limits.profiles` by tier, those in the recycle bin among them")),
+        ("profiles", Bound::Account("`limits.profiles` by tier, including the recycle bin")),
         ("profile_snapshots", Bound::Account("`limits.snapshots_per_profile` (50) of each profile")),
         ("profile_stores", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),
         ("profile_store_chunks", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),

@@ -21,7 +21,7 @@ pub(crate) const AREA: Area = Area {
     actions: &["admin.refund_recorded", "admin.support_note"],
     bounds: &[
         ("staff_credentials", Bound::Operator("one for each member of staff")),
-        ("staff_log", Bound::Operator("a row for each action of staff")),
+        ("staff_log", Bound::Operator("one for each action of staff")),
     ],
     ..Area::named("staff")
 };

@@ -37,10 +37,7 @@ pub(crate) const AREA: Area = Area {
         ("incident_notices", Bound::Operator("a few for each incident")),
         ("status_days", Bound::Operator("90 days")),
         ("status_reports", Bound::Operator("one for each API process")),
-        (
-            "status_subscribers",
-            Bound::Term("a day after the link expired that was not followed; one for each address that confirmed"),
-        ),
+        ("status_subscribers", Bound::Term("a day after an unused link expired; one for each confirmed address")),
     ],
     ..Area::named("status")
 };

@@ -32,7 +32,7 @@ pub(crate) const AREA: Area = Area {
         ("teams", Bound::Account("1")),
         (
             "team_members",
-            Bound::Account("`rate_limits.team_invites_per_hour` (100) invitations an hour, each good for one member"),
+            Bound::Account("`rate_limits.team_invites_per_hour` (100) invitations an hour, each for one member"),
         ),
         ("team_invites", Bound::Term("a day after it expired; 90 days after it was accepted")),
     ],

@@ -44,7 +44,9 @@ pub(crate) const AREA: Area = Area {
     bounds: &[
         (
             "webhook_endpoints",
-            Bound::Account("`limits.webhook_endpoints` (10) that are not disabled; deleted ones go after 90 days"),
+            Bound::Account(
+                "`limits.webhook_endpoints` (10) that are not disabled; deleted ones are purged after 90 days",
+            ),
         ),
         (
             "webhook_deliveries",

@@ -142,7 +142,7 @@ impl Drop for Guard {
         }
         let up = self.record.bytes_up.load(Ordering::Relaxed);
         let down = self.record.bytes_down.load(Ordering::Relaxed);
-        tracing::info!(bytes_up = up, bytes_down = down, "a browser's way out closed");
+        tracing::info!(bytes_up = up, bytes_down = down, "egress guard of a browser closed");
     }
 }
 
@@ -160,13 +160,13 @@ async fn serve(door: Door, connections: usize, sentry: Arc<Sentry>) {
                 connections.spawn(async move {
                     let _place = place;
                     if let Err(error) = pass(browser, &sentry).await {
-                        tracing::debug!(%error, "a connection of a browser ended");
+                        tracing::debug!(%error, "browser connection ended with an error");
                     }
                 });
             }
             Err(error) => {
                 // Too many open files, most likely: others may close.
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "an egress guard cannot accept"));
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "egress guard cannot accept connections"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -181,7 +181,7 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
     if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
         let browser = browser.reply_success(unspecified).await?;
         if let Err(error) = welcome::serve(browser).await {
-            tracing::debug!(%error, "a browser did not wait for the welcome page");
+            tracing::debug!(%error, "browser closed the connection before it received the welcome page");
         }
         return Ok(());
     }
@@ -198,7 +198,7 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
             Ok(())
         }
         Err(refusal) => {
-            tracing::debug!(?refusal, "the egress guard refused a connection");
+            tracing::debug!(?refusal, "egress guard refused a connection");
             sentry.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }

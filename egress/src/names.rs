@@ -84,10 +84,10 @@ impl Names {
             if stamps != current.stamps {
                 match Sources::of_this_machine() {
                     Ok(sources) => {
-                        tracing::info!("name servers or the hosts file have changed");
+                        tracing::info!("name servers or the hosts file changed");
                         (current.stamps, current.sources) = (stamps, sources);
                     }
-                    Err(error) => tracing::warn!(%error, "name servers have changed, and cannot be used"),
+                    Err(error) => tracing::warn!(%error, "name servers changed and cannot be read"),
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Names {
 impl Sources {
     fn of_this_machine() -> Result<Self, NetError> {
         let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-            tracing::warn!(%error, "nobody can be asked for names: only addresses are reached, and what the hosts file names");
+            tracing::warn!(%error, "cannot read the name server configuration: only addresses and names in the hosts file are reachable");
             TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default())
         });
         builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;

@@ -96,7 +96,7 @@ fn interfaces() -> Option<Arc<Interfaces>> {
             Ok(addresses) => *known = Some((Instant::now(), Arc::new(Interfaces::of(addresses)))),
             // What was known a moment ago is most likely still so.
             Err(error) => {
-                FAILED.say(|held_back| tracing::error!(%error, held_back, "this machine's addresses cannot be listed"));
+                FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
             }
         }
     }

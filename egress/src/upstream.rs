@@ -55,7 +55,7 @@ impl Place {
             (None, Host::Domain(name)) => {
                 let found = timeout_at(deadline, self.rules.names.addresses(name)).await;
                 let found = found.map_err(|_| Fault::NameNotFound)?.map_err(|error| {
-                    tracing::debug!(%error, "the name of a proxy does not resolve");
+                    tracing::debug!(%error, "proxy host name does not resolve");
                     Fault::NameNotFound
                 })?;
                 found.into_iter().map(|address| SocketAddr::new(address, self.target.port)).collect()

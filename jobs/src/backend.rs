@@ -223,7 +223,7 @@ impl Queue {
              where id = any($1) and lock_by = $2",
         );
         if let Err(error) = ended.bind(jobs).bind(worker.name()).execute(&self.db).await {
-            tracing::error!(%error, queue = %self.config.queue, "cannot acknowledge jobs; they are left running");
+            tracing::error!(%error, queue = %self.config.queue, "cannot acknowledge jobs: their rows keep the status running");
         }
     }
 
@@ -280,12 +280,12 @@ impl Persistence for Queue {
         let mut conn = match self.db.acquire().await {
             Ok(conn) => conn,
             Err(error) => {
-                tracing::warn!(%error, queue = %self.config.queue, "no heartbeat of the job worker");
+                tracing::warn!(%error, queue = %self.config.queue, "cannot write the job worker's heartbeat");
                 return Ok(());
             }
         };
         if let Err(error) = queries::keep_alive(&mut *conn, self.config.queue.as_ref(), worker).await {
-            tracing::warn!(%error, queue = %self.config.queue, "no heartbeat of the job worker");
+            tracing::warn!(%error, queue = %self.config.queue, "cannot write the job worker's heartbeat");
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl Persistence for Queue {
             })
             .collect();
         if let Err(error) = persist("acknowledge jobs", || acknowledge(&self.db, &results, worker)).await {
-            tracing::error!(%error, queue = %self.config.queue, "the database does not take what jobs came to");
+            tracing::error!(%error, queue = %self.config.queue, "database rejects the results of jobs");
             self.acknowledge_without_words(&results, worker).await;
         }
         Ok(())

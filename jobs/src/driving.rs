@@ -109,7 +109,7 @@ impl Driving<'_> {
     pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<Driven>> {
         let waiter = self.replies.expect(intent);
         let claimed = || async { intents::worker_of(&mut *self.db.acquire().await?, intent).await };
-        let Some(worker) = persist("see whether an operation was claimed", claimed).await? else { return Ok(None) };
+        let Some(worker) = persist("check for the claim of an operation", claimed).await? else { return Ok(None) };
         wake(self.wakeups, worker);
         self.end(waiter, intent, budget).await.map(Some)
     }

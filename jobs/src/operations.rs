@@ -155,11 +155,11 @@ impl OperationBackend {
             }
             Ok(Err(error)) => {
                 static FAILED: Seldom = Seldom::new();
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot take operations"));
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
                 self.try_again();
             }
             Err(panic) => {
-                tracing::error!(%panic, "taking operations panicked");
+                tracing::error!(%panic, "claiming operations panicked");
                 self.try_again();
             }
         }
@@ -182,7 +182,7 @@ impl OperationBackend {
         self.given_back.spawn(async move {
             let give_back = async { intents::give_back(&mut *db.acquire().await?, &intents).await };
             if let Err(error) = give_back.await {
-                tracing::warn!(%error, "cannot give operations back: nobody knows that they were not begun");
+                tracing::warn!(%error, "cannot release claimed operations: recovery treats them as started");
             }
         });
     }

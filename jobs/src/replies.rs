@@ -152,7 +152,8 @@ impl Replies {
             // Somebody else may know the channel.
             Err(error) => {
                 static UNREADABLE: Seldom = Seldom::new();
-                UNREADABLE.say(|held_back| tracing::warn!(%error, held_back, "an outcome could not be read"));
+                UNREADABLE
+                    .say(|held_back| tracing::warn!(%error, held_back, "cannot read the outcome of an operation"));
             }
         }
     }
@@ -165,7 +166,7 @@ impl Replies {
                 waiting.iter().filter(|(_, one)| one.since.elapsed() >= REREAD).map(|(id, _)| *id).collect()
             });
             if let Err(error) = self.reread_once(&overdue).await {
-                tracing::debug!(%error, "outcomes could not be looked up");
+                tracing::debug!(%error, "cannot look up outcomes of operations");
             }
         }
     }
@@ -235,7 +236,7 @@ impl Waiter {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, intent = %self.intent, "an outcome could not be read; trying again");
+                    tracing::warn!(%error, intent = %self.intent, "cannot read the outcome of an operation: trying again");
                     sleep(REREAD).await;
                 }
             }

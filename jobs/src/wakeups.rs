@@ -246,7 +246,7 @@ async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Pub
             Ok(()) => Carrier::Postgres,
             Err(error) => {
                 LOST.say(
-                    |held_back| tracing::warn!(%error, held_back, "nobody can be woken: rows are looked at instead"),
+                    |held_back| tracing::warn!(%error, held_back, "cannot send wake-ups: recipients fall back to polling"),
                 );
                 Carrier::None
             }

@@ -226,7 +226,7 @@ impl Models {
         let asked = self.asked(with, ask, within.min(self.settings.timeout)).await;
         let outcome = asked.reading.as_ref().err().map_or("ok", Failure::outcome);
         let (provider, model) = (with.provider.name(), &asked.model);
-        tracing::info!(provider, model, outcome, tokens = asked.usage.total(), "a model was asked");
+        tracing::info!(provider, model, outcome, tokens = asked.usage.total(), "model request finished");
         if with.payer == Payer::Deployment {
             metrics::counter!("service_bundled_llm_request_total", "outcome" => outcome).increment(1);
         }

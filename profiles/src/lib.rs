@@ -110,7 +110,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// Nothing is in it that a site has kept.
-    #[error("the browser holds nothing")]
+    #[error("the browser has no data to save")]
     Empty,
     /// The files cannot be read.
     #[error("the browser's files cannot be read: {0}")]
@@ -119,10 +119,10 @@ pub enum SaveError {
     #[error("the profile's key cannot be opened with the configured keys")]
     Seal,
     /// It is larger than a store may be.
-    #[error("larger than a store may be: {0}")]
+    #[error("the data exceeds the maximum size of a profile store: {0}")]
     TooLarge(String),
     /// It cannot be put where stores are kept.
-    #[error("the store cannot be kept: {0}")]
+    #[error("the store cannot be written: {0}")]
     Upload(String),
 }
 
@@ -214,7 +214,7 @@ impl Stores {
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
         if let Err(error) = scratch::sweep(&scratch) {
-            tracing::warn!(%error, folder = %scratch.display(), "what was left on its way cannot be removed");
+            tracing::warn!(%error, folder = %scratch.display(), "cannot remove temporary profile files");
         }
         let (turns, sweep) = (Turns::new(AT_ONCE, AT_ONCE_OF_AN_ACCOUNT), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
@@ -238,7 +238,7 @@ impl Stores {
             let listed = files::list(dump.files.folder())?;
             let left_out = cookies::keep_within_bounds(&mut dump.cookies);
             if left_out > 0 {
-                tracing::warn!(%profile, left_out, kept = dump.cookies.len(), "not all cookies are kept");
+                tracing::warn!(%profile, left_out, kept = dump.cookies.len(), "profile keeps only part of the cookies");
             }
             if dump.cookies.is_empty() && listed.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
@@ -398,7 +398,7 @@ impl Stores {
                 }
                 Err(error) => {
                     tx.rollback().await?;
-                    tracing::warn!(%store, %error, "a store of a profile cannot be removed; trying again later");
+                    tracing::warn!(%store, %error, "cannot remove a profile store: trying again later");
                     stores::postpone_removal(&mut *self.0.db.acquire().await?, store).await?;
                     failures += 1;
                     if failures == FAILURES {
@@ -428,7 +428,7 @@ impl Stores {
                     stores::reseal_key(&mut tx, profile, &self.0.vault.seal(KEY_PURPOSE, &owner, &key)).await?;
                     rotated.resealed += 1;
                 } else {
-                    tracing::warn!(%profile, "none of the configured keys opens this profile's");
+                    tracing::warn!(%profile, "no configured key opens the profile's key");
                     rotated.unreadable += 1;
                 }
             }
@@ -481,7 +481,7 @@ impl Stores {
             tx.commit().await.map_err(io::Error::other)
         };
         if let Err(error) = discarded.await {
-            tracing::warn!(%store, %error, "a store that was written in vain cannot be removed; trying again later");
+            tracing::warn!(%store, %error, "cannot remove an unused profile store: trying again later");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `agents.*`: sessions that agents drive, and the models that they ask.
+//! `agents.*`: agent sessions and their models.
 
 use std::time::Duration;
 
@@ -14,40 +14,40 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agents {
-    /// How long a human who drives may be silent.
+    /// Time without a heartbeat after which a person who drives loses control.
     #[serde(with = "duration")]
     pub heartbeat_timeout: Duration,
-    /// Tokens that models may use for an agent session that asks for no number.
+    /// Token budget of an agent session whose create does not set one.
     pub default_token_budget: u32,
-    /// Tokens that an agent session may ask for.
+    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Steps of one turn.
+    /// Maximum number of steps of one turn.
     pub max_steps_per_turn: usize,
-    /// How long an element that is described in words may take to appear.
+    /// Time limit for the appearance of an element that a message describes.
     #[serde(with = "duration")]
     pub locate_timeout: Duration,
-    /// How long a turn may take before it begins no further step.
+    /// Time after which a turn starts no further step.
     #[serde(with = "duration")]
     pub turn_timeout: Duration,
-    /// Bytes of what the steps of a turn come to, as JSON.
+    /// Maximum size of the results of a turn's steps in bytes of JSON.
     pub turn_result_bytes: usize,
-    /// Messages that an agent session takes.
+    /// Maximum number of messages of an agent session.
     pub max_turns: u32,
-    /// Bytes that are kept of them: an agent session that has more takes no further one.
+    /// Maximum size of an agent session's stored turns in bytes. Above it no further message is accepted.
     pub max_transcript_bytes: u64,
-    /// How long a model may take to answer.
+    /// Time limit for the answer of a model.
     #[serde(with = "duration")]
     pub model_timeout: Duration,
-    /// How often a model may be asked for one message.
+    /// Maximum number of model requests for one message.
     pub max_model_calls_per_turn: u32,
-    /// The age at which the owner of a key at a model provider is reminded to rotate it.
+    /// Age of a customer's key at which its owner gets a reminder to rotate it.
     #[serde(with = "duration")]
     pub byok_reminder_after: Duration,
     /// Anthropic.
     pub anthropic: OneProvider<{ Provider::Anthropic as u8 }>,
     /// `OpenAI`.
     pub openai: OneProvider<{ Provider::Openai as u8 }>,
-    /// What the deployment pays for.
+    /// Models that the deployment pays for.
     pub bundled: Bundled,
 }
 
@@ -75,21 +75,21 @@ impl Default for Agents {
     }
 }
 
-/// `agents.anthropic.*` and `agents.openai.*`, of which each has defaults of its own.
+/// `agents.anthropic.*` and `agents.openai.*`, each with its own defaults.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, bound(deserialize = "OneProvider<P>: Default"))]
 pub struct OneProvider<const P: u8> {
-    /// Where the provider's API is.
+    /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// Which of its models is asked.
+    /// Model that is used.
     pub model: String,
-    /// Cents for a million tokens that are read.
+    /// Price of a million input tokens in cents.
     pub input_price: f64,
-    /// Cents for a million tokens that are written.
+    /// Price of a million output tokens in cents.
     pub output_price: f64,
-    /// Cents for a million tokens that are read and kept.
+    /// Price of a million input tokens that are written to the cache, in cents.
     pub cache_write_price: f64,
-    /// Cents for a million tokens that had been kept.
+    /// Price of a million input tokens that are read from the cache, in cents.
     pub cache_read_price: f64,
 }
 
@@ -148,13 +148,13 @@ impl<const P: u8> OneProvider<P> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundled {
-    /// Whose models are asked for accounts that consent.
+    /// Provider of the models for accounts that have consented.
     #[serde(deserialize_with = "word")]
     pub provider: Provider,
-    /// With what; without it they are not.
+    /// The deployment's key at that provider. Without it these models are not used.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
-    /// What an account may spend of it in a calendar month, in cents.
+    /// Maximum spending of an account with that key per calendar month in cents.
     pub monthly_cents_per_account: Option<u32>,
 }
 
@@ -176,11 +176,11 @@ impl Bundled {
 }
 
 impl Config {
-    /// How models are asked.
+    /// Settings of model requests.
     pub(crate) fn models(&self) -> Result<kitfleet_models::Settings, ConfigError> {
         let agents = &self.agents;
         if agents.model_timeout.is_zero() {
-            return Err(ConfigError("`agents.model_timeout` must be longer than nothing".to_owned()));
+            return Err(ConfigError("`agents.model_timeout` must be longer than 0".to_owned()));
         }
         if agents.max_model_calls_per_turn == 0 {
             return Err(ConfigError("`agents.max_model_calls_per_turn` must be at least 1".to_owned()));
@@ -193,7 +193,7 @@ impl Config {
         })
     }
 
-    /// What the API and workers are told of all that.
+    /// Settings for the API and the workers.
     pub(crate) fn agents(&self) -> Settings {
         let agents = &self.agents;
         Settings {

@@ -1,4 +1,4 @@
-//! `auth.*`, `mfa.*` and `api_keys.*`: by what somebody proves who they are, and for how long.
+//! `auth.*`, `mfa.*` and `api_keys.*`: credentials and their lifetimes.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,36 +16,36 @@ use super::values::{EncryptionKey, duration, encryption_keys};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auth {
-    /// How long a web session is good for.
+    /// Lifetime of a web session.
     #[serde(with = "duration")]
     pub session_ttl: Duration,
-    /// How long the link that proves an address is good for.
+    /// Lifetime of a verification link.
     #[serde(with = "duration")]
     pub verification_ttl: Duration,
-    /// How long a link that logs in is good for.
+    /// Lifetime of a magic link.
     #[serde(with = "duration")]
     pub magic_link_ttl: Duration,
-    /// How long a link that resets a password is good for.
+    /// Lifetime of a link for a password reset.
     #[serde(with = "duration")]
     pub reset_ttl: Duration,
-    /// How long a login waits for its second factor.
+    /// Time that a login waits for its second factor.
     #[serde(with = "duration")]
     pub challenge_ttl: Duration,
-    /// How long a second-factor proof counts as fresh.
+    /// Time for which the proof of a second factor counts as fresh.
     #[serde(with = "duration")]
     pub step_up_ttl: Duration,
-    /// How long a device waits to be activated.
+    /// Time that a desktop application waits for its activation.
     #[serde(with = "duration")]
     pub device_code_ttl: Duration,
-    /// How long an activated device's credential is held for it.
+    /// Time that the key waits for the desktop application after the activation.
     #[serde(with = "duration")]
     pub device_bound_ttl: Duration,
-    /// Requests a minute and address that send a message.
+    /// Requests per minute and client address on each route that mails a link.
     pub send_rate_per_minute: NonZeroU32,
-    /// How long an OAuth client's access token is good for.
+    /// Lifetime of the access token of an OAuth client.
     #[serde(with = "duration")]
     pub oauth_token_ttl: Duration,
-    /// Who else may say who somebody is.
+    /// Identity providers.
     pub providers: Providers,
 }
 
@@ -72,9 +72,9 @@ impl Default for Auth {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mfa {
-    /// What second factors are sealed with before they are stored; without it nobody can enroll one.
+    /// Key that seals second factors and other secrets before they are stored. Without it second factors cannot be enrolled.
     pub encryption_key: Option<EncryptionKey>,
-    /// Keys that were used before the present one and still open what they sealed.
+    /// Earlier keys, which only open the secrets that they sealed.
     #[serde(with = "encryption_keys")]
     pub retired_encryption_keys: Vec<EncryptionKey>,
 }
@@ -90,7 +90,7 @@ impl Mfa {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApiKeys {
-    /// How long a key works beside its successor.
+    /// Time for which a rotated key works beside its successor.
     #[serde(with = "duration")]
     pub rotation_grace: Duration,
 }
@@ -102,7 +102,7 @@ impl Default for ApiKeys {
 }
 
 impl Config {
-    /// What the API is told of all that.
+    /// Settings for the API.
     pub(crate) fn auth(&self) -> AuthConfig {
         let auth = &self.auth;
         AuthConfig {

@@ -15,11 +15,11 @@ use super::values::{BaseUrl, Secret, duration, secret};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Billing {
-    /// Who takes cards.
+    /// Provider of card payments.
     pub card: Card,
-    /// Who takes crypto currencies.
+    /// Processor of crypto payments.
     pub crypto: Crypto,
-    /// What a month of a tier costs.
+    /// Price of a month of each tier.
     pub prices: Prices,
 }
 
@@ -27,15 +27,15 @@ pub struct Billing {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Card {
-    /// Where the provider's API is.
+    /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// What we show it.
+    /// Key for the API.
     #[serde(deserialize_with = "secret")]
     pub secret_key: Option<Secret>,
-    /// What its notices are signed with.
+    /// Secret that signs the provider's notices.
     #[serde(deserialize_with = "secret")]
     pub webhook_secret: Option<Secret>,
-    /// How long it may take to answer.
+    /// Time limit for an answer of the provider.
     #[serde(with = "duration")]
     pub timeout: Duration,
 }
@@ -48,7 +48,7 @@ impl Default for Card {
 }
 
 impl Card {
-    /// How the API reaches it.
+    /// Connection settings for the API.
     pub fn config(&self) -> CardConfig {
         CardConfig {
             base_url: self.base_url.as_str().to_owned(),
@@ -63,24 +63,24 @@ impl Card {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Crypto {
-    /// Where the processor's API is.
+    /// URL of the processor's API.
     pub base_url: BaseUrl,
-    /// What we show it.
+    /// Key for the API.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
-    /// What its notices are signed with.
+    /// Secret that signs the provider's notices.
     #[serde(deserialize_with = "secret")]
     pub ipn_secret: Option<Secret>,
-    /// How long it may take to answer.
+    /// Time limit for an answer of the provider.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// How long an order may be paid.
+    /// Time in which an order can be paid.
     #[serde(with = "duration")]
     pub payment_window: Duration,
-    /// How long what was paid for lasts.
+    /// Length of a paid period.
     #[serde(with = "duration")]
     pub period: Duration,
-    /// From which age on the processor is asked about an order that waits.
+    /// Age of an unpaid order from which the service asks the processor for its status.
     #[serde(with = "duration")]
     pub sweep_after: Duration,
 }
@@ -94,7 +94,7 @@ impl Default for Crypto {
 }
 
 impl Crypto {
-    /// How the API and workers reach it.
+    /// Connection settings for the API and the workers.
     pub fn config(&self) -> CryptoConfig {
         CryptoConfig {
             base_url: self.base_url.as_str().to_owned(),
@@ -125,7 +125,7 @@ pub struct Prices {
     pub enterprise: Option<u32>,
 }
 
-/// The least and the most that may be asked for, in cents: less is no price, and more the card provider does not take.
+/// Lowest and highest price in cents. The card provider accepts no higher price.
 const PRICES: RangeInclusive<u32> = 1..=99_999_999;
 
 impl Prices {
@@ -141,7 +141,7 @@ impl Prices {
         ]
     }
 
-    /// Nothing is sold for nothing, or for what nobody could be charged.
+    /// Rejects prices outside [`PRICES`].
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let wrong = self.of_tiers().into_iter().find(|(_, price)| price.is_some_and(|price| !PRICES.contains(&price)));
         match wrong {

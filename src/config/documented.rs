@@ -1,4 +1,4 @@
-//! `docs/configuration.md`, held against what there is to set.
+//! Tests that `docs/configuration.md` matches the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use super::Config;
 use super::providers::{Issuer, Provider, ProviderName};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
-/// Whose defaults depend on the machine.
+/// Settings whose defaults depend on the machine.
 const DERIVED: [&str; 4] = ["server.max_connections", "worker.host_program", "worker.max_sessions", "worker.name"];
-/// What the page calls a provider.
+/// Key prefix of a provider on the page.
 const SOME_PROVIDER: &str = "auth.providers.<name>.";
 
 /// A line of one of the page's tables.
@@ -25,15 +25,15 @@ fn rows() -> Vec<Row> {
     for line in PAGE.lines() {
         let Some(key) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) else { continue };
         let [_, _, kind, default, meaning, _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
-            panic!("{line:?} has not four cells")
+            panic!("{line:?} does not have four cells")
         };
-        assert!(!meaning.is_empty(), "nobody says what {key} does");
+        assert!(!meaning.is_empty(), "{key} has no description");
         rows.push(Row { key, kind, default });
     }
     rows
 }
 
-/// Every key with its default; those of a provider, which there is none of, with some value.
+/// Every key with its default. The keys of a provider have example values, because there is no provider by default.
 fn settings() -> BTreeMap<String, Value> {
     let mut config = Config::default();
     let name = ProviderName::try_from("idp".to_owned()).expect("a name");

@@ -15,17 +15,17 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Egress {
-    /// Whether a proxy or a tunnel's server that a customer brings may be at a loopback, link-local or private address.
+    /// True when a customer's proxy or tunnel server may be at a loopback, link-local or private address.
     pub allow_private_proxies: bool,
-    /// Whether proxies are measured.
+    /// True when proxies are measured.
     pub probes: bool,
-    /// A site that a proxy is to connect to by its name.
+    /// Host and port that a probe connects to by name through the proxy.
     pub probe_site: Site,
-    /// A QUIC server that is asked through a proxy.
+    /// QUIC server that receives a datagram through the proxy.
     pub probe_quic_site: Site,
-    /// What says, over plain HTTP, from which address it was asked.
+    /// URL that answers over plain HTTP with the address of its client.
     pub probe_exit_url: BaseUrl,
-    /// How often the proxy of a session is measured.
+    /// Interval between two measurements of a session's proxy.
     #[serde(with = "duration")]
     pub probe_interval: Duration,
 }
@@ -64,13 +64,13 @@ impl From<Site> for String {
 }
 
 impl Config {
-    /// Where the proxies and tunnels' servers may be that customers bring.
+    /// Permitted addresses of customers' proxies and tunnel servers.
     pub(crate) fn upstreams(&self) -> Destinations {
         let sites = self.sessions.destinations();
         Destinations { allow_private: sites.allow_private || self.egress.allow_private_proxies, ..sites }
     }
 
-    /// How customers' proxies are measured, if they are.
+    /// Settings of the measurements of customers' proxies, or `None` when they are off.
     pub(crate) fn probing(&self) -> Result<Option<Probing>, ConfigError> {
         let egress = &self.egress;
         if !egress.probes {

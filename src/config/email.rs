@@ -11,17 +11,17 @@ use super::values::{BaseUrl, MailSender, Secret, SmtpUrl, secret, word};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Email {
-    /// Where messages go.
+    /// Transport of mails.
     #[serde(deserialize_with = "word")]
     pub transport: Transport,
-    /// Whom they are from; by default nobody at the host of `server.base_url`.
+    /// Sender of mails; by default `no-reply` at the host of `server.base_url`.
     pub from: Option<MailSender>,
-    /// The mail server of `smtp`.
+    /// Mail server of the transport `smtp`.
     pub smtp_url: Option<SmtpUrl>,
-    /// What we show `postmark`.
+    /// Token of the transport `postmark`.
     #[serde(deserialize_with = "secret")]
     pub postmark_token: Option<Secret>,
-    /// Where Postmark's API is.
+    /// URL of Postmark's API.
     pub postmark_url: BaseUrl,
 }
 
@@ -29,7 +29,7 @@ pub struct Email {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// A file a message, under `data_dir`.
+    /// One file per mail, under `data_dir`.
     #[default]
     File,
     /// A mail server.
@@ -51,10 +51,10 @@ impl Default for Email {
 }
 
 impl Email {
-    /// How mails of a service at `base_url` are sent.
+    /// Mail settings of a service at `base_url`.
     ///
     /// # Errors
-    /// When the transport lacks something.
+    /// When a setting of the transport is missing or invalid.
     pub fn mail_at(&self, base_url: &str) -> Result<MailConfig, ConfigError> {
         let lacks = |key, transport| ConfigError(format!("`{key}` is required when `email.transport` is {transport}"));
         let transport = match self.transport {
@@ -75,7 +75,7 @@ impl Email {
         Ok(MailConfig { from: self.sender_at(base_url).into(), transport })
     }
 
-    /// Whom mails of a service at `base_url` are from.
+    /// Sender of the mails of a service at `base_url`.
     pub fn sender_at(&self, base_url: &str) -> MailSender {
         self.from.clone().unwrap_or_else(|| Sender::nobody_at(base_url).into())
     }

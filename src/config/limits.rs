@@ -1,4 +1,4 @@
-//! `limits.*`: the domain's [`Limits`], field by field, because the domain does not know how configuration is spelled.
+//! `limits.*`: the fields of the domain's [`Limits`], because the domain crate does not know the syntax of the configuration.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

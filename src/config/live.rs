@@ -11,10 +11,10 @@ use super::values::{duration, origins};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Live {
-    /// How long a ticket is good.
+    /// Lifetime of a ticket.
     #[serde(with = "duration")]
     pub ticket_ttl: Duration,
-    /// Whose pages may open a live view besides this service's own.
+    /// Origins whose pages may open a live view in addition to this service's own pages.
     #[serde(with = "origins")]
     pub origins: Vec<String>,
 }

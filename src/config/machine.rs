@@ -1,4 +1,4 @@
-//! What this machine has, where a default depends on it.
+//! Defaults that depend on the machine.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ pub(super) fn name() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "worker".to_owned())
 }
 
-/// Beside this program, where a build puts it, else wherever `PATH` finds it.
+/// The program beside this one, where a build puts it, otherwise the one in `PATH`.
 pub(super) fn host_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name("kitfleet-host"));
     beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("kitfleet-host"))
 }
 
-/// A session takes about 90 MiB, and a heavy page more; the rest of the machine keeps 1 GiB.
+/// Sessions that fit into memory. A session takes about 90 MiB, a heavy page takes more, and 1 GiB stays for the rest of the machine.
 pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     const MIB: u64 = 1024 * 1024;
     let sessions = memory.saturating_sub(1024 * MIB) / (110 * MIB);

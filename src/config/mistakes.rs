@@ -1,4 +1,4 @@
-//! How mistakes are told: in one line that names the key, and shows no secret (contract: configuration 4).
+//! Errors of the configuration: one line that names the key and shows no secret (contract: configuration 4).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use tracing_subscriber::EnvFilter;
 use super::{Config, Variable};
 use crate::descriptors;
 
-/// What a column of the database holds.
+/// Largest value of a database column.
 const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
-/// Whoever waits for an operation gives up half a minute behind its time.
+/// Largest teardown time. A caller stops waiting half a minute after the time limit of an operation.
 const MOST_TEARDOWN: Duration = Duration::from_secs(25);
 
-/// Why there is no configuration: one line that names the key.
+/// Error of the configuration: one line that names the key.
 #[derive(Debug, thiserror::Error)]
 #[error("configuration: {0}")]
 pub struct ConfigError(pub(super) String);
 
 impl Config {
-    /// Nothing can be done, or be good, for no time at all.
+    /// Rejects durations of 0 where a time limit or a lifetime is needed.
     fn check_durations(&self) -> Result<(), ConfigError> {
         let durations = [
             ("sessions.open_timeout", self.sessions.open_timeout),
@@ -54,7 +54,7 @@ impl Config {
             ("billing.crypto.payment_window", self.billing.crypto.payment_window),
         ];
         match durations.into_iter().find(|(_, duration)| duration.is_zero()) {
-            Some((key, _)) => Err(ConfigError(format!("`{key}` must be longer than nothing"))),
+            Some((key, _)) => Err(ConfigError(format!("`{key}` must be longer than 0"))),
             None => Ok(()),
         }
     }
@@ -80,14 +80,14 @@ impl Config {
         ]
     }
 
-    /// What no single value can say of itself.
+    /// Checks that need more than the type of one value.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let rules = [
             (
                 self.database.listen_url.is_none() || self.database.url.is_some(),
                 "database.listen_url",
-                "is another way to the database that database.url names, which is not set",
+                "needs database.url, which is not set",
             ),
             ((8..=10_000).contains(&self.database.max_connections), "database.max_connections", "must be 8 to 10000"),
             ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
@@ -95,7 +95,7 @@ impl Config {
             (
                 !self.worker.live_listen.ip().is_unspecified(),
                 "worker.live_listen",
-                "must be an address at which API processes reach this machine",
+                "must be an address at which API processes can reach this machine",
             ),
             (
                 self.sessions.max_age.is_none_or(|age| age >= Duration::from_secs(1)),
@@ -120,7 +120,7 @@ impl Config {
                 "must begin with http:// or https://",
             ),
             ((0.0..=1.0).contains(&self.traces.ratio), "traces.ratio", "must be 0 to 1"),
-            (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
+            (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "must be a filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (self.auth.oauth_token_ttl >= Duration::from_secs(1), "auth.oauth_token_ttl", "must be at least a second"),
             (
@@ -177,7 +177,7 @@ impl Config {
     }
 }
 
-/// Where an unknown key stands.
+/// Place of an unknown key.
 pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, Variable>) -> String {
     if let Some(name) = variable_of(key, variables) {
         return format!(", environment variable {name}");
@@ -185,7 +185,7 @@ pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String,
     file.map(|file| format!(", in {}", file.display())).unwrap_or_default()
 }
 
-/// The variable that sets `key`, or something below it.
+/// Variable that sets `key` or a key below it.
 fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
     let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
     let sets = |ours: &str| {
@@ -201,9 +201,9 @@ pub(super) fn bad_value(
 ) -> ConfigError {
     let key = error.path().to_string();
     let reason = one_line(error.inner()).0;
-    // The crate appends the key to some of its messages, and its own name for the environment.
+    // The crate appends the key and its own name for the environment to some messages.
     let reason = reason.split(" for key `").next().unwrap_or(&reason);
-    // Of the wrong type may also be a secret that stands where its table should.
+    // A value of the wrong type may be a secret in place of its table, so that the message must not show it.
     let reason = match reason.rsplit_once(", expected ") {
         Some((found, expected)) if found.starts_with("invalid type") => format!("must be {expected}"),
         _ => reason.to_owned(),
@@ -212,8 +212,8 @@ pub(super) fn bad_value(
     ConfigError(format!("`{key}`{place}: {reason}"))
 }
 
-/// Says of a file that is no TOML where it is not (contract: configuration 4), and of one that cannot be read why. The parser would
-/// show the line, which may hold a secret, and whoever reads the file next would say of a folder that it is not there.
+/// Checks that the file can be read and is TOML, and names the place of an error (contract: configuration 4). The message of the
+/// parser would show the line, which may contain a secret. The crate would report a folder as a missing file.
 pub(super) fn check_syntax(path: &Path) -> Result<(), ConfigError> {
     let text =
         fs::read_to_string(path).map_err(|error| ConfigError(format!("{} cannot be read: {error}", path.display())))?;

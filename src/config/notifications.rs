@@ -1,4 +1,4 @@
-//! `notifications.*`: streams of what happens.
+//! `notifications.*`: notification streams.
 
 use kitfleet_domain::notifications::Settings;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::Config;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notifications {
-    /// Streams of an account that may be open at a time.
+    /// Maximum number of open streams of an account.
     pub(super) max_streams: u32,
 }
 
@@ -20,7 +20,7 @@ impl Default for Notifications {
 }
 
 impl Config {
-    /// How accounts are followed.
+    /// Settings of notification streams.
     #[must_use]
     pub fn notifications(&self) -> Settings {
         Settings { max_streams: self.notifications.max_streams, retention: self.retention.notifications }

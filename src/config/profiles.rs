@@ -1,4 +1,4 @@
-//! `profiles.*`: where what profiles hold is kept.
+//! `profiles.*`: storage of profile data.
 
 use kitfleet_profiles::{Bucket, Objects, PlaceConfig, StoresConfig};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profiles {
-    /// The bytes of what they hold.
+    /// Object store for profile data.
     pub store: Store,
 }
 
@@ -19,16 +19,16 @@ pub struct Profiles {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Store {
-    /// A bucket and a prefix in it; by default they are kept in the database.
+    /// Bucket and prefix; by default the database stores profile data.
     #[serde(deserialize_with = "optional_url")]
     pub url: Option<Url>,
-    /// The server; by default Amazon's.
+    /// URL of the server; by default Amazon's.
     pub endpoint: Option<BaseUrl>,
-    /// Where the bucket is.
+    /// Region of the bucket.
     pub region: String,
-    /// What the server calls us; by default whatever it calls this machine.
+    /// Access key; by default the credentials of the machine's role.
     pub access_key_id: Option<String>,
-    /// What we prove that with.
+    /// Secret of the access key.
     #[serde(deserialize_with = "secret")]
     pub secret_access_key: Option<Secret>,
 }
@@ -40,7 +40,7 @@ impl Default for Store {
 }
 
 impl Config {
-    /// How what profiles hold is sealed, and where it is kept.
+    /// Sealing and storage of profile data.
     pub(crate) fn stores(&self) -> Result<StoresConfig, ConfigError> {
         Ok(StoresConfig {
             vault: self.auth().vault,
@@ -53,13 +53,14 @@ impl Config {
 }
 
 impl Store {
-    /// The object store, where one is configured.
+    /// The object store, when one is configured.
     pub fn objects(&self) -> Result<Option<Objects>, ConfigError> {
         let credentials = match (&self.access_key_id, &self.secret_access_key) {
             (Some(id), Some(secret)) => Some((id.as_str(), secret.reveal())),
             (None, None) => None,
             _ => {
-                let message = "`profiles.store.access_key_id` and `profiles.store.secret_access_key` need each other";
+                let message =
+                    "`profiles.store.access_key_id` and `profiles.store.secret_access_key` must be set together";
                 return Err(ConfigError(message.to_owned()));
             }
         };

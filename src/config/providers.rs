@@ -1,4 +1,4 @@
-//! `auth.providers.*`: who else may say who somebody is.
+//! `auth.providers.*`: identity providers.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use url::Host;
 
 use super::values::{Secret, plain_url, secret, texts};
 
-/// Identity providers, by the name that stands in their routes.
+/// Identity providers, by the name in their routes.
 pub type Providers = BTreeMap<ProviderName, Provider>;
 
 /// `auth.providers.<name>.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Provider {
-    /// Where it publishes what it is, without `/.well-known/openid-configuration`.
+    /// Issuer identifier, without `/.well-known/openid-configuration`.
     pub issuer: Issuer,
-    /// What it calls us.
+    /// Client id of this service at the provider.
     pub client_id: String,
-    /// What we prove that with; without one PKCE alone protects the exchange.
+    /// Client secret of this service. Without it only PKCE protects the exchange.
     #[serde(default, deserialize_with = "secret", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
-    /// What we ask to be told.
+    /// Scopes that are requested.
     #[serde(with = "texts", default = "scopes")]
     pub scopes: Vec<String>,
-    /// What people call it; by default its name here.
+    /// Name of the provider on pages; by default the configured name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
 }
 
 impl Provider {
-    /// What the API is told of it.
+    /// Settings for the API.
     pub fn config(&self, name: &ProviderName) -> ProviderConfig {
         ProviderConfig {
             issuer: self.issuer.0.clone(),
@@ -46,7 +46,7 @@ fn scopes() -> Vec<String> {
     ["openid", "email", "profile"].map(str::to_owned).to_vec()
 }
 
-/// A provider's name: a segment of a path, and what its accounts here are stored under.
+/// Name of a provider. It is a path segment, and identities are stored under it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ProviderName(String);
@@ -70,7 +70,7 @@ impl TryFrom<String> for ProviderName {
     }
 }
 
-/// An issuer, exactly as it calls itself: a slash at its end makes it another.
+/// Issuer identifier, exactly as the provider publishes it. A trailing slash makes it a different issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Issuer(String);
@@ -87,7 +87,7 @@ impl TryFrom<String> for Issuer {
             None => false,
         };
         if url.scheme() != "https" && !(url.scheme() == "http" && local) {
-            return Err("not an https URL, and not on this machine".to_owned());
+            return Err("must be an https URL, or a URL on this machine".to_owned());
         }
         Ok(Self(text))
     }

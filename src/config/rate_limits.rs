@@ -1,4 +1,4 @@
-//! `rate_limits.*`: the API's [`RateLimits`], field by field, because the API does not know how configuration is spelled.
+//! `rate_limits.*`: the fields of the API's [`RateLimits`], because the API crate does not know the syntax of the configuration.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RateLimits", default = "RateLimits::default")]
 pub(super) struct RateLimitsTable {
-    /// It is `auth.send_rate_per_minute`.
+    /// Set by `auth.send_rate_per_minute`.
     #[serde(skip)]
     send_per_minute: NonZeroU32,
     signup_per_minute: NonZeroU32,

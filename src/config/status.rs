@@ -12,10 +12,10 @@ use super::values::duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// The least time between two updates of an incident to a subscriber.
+    /// Minimum time between two mails to a subscriber about updates of an incident.
     #[serde(with = "duration")]
     update_interval: Duration,
-    /// How long the link is good that confirms a subscription.
+    /// Lifetime of the link that confirms a subscription.
     #[serde(with = "duration")]
     pub(super) confirm_ttl: Duration,
 }
@@ -28,7 +28,7 @@ impl Default for Status {
 }
 
 impl Config {
-    /// How subscribers of the status page are mailed.
+    /// Settings of mails to subscribers of the status page.
     #[must_use]
     pub fn status(&self) -> Settings {
         Settings { update_interval: self.status.update_interval, confirm_ttl: self.status.confirm_ttl }

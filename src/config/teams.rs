@@ -11,7 +11,7 @@ use super::values::duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Teams {
-    /// How long an invitation is good for.
+    /// Lifetime of an invitation.
     #[serde(with = "duration")]
     pub invite_ttl: Duration,
 }

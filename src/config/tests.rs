@@ -1,4 +1,4 @@
-//! Configurations, good and bad.
+//! Tests of valid and invalid configurations.
 
 use std::fs;
 
@@ -69,10 +69,10 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[sessions]\nmax_age = \"36501d\"", "`sessions.max_age`", ["36501d", "longer than", "36500d"]),
         ("[billing.prices]\nenterprise = 0", "`billing.prices.enterprise`", ["must be", "1 to", "99999999"]),
         ("[billing.prices]\nsolo_manual = 100000000", "`billing.prices.solo_manual`", ["must be", "1 to", "99999999"]),
-        ("[billing.crypto]\nperiod = \"0s\"", "`billing.crypto.period`", ["must be", "longer than", "nothing"]),
-        ("[auth]\nsession_ttl = \"0s\"", "`auth.session_ttl`", ["must be", "longer than", "nothing"]),
+        ("[billing.crypto]\nperiod = \"0s\"", "`billing.crypto.period`", ["must be", "longer than", "0"]),
+        ("[auth]\nsession_ttl = \"0s\"", "`auth.session_ttl`", ["must be", "longer than", "0"]),
         ("[notifications]\nmax_streams = 0", "`notifications.max_streams`", ["must be", "at least", "1"]),
-        ("[egress]\nprobe_interval = \"0s\"", "`egress.probe_interval`", ["must be", "longer than", "nothing"]),
+        ("[egress]\nprobe_interval = \"0s\"", "`egress.probe_interval`", ["must be", "longer than", "0"]),
         ("[egress]\nprobe_exit_url = \"https://example.com\"", "`egress.probe_exit_url`", ["must be", "http", "URL"]),
     ] {
         let told = mistake(file, &[]);
@@ -166,7 +166,7 @@ fn a_place_for_profiles_needs_what_it_needs() {
     assert!(told("url = \"bucket\"").contains("`profiles.store.url`"));
     assert!(told("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
     for alone in ["access_key_id = \"k\"", "secret_access_key = \"s\""] {
-        assert!(told(alone).contains("need each other"));
+        assert!(told(alone).contains("must be set together"));
     }
     let in_clear = "url = \"s3://b\"\nendpoint = \"http://s3.example\"";
     assert!(told(in_clear).contains("`profiles.store.url`: its server must be an https one"));
@@ -177,7 +177,7 @@ fn a_place_for_profiles_needs_what_it_needs() {
     assert!(matches!(stores.place, kitfleet_profiles::PlaceConfig::Objects(_)));
 }
 
-/// Contract: configuration 4, 6. Each is shown as it is, and so nobody's password may be in it.
+/// Contract: configuration 4, 6. These URLs are shown unmasked, so that they must not contain a password.
 #[test]
 fn no_url_that_is_shown_has_a_password() {
     let keys = [

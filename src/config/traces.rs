@@ -5,16 +5,16 @@ use url::Url;
 
 use super::values::{Secret, secret};
 
-/// Traces of what is done, and for whom they are.
+/// `traces.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traces {
-    /// Where they are sent; by default nowhere.
+    /// URL of the collector. Without it no traces are sent.
     pub url: Option<Url>,
-    /// What proves that they are ours.
+    /// `Authorization` header of requests to the collector.
     #[serde(deserialize_with = "secret")]
     pub authorization: Option<Secret>,
-    /// Of how many requests, 0 to 1.
+    /// Share of requests that are traced, 0 to 1.
     pub ratio: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How values are spelled, checked and shown.
+//! Syntax, checks and display of values.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use url::Url;
 
 const MASK: &str = "********";
 
-/// What must not be shown.
+/// A value that is never shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself.
+    /// Returns the secret.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -38,7 +38,7 @@ impl Serialize for Secret {
     }
 }
 
-/// A secret, or none: an empty one would be no secret but a door that is open to everybody.
+/// Reads an optional secret. An empty text counts as none, because an empty secret would protect nothing.
 pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
     Ok(Option::<Secret>::deserialize(deserializer)?.filter(|secret| !secret.0.trim().is_empty()))
 }
@@ -61,7 +61,7 @@ impl Serialize for EncryptionKey {
 }
 
 impl EncryptionKey {
-    /// The key itself.
+    /// Returns the key.
     pub fn bytes(&self) -> [u8; 32] {
         self.0
     }
@@ -70,20 +70,20 @@ impl EncryptionKey {
 impl TryFrom<String> for EncryptionKey {
     type Error = &'static str;
 
-    /// The text may be most of a key, so no message repeats it.
+    /// The text may be most of a key, so that no message repeats it.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or("must be 32 bytes in base64, such as `openssl rand -base64 32` prints")
+        bytes.map(Self).ok_or("must be 32 bytes in base64, such as the output of `openssl rand -base64 32`")
     }
 }
 
-/// An http or https URL without a slash at its end, so that a path can be appended.
+/// An http or https URL without a trailing slash, so that a path can be appended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// A URL that is known to be good.
+    /// Creates a URL from a constant that is known to be valid.
     pub(super) fn known(url: impl Into<String>) -> Self {
         Self(url.into())
     }
@@ -100,40 +100,40 @@ impl TryFrom<String> for BaseUrl {
     fn try_from(text: String) -> Result<Self, String> {
         let url = plain_url(&text)?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("not an http or https URL".to_owned());
+            return Err("must be an http or https URL".to_owned());
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
 }
 
-/// A URL that is shown, and of which nothing is left out when it is used: there is a path in it at most, and nobody's password,
-/// which whoever asks there would not send anyway. The text may hold one, so no message repeats it.
+/// Parses a URL that is shown unmasked. It may have a path, but no query, fragment, user or password. The text may still contain a
+/// password, so that no message repeats it.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is not such a URL.
 pub fn plain_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("has more than a path".to_owned());
+        return Err("must not have a query or a fragment".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not have a user or a password in it".to_owned());
+        return Err("must not have a user or a password".to_owned());
     }
     Ok(url)
 }
 
-/// A [`plain_url`], or none.
+/// Reads an optional [`plain_url`].
 pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| plain_url(&text).map_err(de::Error::custom)).transpose()
 }
 
-/// The address of a service, with the password to it, which is never shown.
+/// Address of a service with its password, which is never shown.
 #[derive(Clone)]
 struct Address(Url);
 
 impl Address {
-    /// The text may hold a password, so no message repeats it.
+    /// The text may contain a password, so that no message repeats it.
     fn parse(text: &str, schemes: &[&str], example: &'static str) -> Result<Self, &'static str> {
         match Url::parse(text) {
             Ok(url) if schemes.contains(&url.scheme()) => Ok(Self(url)),
@@ -147,7 +147,7 @@ impl Address {
         }
         let mut url = self.0.clone();
         if url.password().is_some() {
-            // It fails for a URL without a host only, and that has no password.
+            // This fails only for a URL without a host, which has no password.
             let _ = url.set_password(Some(MASK));
         }
         url.into()
@@ -166,13 +166,13 @@ impl Serialize for Address {
     }
 }
 
-/// The address of a shared database.
+/// Address of a shared database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct DatabaseUrl(Address);
 
 impl DatabaseUrl {
-    /// How to connect.
+    /// Connection options.
     pub fn options(&self) -> sqlx::Result<PgConnectOptions> {
         PgConnectOptions::from_str(self.0.0.as_str())
     }
@@ -182,19 +182,19 @@ impl TryFrom<String> for DatabaseUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        const EXAMPLE: &str = "not a URL such as postgres://user:password@host/database";
+        const EXAMPLE: &str = "must be a URL such as postgres://user:password@host/database";
         let parsed = Self(Address::parse(&text, &["postgres", "postgresql"], EXAMPLE)?);
-        if parsed.options().is_err() { Err("not an address that PostgreSQL understands") } else { Ok(parsed) }
+        if parsed.options().is_err() { Err("must be an address that PostgreSQL accepts") } else { Ok(parsed) }
     }
 }
 
-/// The address of a Redis.
+/// Address of a Redis.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct RedisUrl(Address);
 
 impl RedisUrl {
-    /// What connects to it.
+    /// Client for this address.
     pub fn client(&self) -> redis::RedisResult<redis::Client> {
         redis::Client::open(self.0.0.as_str())
     }
@@ -204,13 +204,13 @@ impl TryFrom<String> for RedisUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        const EXAMPLE: &str = "not a URL such as redis://:password@host:6379";
+        const EXAMPLE: &str = "must be a URL such as redis://:password@host:6379";
         let parsed = Self(Address::parse(&text, &["redis", "rediss"], EXAMPLE)?);
-        if parsed.client().is_err() { Err("not an address that a Redis can have") } else { Ok(parsed) }
+        if parsed.client().is_err() { Err("must be the address of a Redis") } else { Ok(parsed) }
     }
 }
 
-/// The address of a mail server.
+/// Address of a mail server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SmtpUrl(Address);
@@ -219,7 +219,7 @@ impl TryFrom<String> for SmtpUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self(Address::parse(&text, &["smtp", "smtps"], "not a URL such as smtp://user:password@host:587")?))
+        Ok(Self(Address::parse(&text, &["smtp", "smtps"], "must be a URL such as smtp://user:password@host:587")?))
     }
 }
 
@@ -230,7 +230,7 @@ impl SmtpUrl {
     }
 }
 
-/// Whom mails are from.
+/// Sender of mails.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct MailSender(Sender);
@@ -273,7 +273,7 @@ pub mod duration {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    /// A hundred years: beyond it neither clocks nor PostgreSQL's intervals have to be reckoned with.
+    /// Longest duration: 100 years, which clocks and PostgreSQL's intervals can represent.
     const LONGEST: Duration = Duration::from_hours(36_500 * 24);
 
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -300,7 +300,7 @@ pub mod duration {
     }
 }
 
-/// A socket address, also one of IPv6 without brackets: `$(POD_IP):7401` in a template has none.
+/// A socket address. IPv6 addresses without brackets are accepted, because a template such as `$(POD_IP):7401` has none.
 pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     let without_brackets = || {
@@ -308,23 +308,23 @@ pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sock
         Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
     };
     let refused =
-        || D::Error::custom(format!("`{text}` is no address and port, such as 10.0.0.7:7401 or [fd00::7]:7401"));
+        || D::Error::custom(format!("`{text}` must be an address and a port, such as 10.0.0.7:7401 or [fd00::7]:7401"));
     text.parse().ok().or_else(without_brackets).ok_or_else(refused)
 }
 
-/// One of a few words. serde's own deserializers say which there are when it is another; the configuration's does not.
+/// One of several words. The error lists them, which the configuration crate's own deserializer does not do.
 pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     let word = String::deserialize(deserializer)?;
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map_err(de::Error::custom)
 }
 
-/// A [`word`], or none.
+/// An optional [`word`].
 pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map(Some).map_err(de::Error::custom)
 }
 
-/// A number of browsers, or `auto`. Variables have numbers as texts, and a file may.
+/// A number of browsers, or `auto`. Numbers may be texts, as in environment variables.
 pub mod warm_pool {
     use kitfleet_worker::config::WarmPool;
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -345,7 +345,7 @@ pub mod warm_pool {
     }
 }
 
-/// A [`duration`], or none.
+/// An optional [`duration`].
 pub mod optional_duration {
     use std::time::Duration;
 
@@ -396,7 +396,7 @@ pub mod texts {
     }
 }
 
-/// A list of origins, as browsers spell them.
+/// A list of origins, as browsers write them.
 pub mod origins {
     pub use super::texts::serialize;
 
@@ -454,7 +454,7 @@ pub mod encryption_keys {
     }
 }
 
-/// A list, or a text that is comma-separated or a JSON array, as a variable of the environment has to be.
+/// A list, or a text that is comma-separated or a JSON array, as in an environment variable.
 fn list<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,

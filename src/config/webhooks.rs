@@ -18,23 +18,23 @@ use crate::descriptors;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Webhooks {
-    /// The pauses between the attempts of a delivery.
+    /// Pauses between the attempts of a delivery.
     #[serde(with = "durations")]
     pub retry_schedule: Vec<Duration>,
-    /// How long an attempt may take.
+    /// Time limit of an attempt.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Failed deliveries in a row that disable an endpoint.
+    /// Number of consecutive dead letters after which an endpoint is disabled.
     pub auto_disable_after: u32,
-    /// How long the secret before the present one is good for.
+    /// Time for which a rotated secret signs beside its successor.
     #[serde(with = "duration")]
     pub secret_grace: Duration,
-    /// The age at which a secret's owner is reminded to rotate it.
+    /// Age of a secret at which its owner gets a reminder to rotate it.
     #[serde(with = "duration")]
     pub secret_reminder_after: Duration,
-    /// Whether a target may be a loopback, link-local or private address.
+    /// True when a target may be a loopback, link-local or private address.
     pub allow_private_targets: bool,
-    /// Further roots for https targets, in PEM.
+    /// File with further root certificates for https targets, in PEM.
     pub extra_ca_file: Option<PathBuf>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Webhooks {
 }
 
 impl Config {
-    /// What a worker is told of all that.
+    /// Settings for the worker.
     pub(crate) fn webhooks(&self) -> Result<WebhookConfig, ConfigError> {
         let webhooks = &self.webhooks;
         Ok(WebhookConfig {

@@ -14,13 +14,13 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
 
-/// How often whoever waits looks how far the worker has come.
+/// Interval between two reads of the worker's state while the command waits.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Drains a worker, and with `--wait` waits until no session lives on it.
+/// Drains a worker. With `--wait` it waits until the worker has no live session.
 ///
 /// # Errors
-/// When there is no such worker, it does not live, or sessions had to be ended.
+/// When the worker is unknown or not alive, or sessions had to be ended.
 pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection, order: &Drain) -> Result<()> {
     let id = match &order.worker {
         Some(worker) => worker_called(conn, worker).await?,
@@ -35,23 +35,23 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
     tx.commit().await?;
     match drained.status.as_str() {
         "draining" => {}
-        status => bail!("{id} cannot be drained: it is {status}"),
+        status => bail!("{id} cannot be drained: its status is {status}"),
     }
     if order.wait && drained.live_sessions == 0 && order.deadline.is_none() {
-        // What was ended in an earlier drain was told then.
+        // The command of the earlier drain has reported the sessions that it ended.
         return order.format.report(&drained, progress);
     }
     if order.wait {
         return wait_until_empty(&database.patient_pool(), id, order.format).await;
     }
-    ensure!(begun || order.deadline.is_some(), "{id} is draining already");
-    order.format.print(&drained, |_| format!("{id} takes no more sessions"))
+    ensure!(begun || order.deadline.is_some(), "{id} is already draining");
+    order.format.print(&drained, |_| format!("{id} receives no more sessions"))
 }
 
-/// The worker of this id or, when it is the only one alive, of this name.
+/// Finds a worker by its id, or by its name when exactly one live worker has it.
 ///
 /// # Errors
-/// When no living worker has the name, or several have it.
+/// When no live worker has the name, or several have it.
 pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
     if let Ok(id) = id_or_name.parse() {
         return Ok(id);
@@ -60,18 +60,19 @@ pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<
     let named = alive.iter().filter(|worker| worker.name == id_or_name).map(|worker| worker.id);
     match *named.collect::<Vec<_>>() {
         [id] => Ok(id),
-        [] => bail!("no worker {id_or_name} is alive"),
-        ref several => bail!("several workers are called {id_or_name}: name one by its id, of {}", list(several)),
+        [] => bail!("no live worker is named {id_or_name}"),
+        ref several => bail!("several live workers are named {id_or_name}: pass one of their ids: {}", list(several)),
     }
 }
 
 fn worker_of_this_machine(config: &Config) -> Result<WorkerId> {
     let place = config.data_dir.display();
-    let living = incarnations::living(&config.data_dir).with_context(|| format!("looking for a worker in {place}"))?;
+    let living =
+        incarnations::living(&config.data_dir).with_context(|| format!("cannot look for a worker in {place}"))?;
     match *living {
         [id] => Ok(id),
         [] => bail!("no worker runs on {place}"),
-        ref several => bail!("several workers run on {place}: name one by its id, of {}", list(several)),
+        ref several => bail!("several workers run on {place}: pass one of their ids: {}", list(several)),
     }
 }
 
@@ -79,27 +80,23 @@ fn list(ids: &[WorkerId]) -> String {
     ids.iter().map(WorkerId::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// An outage of the database is waited out, as by the worker itself.
+/// Retries during an outage of the database, as the worker itself does.
 async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<()> {
     let look = || async { workers::drained(&mut *db.acquire().await?, id).await };
     let mut told = None;
     loop {
-        let drained = persist("see how far the worker has come", look).await?;
-        let drained = drained.with_context(|| format!("{id} is gone"))?;
+        let drained = persist("read the worker's drain progress", look).await?;
+        let drained = drained.with_context(|| format!("{id} was deleted"))?;
         if told.as_ref() != Some(&drained) {
             format.report(&drained, progress)?;
         }
         let Drained { live_sessions, ended_sessions, .. } = drained;
         match drained.status.as_str() {
-            "lost" => bail!("{id} was lost while it drained, with the sessions that lived on it"),
+            "lost" => bail!("{id} was lost with its live sessions while it drained"),
             "active" => bail!("{id} was returned to service while it drained"),
             "draining" if live_sessions > 0 => {}
             _ => {
-                ensure!(
-                    ended_sessions == 0,
-                    "at the deadline {} still lived, and had to be ended",
-                    sessions(ended_sessions)
-                );
+                ensure!(ended_sessions == 0, "had to end {} at the deadline", sessions(ended_sessions));
                 return Ok(());
             }
         }
@@ -111,12 +108,12 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
 fn progress(drained: &Drained) -> String {
     let Drained { id, status, live_sessions, drain_by, .. } = drained;
     match (live_sessions, drain_by) {
-        (0, _) => format!("{id} is {status}, and no session lives on it"),
-        (live, None) => format!("{id} is {status}: {} on it", sessions(*live)),
-        (live, Some(by)) => format!("{id} is {status}: {} on it, until {by} at most", sessions(*live)),
+        (0, _) => format!("{id} is {status} and has no live session"),
+        (live, None) => format!("{id} is {status} with {}", sessions(*live)),
+        (live, Some(by)) => format!("{id} is {status} with {}, which end by {by}", sessions(*live)),
     }
 }
 
 fn sessions(count: i64) -> String {
-    if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") }
+    if count == 1 { "1 live session".to_owned() } else { format!("{count} live sessions") }
 }

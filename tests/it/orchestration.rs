@@ -559,10 +559,10 @@ async fn a_lost_notification_loses_no_answer() {
     }
     for process in [0, 1] {
         eventually(Duration::from_secs(10), "it listens again", async || {
-            app.log(process).contains("wake-ups are heard again").then_some(())
+            app.log(process).contains("receiving wake-ups again").then_some(())
         })
         .await;
-        assert!(app.log(process).contains("the connection that hears wake-ups was lost"));
+        assert!(app.log(process).contains("lost the connection that receives wake-ups"));
     }
     app.stop().await;
 }

@@ -117,7 +117,7 @@ async fn a_worker_that_cannot_listen_says_why() {
     let nowhere = format!("postgres://kitfleet@127.0.0.1:{}/kitfleet", free_port());
     let worker = app.start_with(Role::Worker, &[("KITFLEET_DATABASE__LISTEN_URL", &nowhere)]);
     eventually(Duration::from_secs(30), "it says so", async || {
-        app.log(worker).contains("cannot be listened to, by database.listen_url").then_some(())
+        app.log(worker).contains("cannot listen for wake-ups at the database (database.listen_url").then_some(())
     })
     .await;
     assert_eq!(app.count("select count(*) from workers where status = 'active'").await, 0);

@@ -301,7 +301,7 @@ async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
                 }
             } else {
                 let told = ran.code(0).stdout;
-                assert!(told.contains("nothing is left sealed with an earlier key"), "{told}");
+                assert!(told.contains("every secret is sealed with the current key"), "{told}");
                 for kind in areas::sealed() {
                     assert!(told.contains(&format!("{}: ", kind.kind)), "no progress of {}: {told}", kind.kind);
                 }

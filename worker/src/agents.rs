@@ -39,7 +39,7 @@ pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), Bo
         Err(panic) => panic.into(),
     };
     // Nobody else ends a turn of a worker that lives, and until then its agent session takes no other.
-    tracing::error!(error = %failure, turn = %id, "a turn cannot be carried out");
+    tracing::error!(error = %failure, turn = %id, "agent turn failed");
     let lose = || async {
         let mut tx = begin(&context.db).await?;
         carrying::lose(&mut tx, id).await?;
@@ -54,7 +54,7 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
         let vault = context.config.webhooks.vault.as_ref();
         Sealer::fetch(&mut *context.db.acquire().await?, vault).await
     };
-    let sealer = context.sealer.get_or_try_init(|| persist("fetch what turns are sealed with", fetch)).await?;
+    let sealer = context.sealer.get_or_try_init(|| persist("fetch the sealing key of turns", fetch)).await?;
     let read = || async { carrying::waiting(&mut *context.db.acquire().await?, sealer, id).await };
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
     let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);

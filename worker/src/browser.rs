@@ -168,43 +168,43 @@ impl Ended {
     }
 }
 
-/// Why what a browser held is not saved.
+/// Error of saving a browser's data.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSaved {
-    /// It was not there to give it away.
+    /// The browser has failed.
     #[error("{}", .0.detail)]
     Browser(Failure),
-    /// It cannot be stored.
+    /// The data cannot be stored.
     #[error(transparent)]
     Store(#[from] SaveError),
 }
 
-/// Why a pool does not start. Each says what is missing.
+/// Error of the start of a pool. Each variant names the missing part.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No further threads.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
-    /// No place for the browsers' data.
+    /// The folder for the browsers' data cannot be written.
     #[error("cannot write to the data directory: {0}")]
     Directory(io::Error),
-    /// Nobody to ask for the addresses of names.
+    /// No name server is configured.
     #[error("cannot resolve names: {0}")]
     Names(io::Error),
     /// The user is shared with unrelated services.
     #[error(
-        "browsers do not run as the user `nobody`, which unrelated services share: run the worker as a user of its own"
+        "browsers must not run as the user `nobody`, which unrelated services share: run the worker as its own user"
     )]
     SharedUser,
-    /// No confinement, which is required.
+    /// Confinement is required and not possible.
     #[error(
-        "browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}"
+        "worker.sandbox requires confinement, but browsers cannot be confined on this machine (Debian packages `bubblewrap` and `util-linux`): {0}"
     )]
     Sandbox(String),
-    /// One of a browser's programs is not where it should be.
-    #[error("cannot start a browser: there is no {} (worker.host_program)", .0.display())]
+    /// A program of a browser is missing.
+    #[error("cannot start a browser: {} is missing (worker.host_program)", .0.display())]
     Missing(PathBuf),
-    /// No browser.
+    /// The browser cannot be started.
     #[error("cannot start a browser: {0}")]
     Host(String),
 }

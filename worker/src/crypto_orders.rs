@@ -43,7 +43,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
             match processor.look_up(&order.payment_id).await {
                 Ok(said) => end(db, processor, order, said, &mut swept).await?,
                 Err(error) => {
-                    tracing::warn!(%error, order = %order.id, "the crypto processor does not say how an order stands");
+                    tracing::warn!(%error, order = %order.id, "cannot read an order's status from the crypto processor");
                     swept.unanswered += 1;
                     silent = if error.is_silence() { silent + 1 } else { 0 };
                     if silent == MOST_SILENCES {

@@ -45,14 +45,14 @@ impl Drained {
     pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
         if !lease.draining {
             if self.begun {
-                tracing::info!(worker = %context.id, "returned to service: sessions are placed on this worker again");
+                tracing::info!(worker = %context.id, "returned to service: this worker receives sessions again");
                 context.browsers.resume();
                 *self = Self::default();
             }
             return Ok(());
         }
         if !self.begun {
-            tracing::info!(worker = %context.id, "draining: no more sessions are placed on this worker");
+            tracing::info!(worker = %context.id, "draining: this worker receives no more sessions");
             context.browsers.wind_down();
             self.begun = true;
         }
@@ -61,12 +61,12 @@ impl Drained {
         if lease.overdue && !is_empty {
             let ended = end_overdue(context).await?;
             if ended > 0 {
-                tracing::warn!(worker = %context.id, ended, "sessions still lived when the time to drain was over");
+                tracing::warn!(worker = %context.id, ended, "ended sessions that were still live at the drain deadline");
             }
             is_empty = self::is_empty(context).await?;
         }
         if is_empty && !self.empty {
-            tracing::info!(worker = %context.id, "drained: no session lives on this worker any more");
+            tracing::info!(worker = %context.id, "drained: this worker has no live session");
         }
         self.empty = is_empty;
         Ok(())
@@ -77,11 +77,11 @@ impl Drained {
 /// connection that breaks meanwhile is no reason to leave any.
 pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let limit = context.config.drain_timeout;
-    tracing::info!(worker = %context.id, ?limit, "draining before the stop");
+    tracing::info!(worker = %context.id, ?limit, "draining before stopping");
     context.browsers.wind_down();
     let emptied = async {
         persist("begin to drain", || begin_to_drain(context)).await?;
-        while !persist("see which sessions live", || is_empty(context)).await? {
+        while !persist("count live sessions", || is_empty(context)).await? {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
@@ -91,14 +91,16 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
         () = now.cancelled() => Ok(()),
     };
     if let Err(error) = waited {
-        tracing::error!(%error, "cannot wait for the sessions that live; they are ended");
+        tracing::error!(%error, "cannot wait for live sessions: ending them");
     }
-    let ending = persist("end the sessions that are left", || end_for_good(context));
+    let ending = persist("end the remaining sessions", || end_for_good(context));
     match timeout(ENDED_WITHIN, ending).await.map_err(|late| sqlx::Error::Io(io::Error::from(late))) {
         Ok(Ok(0)) => {}
-        Ok(Ok(ended)) => tracing::warn!(worker = %context.id, ended, "sessions still lived when the worker stopped"),
+        Ok(Ok(ended)) => {
+            tracing::warn!(worker = %context.id, ended, "ended sessions that were still live when the worker stopped")
+        }
         Ok(Err(error)) | Err(error) => {
-            tracing::error!(%error, "could not drain in good order; others will end what is left");
+            tracing::error!(%error, "cannot end the remaining sessions: recovery ends them");
         }
     }
 }

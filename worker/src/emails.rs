@@ -103,8 +103,8 @@ impl Mailer {
         loop {
             match outbox.remove_older_than(age).await {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "old mails were removed from the outbox"),
-                Err(error) => tracing::warn!(%error, "old mails cannot be removed from the outbox"),
+                Ok(removed) => tracing::info!(removed, "removed old mails from the outbox"),
+                Err(error) => tracing::warn!(%error, "cannot remove old mails from the outbox"),
             }
             sleep(TIDY_EVERY).await;
         }
@@ -144,7 +144,7 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
         }
         Err(NotSent { outcome, detail }) => {
             let (outcome_name, number) = (outcome.name(), attempt.number);
-            tracing::warn!(%email, template, outcome = outcome_name, attempt = number, detail, "mail not sent");
+            tracing::warn!(%email, template, outcome = outcome_name, attempt = number, detail, "mail was not sent");
             outcome
         }
     };
@@ -206,7 +206,7 @@ async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Resul
     for _ in 1..WRITES.0 {
         match write().await {
             Err(error) if may_pass(&error) => {
-                tracing::warn!(%error, email = %attempt.id, "cannot write yet how a mail's attempt ended");
+                tracing::warn!(%error, email = %attempt.id, "cannot record the result of a mail attempt: trying again");
             }
             ended => return ended,
         }

@@ -56,7 +56,7 @@ pub async fn bury_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), R
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
         if workers::declare_lost_one(&mut *conn, id).await? {
-            tracing::warn!(worker = %id, "an earlier worker of this machine died and counts as lost");
+            tracing::warn!(worker = %id, "an earlier worker of this machine died and is marked as lost");
             buried = true;
         }
         match fs::remove_file(path) {

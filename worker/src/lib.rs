@@ -74,31 +74,31 @@ const GATHERED_FOR: Duration = Duration::from_millis(5);
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why a worker ended without having been told to.
+/// Error that ends a worker before a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It was declared lost: its lease ran out. A new incarnation may start at once.
-    #[error("this worker was declared lost: its heartbeat came too late")]
+    /// The worker was marked as lost because its lease expired. It can be started again at once.
+    #[error("this worker was marked as lost: its heartbeat came too late")]
     Lost,
     /// Browsers cannot be started on this machine.
     #[error(transparent)]
     Browser(#[from] browser::StartError),
-    /// What is kept in the data directory cannot be read or written.
+    /// The data directory cannot be read or written.
     #[error("the data directory cannot be used: {0}")]
     DataDirectory(#[from] io::Error),
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// Nobody could wake it.
-    #[error("the database cannot be listened to, by database.listen_url where that is set: {0}")]
+    /// The worker cannot receive wake-ups.
+    #[error("cannot listen for wake-ups at the database (database.listen_url, or database.url without it): {0}")]
     Deaf(sqlx::Error),
-    /// Nobody could watch.
-    #[error("viewers cannot be let in (worker.live_listen): {0}")]
+    /// The worker cannot admit viewers.
+    #[error("cannot listen for viewers (worker.live_listen): {0}")]
     LiveListener(io::Error),
-    /// No HTTP client can be made.
-    #[error("models and payment providers cannot be asked: {0}")]
+    /// The HTTP client cannot be built.
+    #[error("cannot build the HTTP client for models and payment providers: {0}")]
     Models(#[from] ClientError),
-    /// A queue's worker ended.
+    /// The worker of a job queue ended.
     #[error("the worker of a job queue ended: {0}")]
     Queue(String),
 }
@@ -306,7 +306,7 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = Seldom::new();
     while ended.recv().await.is_some() {
         if let Err(error) = context.sessions.close_ended(&context).await {
-            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot see which sessions have ended"));
+            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot read the ended sessions"));
         }
         tokio::time::sleep(GATHERED_FOR).await;
     }
@@ -331,7 +331,7 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
                 let _ = ticking.try_send(());
             }
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot schedule the chains"));
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot queue the scheduled jobs"));
                 tokio::time::sleep(MISSED).await;
             }
         }
@@ -376,9 +376,9 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
         let lacks = if key.is_usable(context).await { room } else { Some("the deployment's encryption key") };
         match (lacked, lacks) {
             (None, Some(what)) => {
-                tracing::error!(what, "lacking: no session is placed on this worker until it has this");
+                tracing::error!(what, "resource missing: this worker receives no sessions until it is available");
             }
-            (Some(what), None) => tracing::info!(what, "no longer lacking: sessions are placed on this worker again"),
+            (Some(what), None) => tracing::info!(what, "resource available again: this worker receives sessions"),
             _ => {}
         }
         lacked = lacks;
@@ -393,7 +393,7 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
             Ok(None) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "no heartbeat"));
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot write the worker's heartbeat"));
                 pause = MISSED;
             }
         }
@@ -478,9 +478,9 @@ async fn retire(context: &Context) {
         kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
         tx.commit().await
     };
-    match tokio::time::timeout(RETIRE_LIMIT, persist("stop in good order", stop)).await {
+    match tokio::time::timeout(RETIRE_LIMIT, persist("record the stop", stop)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "could not stop in good order; the lease will run out"),
-        Err(_) => tracing::error!("stopping took too long; the lease will run out"),
+        Ok(Err(error)) => tracing::error!(%error, "cannot record the stop: the lease expires"),
+        Err(_) => tracing::error!("recording the stop took too long: the lease expires"),
     }
 }

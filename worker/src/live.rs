@@ -91,7 +91,7 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
                 });
             }
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot let a viewer in"));
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot admit a viewer"));
                 sleep(REST).await;
             }
         }
@@ -124,7 +124,7 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
         return Err(NotAdmitted::Full);
     }
     let admission = use_up(greeting, context).await.map_err(|error| {
-        tracing::warn!(%error, %session, "cannot see whether a ticket is good");
+        tracing::warn!(%error, %session, "cannot check a ticket");
         NotAdmitted::Unavailable
     })?;
     let admission = admission.ok_or(NotAdmitted::Ticket)?;

@@ -99,14 +99,14 @@ pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
         for session in old {
             match destroy(db, &session).await {
                 Ok(Some(Destroyed::Now { .. })) => {
-                    tracing::info!(account = %session.account, session = %session.id, "a session reached its age and was destroyed");
+                    tracing::info!(account = %session.account, session = %session.id, "destroyed a session that reached its maximum age");
                     swept += 1;
                 }
                 Ok(_) => {}
                 Err(error) if may_pass(&error) => return Err(error),
                 // Those behind it are not to live on for it.
                 Err(error) => {
-                    tracing::error!(%error, session = %session.id, "a session that reached its age cannot be destroyed");
+                    tracing::error!(%error, session = %session.id, "cannot destroy a session that reached its maximum age");
                 }
             }
         }
@@ -162,7 +162,7 @@ async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
     let due = kitfleet_jobs::emails::send_due(&mut tx, BATCH).await?;
     tx.commit().await?;
     if due > 0 {
-        tracing::debug!(due, "enqueued mails that were due");
+        tracing::debug!(due, "enqueued due mails");
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
     deliveries::put_back_paused(&mut conn).await?;
     let given_up = deliveries::give_up(&mut conn).await?;
     if given_up > 0 {
-        tracing::info!(given_up, "failed webhook deliveries whose endpoint is disabled");
+        tracing::info!(given_up, "marked webhook deliveries of disabled endpoints as failed");
     }
     Ok(())
 }
@@ -294,21 +294,21 @@ pub async fn sweep_retention(
 ) -> Purged {
     let mut purged = Purged::default();
     if let Err(error) = purge_profiles(db, profiles, &mut purged).await {
-        tracing::error!(%error, "profiles that have reached their term cannot be found");
+        tracing::error!(%error, "cannot find profiles past their retention");
         count_purge("profiles", Fate::Failed, 1);
         purged.failed += 1;
     }
     match remove_stores(stores).await {
         Ok(removed) => purged.stores = removed,
         Err(error) => {
-            tracing::error!(%error, "what profiles held cannot be removed");
+            tracing::error!(%error, "cannot remove unused profile stores");
             purged.failed += 1;
         }
     }
     for arm in areas::arms() {
         let mut rows = 0;
         if let Err(error) = purge_arm(lazy, &arm, terms, &mut rows).await {
-            tracing::error!(%error, arm = arm.name, "what has reached its term cannot be purged");
+            tracing::error!(%error, arm = arm.name, "cannot purge rows past their retention");
             count_purge(arm.name, Fate::Failed, 1);
             purged.failed += 1;
         }
@@ -357,14 +357,14 @@ async fn purge_profiles(db: &PgPool, retention: Retention, purged: &mut Purged) 
         for Due { profile, snapshots } in due {
             let (outcome, snapshots) = match purge_profile(db, retention, profile).await {
                 Ok(Some(snapshots)) => {
-                    tracing::info!(%profile, snapshots, "a deleted profile reached its age and was purged");
+                    tracing::info!(%profile, snapshots, "purged a deleted profile past its retention");
                     purged.profiles += 1;
                     purged.snapshots += snapshots;
                     (Fate::Purged, snapshots)
                 }
                 Ok(None) => (Fate::Skipped, snapshots.unsigned_abs()),
                 Err(error) => {
-                    tracing::error!(%error, %profile, "a deleted profile could not be purged");
+                    tracing::error!(%error, %profile, "cannot purge a deleted profile");
                     purged.failed += 1;
                     (Fate::Failed, snapshots.unsigned_abs())
                 }
@@ -390,7 +390,7 @@ fn count_purge(arm: &'static str, outcome: Fate, count: u64) {
 async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
     let removed = until_none(|| stores.sweep(BATCH)).await?;
     if removed > 0 {
-        tracing::debug!(removed, "removed what profiles held");
+        tracing::debug!(removed, "removed unused profile stores");
     }
     Ok(removed)
 }
@@ -404,7 +404,7 @@ async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx:
     }
     let purged = until_none(|| async { inspect::purge(&mut *db.acquire().await?, jobs, BATCH).await }).await?;
     if wiped > 0 || purged > 0 {
-        tracing::debug!(wiped, purged, "purged what was finished");
+        tracing::debug!(wiped, purged, "wiped old results and purged finished jobs");
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
         Err(error) => {
-            tracing::error!(%error, %intent, "an operation cannot be started");
+            tracing::error!(%error, %intent, "cannot start an operation");
             let detail = match error {
                 sqlx::Error::Decode(error) => format!("the operation cannot be read: {error}"),
                 _ => "the operation cannot be started".to_owned(),
@@ -356,7 +356,7 @@ impl Actor {
     async fn take_profile(&self) -> sqlx::Result<Held> {
         let take = || async { keeping::take(&mut *self.context.db.acquire().await?, self.session).await };
         loop {
-            if let Some(held) = persist("take a profile in hand", take).await? {
+            if let Some(held) = persist("lease a profile", take).await? {
                 return Ok(held);
             }
             sleep(LOOK).await;
@@ -493,9 +493,11 @@ impl Actor {
         };
         let unneeded = loop {
             let settle = || async { self.settle(held, &saved).await };
-            match persist("write what a profile holds now", settle).await {
+            match persist("record the saved state of a profile", settle).await {
                 Ok(unneeded) => break unneeded,
-                Err(error) => tracing::error!(%error, session = %self.session, "cannot write what a profile holds now"),
+                Err(error) => {
+                    tracing::error!(%error, session = %self.session, "cannot record the saved state of a profile")
+                }
             }
             // The profile stays as it was, and it is said so, if that can be written at least.
             if saved.is_err() {
@@ -506,13 +508,13 @@ impl Actor {
         };
         let profile = held.profile;
         match &saved {
-            Ok(_) => tracing::debug!(%profile, took = ?started.elapsed(), "saved what a session leaves"),
-            Err(error) => tracing::warn!(%error, %profile, "what a session leaves is not saved"),
+            Ok(_) => tracing::debug!(%profile, took = ?started.elapsed(), "saved the profile of a session"),
+            Err(error) => tracing::warn!(%error, %profile, "cannot save the profile of a session"),
         }
         if let Some(store) = unneeded
             && let Err(error) = self.context.stores.remove(store).await
         {
-            tracing::warn!(%error, %store, "cannot remove a store now; it will be tried again");
+            tracing::warn!(%error, %store, "cannot remove a profile store: trying again later");
         }
     }
 
@@ -547,7 +549,7 @@ impl Actor {
     /// A browser that dies between operations, or cannot be looked at, errors its session. When somebody acts, that fails; and when an
     /// operation was claimed just then, that operation fails instead: its order finds no actor.
     async fn fail_idle(&mut self, failure: Failure) -> After {
-        tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
+        tracing::warn!(session = %self.session, detail = failure.detail, "browser died");
         let claim = Arc::clone(&self.claim);
         let mut acting = claim.lock().await;
         if let Some(intent) = acting.take()
@@ -562,8 +564,8 @@ impl Actor {
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)
         };
-        let mut errored = persist("tell of a browser's death", fail).await.unwrap_or_else(|error| {
-            tracing::error!(%error, session = %self.session, "cannot tell of a browser's death; the next operation will");
+        let mut errored = persist("record a browser's death", fail).await.unwrap_or_else(|error| {
+            tracing::error!(%error, session = %self.session, "cannot record a browser's death: the next operation records it");
             true
         });
         self.inbox.close();
@@ -586,8 +588,8 @@ async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Seen> 
 /// Lets go of a session's profile, however long the database is away.
 async fn let_go(context: &Context, session: SessionId) {
     let let_go = || async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
-    if let Err(error) = persist("let go of a profile", let_go).await {
-        tracing::error!(%error, %session, "cannot let go of a profile");
+    if let Err(error) = persist("release a profile", let_go).await {
+        tracing::error!(%error, %session, "cannot release a profile");
     }
 }
 
@@ -632,13 +634,13 @@ async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> Written
         Ok(false) => return Written::TooLate,
         Err(error) => error,
     };
-    tracing::error!(error = %refused, %intent, "the database does not take an outcome; the operation fails");
+    tracing::error!(error = %refused, %intent, "database rejects the outcome of an operation: the operation fails");
     let failed = failed(FailureClass::Driver, "what the operation came to cannot be stored");
     match write(context, intent, &failed.into()).await {
         Ok(true) => Written::AsFailure,
         Ok(false) => Written::TooLate,
         Err(error) => {
-            tracing::error!(%error, %intent, "the end of an operation cannot be written at all");
+            tracing::error!(%error, %intent, "cannot record the end of an operation");
             Written::AsFailure
         }
     }
@@ -646,7 +648,9 @@ async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> Written
 
 async fn write(context: &Context, intent: IntentId, ending: &Ending) -> sqlx::Result<bool> {
     let finish = || async { intents::finish(&mut *context.db.acquire().await?, intent, ending).await };
-    let Some(Notice { channel, payload }) = persist("write an outcome", finish).await? else { return Ok(false) };
+    let Some(Notice { channel, payload }) = persist("record the outcome of an operation", finish).await? else {
+        return Ok(false);
+    };
     context.wakeups.tell(&channel, payload);
     Ok(true)
 }

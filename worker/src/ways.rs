@@ -33,7 +33,7 @@ pub(crate) enum NoWay {
 impl From<NoWay> for Failure {
     fn from(error: NoWay) -> Self {
         if let NoWay::Database(error) = &error {
-            tracing::error!(%error, "a session's proxy cannot be looked up");
+            tracing::error!(%error, "cannot look up a session's proxy");
         }
         Self { class: FailureClass::Driver, detail: format!("The session has no way out: {error}.") }
     }
@@ -42,7 +42,7 @@ impl From<NoWay> for Failure {
 /// Opens the way out of a session that has a proxy. It is never direct.
 pub(crate) async fn open(context: &Context, session: SessionId) -> Result<Way, NoWay> {
     let look_up = || async { proxies::of_session(&mut *context.db.acquire().await?, session).await };
-    let proxy = persist("look up what a session leaves through", look_up).await?.ok_or(sqlx::Error::RowNotFound)?;
+    let proxy = persist("look up a session's proxy", look_up).await?.ok_or(sqlx::Error::RowNotFound)?;
     Ok(Way::open(upstream(proxy, &context.opener)?, context.browsers.rules()).await?)
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn report(context: &Context, session: SessionId, measured: &Mea
         capabilities::report(&mut tx, session, &capabilities, &measured.report).await?;
         tx.commit().await
     };
-    Ok(persist("write what a session's proxy can do", report).await?)
+    Ok(persist("record the measurement of a session's proxy", report).await?)
 }
 
 /// Measures a session's proxy again and again, for as long as somebody has this.
@@ -95,12 +95,12 @@ pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, wa
         match measure(&context, &way).await {
             Ok(Some(measured)) => {
                 if let Err(error) = report(&context, session, &measured).await {
-                    tracing::warn!(%error, "what a session's proxy can do cannot be written");
+                    tracing::warn!(%error, "cannot record the measurement of a session's proxy");
                 }
             }
             Ok(None) => return,
             // What does not lead anywhere now can do what it could, for all that anybody knows.
-            Err(error) => tracing::debug!(%error, "a session's proxy cannot be measured"),
+            Err(error) => tracing::debug!(%error, "cannot measure a session's proxy"),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn deliver((wakeups, context): Duty, due: Receiver<()>) -> Resu
         ended = worker.run_until(stopped(&context)) => ended.map_err(|error| error.to_string()),
         // An attempt takes no longer than its limit, and then its claim runs out.
         () = overdue => {
-            tracing::warn!("some webhook deliveries are left to another worker");
+            tracing::warn!("leaving unfinished webhook deliveries to another worker");
             Ok(())
         }
     }
@@ -73,7 +73,7 @@ impl Sender {
         let names = Arc::new(Names::of_this_machine().map_err(|error| error.to_string())?);
         let target = || Target::new(config, &names).map_err(|error| error.to_string());
         let fetch = || async { secrets::vault(&mut *context.db.acquire().await?, config.vault.as_ref()).await };
-        let vault = persist("fetch what webhook secrets are sealed with", fetch).await;
+        let vault = persist("fetch the sealing key of webhook secrets", fetch).await;
         Ok(Self { target: target()?, slow_target: target()?, vault: vault.map_err(|error| error.to_string())? })
     }
 
@@ -95,7 +95,7 @@ fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     let open = |sealed: &Vec<u8>| {
         let told = |error: &CannotOpen| {
             FAILED.say(|held_back| {
-                tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "a webhook cannot be signed");
+                tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook");
             });
         };
         SigningSecret::open(vault, attempt.endpoint_id, sealed).inspect_err(told).ok()

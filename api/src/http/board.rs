@@ -120,7 +120,7 @@ impl Board {
             let (answered, failed) = (self.answered.swap(0, Ordering::Relaxed), self.failed.swap(0, Ordering::Relaxed));
             let reported = async { components::report(&mut *db.acquire().await?, process, answered, failed).await };
             if let Err(error) = reported.await {
-                failing.say(|held_back| tracing::warn!(%error, held_back, "cannot report how this process does"));
+                failing.say(|held_back| tracing::warn!(%error, held_back, "cannot report this process's status"));
             }
             sleep(REPORTS_EVERY).await;
         }

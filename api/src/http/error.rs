@@ -154,7 +154,7 @@ impl Problem {
 
     /// A defect of the service. The log has the cause; the response does not reveal it.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed");
+        tracing::error!(%error, "request failed");
         Self::new(&kinds::INTERNAL, "internal error; the operator can find the cause in the logs by request_id")
     }
 

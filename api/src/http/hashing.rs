@@ -107,7 +107,7 @@ impl Turn {
 fn work(waiting: &Mutex<Receiver<Job>>) {
     // Without low priority, logins still work, but compete with other requests for the processor.
     if let Err(error) = yield_to_others() {
-        tracing::warn!(%error, "passwords are hashed at normal priority");
+        tracing::warn!(%error, "cannot lower the priority of password hashing");
     }
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();

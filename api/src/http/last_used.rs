@@ -46,7 +46,7 @@ impl LastUsed {
             let ended = end.run_until_cancelled(tokio::time::sleep(WRITE_EVERY)).await.is_none();
             // A failed write is dropped; the next use replaces it.
             if let Err(error) = self.write_now(db).await {
-                tracing::debug!(%error, "the last use of some credentials was not noted");
+                tracing::debug!(%error, "cannot record the last use of some credentials");
             }
             if ended {
                 return;

@@ -403,37 +403,46 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
         let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
         let handle = builder.install_recorder().map_err(|error| error.to_string())?;
-        describe_counter!(REQUESTS, "Requests answered, by method, route template and class of status.");
+        describe_counter!(REQUESTS, "Answered requests, by method, route template and class of status.");
         describe_counter!(AUTH, "Authentications, by outcome.");
         describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
         describe_counter!(PANICS, "Handlers that panicked.");
-        describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
+        describe_gauge!(CHAINS, "1 when the next run of a scheduled job is in the queue, 0 when it is not.");
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
-        describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
-        describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
-        describe_counter!(ADMIN_AUDIT, "Deeds of staff that were logged, by the prefix of their action.");
+        describe_counter!(
+            LIMIT_FALLBACKS,
+            "Rate limit checks that a process made on its own because Redis did not answer in time."
+        );
+        describe_counter!(AUDIT, "Written rows of the audit log, by prefix of the action and type of the actor.");
+        describe_counter!(ADMIN_AUDIT, "Logged actions of staff, by prefix of the action.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
         describe_counter!(
             Fate::metric("profiles"),
-            "What customers entrusted that retention ended, by what it was and how that went."
+            "Purges of customer data by retention, by kind of data and outcome."
         );
-        describe_counter!(Fate::metric(""), "Rows that retention deleted, by what they were; and how often it failed.");
-        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
-        describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
-        describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
-        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
-        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
+        describe_counter!(
+            Fate::metric(""),
+            "Rows deleted by retention and failed purges, by kind of data and outcome."
+        );
+        describe_counter!(DELIVERIES, "Ended webhook deliveries, by final state.");
+        describe_gauge!(CREATES_WAITING, "Creates that wait for a free browser.");
+        describe_counter!(CREATES_REFUSED, "Creates refused for lack of a free browser, by reason.");
+        describe_gauge!(BROWSERS_HOT, "Started browsers without a session.");
+        describe_counter!(CHALLENGES, "Challenges shown by pages, by type and outcome.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
-        describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
-        describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
-        describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
-        describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
-        describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
-        describe_counter!(DECOMPOSED, "Messages of agent sessions that were read, by what came of it.");
-        describe_counter!(TRANSITIONS, "Changes of who drives an agent session in pair mode, from whom and to whom.");
-        describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
+        describe_counter!(MAC_NODES, "Registrations of video machines, by outcome.");
+        describe_counter!(BUNDLED_REQUESTS, "Requests to models with the deployment's own key, by outcome.");
+        describe_counter!(BUNDLED_ERRORS, "Messages that were not sent to the deployment's model, by reason.");
+        describe_counter!(CARD_WEBHOOKS, "Events received from the card provider, by outcome.");
+        describe_counter!(CRYPTO_WEBHOOKS, "Notices received from the crypto processor, by outcome.");
+        describe_counter!(DECOMPOSED, "Interpreted messages of agent sessions, by outcome.");
+        describe_counter!(
+            TRANSITIONS,
+            "Changes of the driver of an agent session in pair mode, by previous and next driver."
+        );
+        describe_counter!(WAKEUPS, "Wake-ups sent to processes, by carrier.");
         describe_standing();
         start_at_zero();
         Ok(handle)
@@ -540,33 +549,36 @@ fn start_at_zero() {
 /// Describes gauges of the deployment's state, and durations.
 fn describe_standing() {
     describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
-    describe_gauge!(WORKERS, "Workers, by status; of those that are gone, who went during the last hour.");
+    describe_gauge!(WORKERS, "Workers, by status. Lost and stopped workers count for one hour.");
     describe_gauge!(WORKER_SESSIONS, "Live sessions of this worker.");
-    describe_gauge!(SECRET_AGE, "Seconds since the oldest secret was made that is in use, by what it is.");
-    describe_gauge!(SLOTS, "Sessions that the workers can have which take any.");
-    describe_gauge!(SLOTS_FREE, "Of these, how many more.");
-    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not begun, by type.");
-    describe_gauge!(QUEUE_AGE, "Seconds for which the oldest of these has waited.");
-    describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
-    describe_gauge!(BUILD, "What runs here: always 1.");
-    describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
+    describe_gauge!(SECRET_AGE, "Age of the oldest secret in use in seconds, by kind of secret.");
+    describe_gauge!(SLOTS, "Slots of workers that take sessions.");
+    describe_gauge!(SLOTS_FREE, "Free slots of workers that take sessions.");
+    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not started, by type.");
+    describe_gauge!(QUEUE_AGE, "Age of the oldest due job in seconds, by type.");
+    describe_gauge!(POOL, "Database connections of this process's pool, by state.");
+    describe_gauge!(BUILD, "Always 1. The labels hold the build of this process.");
+    describe_gauge!(SANDBOXED, "1 when this worker's browsers are confined, 0 when they are not.");
     describe_gauge!(
         BROWSER_MEMORY,
         "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
     );
-    describe_gauge!(DATABASE_UP, "Whether this process can read the database, 1 or 0.");
-    describe_gauge!(REDIS_UP, "Whether Redis answers this process, 1 or 0. Absent without a configured Redis.");
+    describe_gauge!(DATABASE_UP, "1 when this process can read the database, 0 when it cannot.");
+    describe_gauge!(
+        REDIS_UP,
+        "1 when Redis answers this process, 0 when it does not. Absent without a configured Redis."
+    );
     describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
     describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
     describe_gauge!(
         DISK_FLOOR,
-        "Free bytes below which this worker takes no sessions and ends the one that wrote most."
+        "Free bytes below which this worker takes no sessions and ends the session that wrote most."
     );
-    describe_gauge!(ENCRYPTION_KEY, "Whether this process's keys open the secrets in the database, 1 or 0.");
+    describe_gauge!(ENCRYPTION_KEY, "1 when this process's keys open the secrets in the database, 0 when they do not.");
     describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
-    describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
-    describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
-    describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
+    describe_histogram!(REQUEST_TIME, "Duration of requests in seconds, by route template.");
+    describe_histogram!(OPERATION_TIME, "Time in the browser per operation in seconds, by kind of operation.");
+    describe_histogram!(ATTEMPT_TIME, "Duration of webhook delivery attempts in seconds.");
 }
 
 /// State of the deployment, from the database.

@@ -52,8 +52,8 @@ pub async fn panics(request: Request, next: Next) -> Response {
 /// Probes and scrapes arrive every few seconds, so their log lines would drown the others.
 fn log(span: &Span, route: &str, status: u16, duration_ms: u64) {
     span.in_scope(|| match route {
-        "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, duration_ms, "answered"),
-        _ => tracing::info!(status, duration_ms, "answered"),
+        "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, duration_ms, "request answered"),
+        _ => tracing::info!(status, duration_ms, "request answered"),
     });
 }
 

@@ -163,7 +163,7 @@ impl Provider {
 
     /// The log has the cause; the response reveals no more than the caller needs.
     fn problem(&self, failure: &Failure) -> Problem {
-        tracing::warn!(provider = self.name, error = %failure, "a sign-in through an identity provider failed");
+        tracing::warn!(provider = self.name, error = %failure, "sign-in through an identity provider failed");
         match failure {
             Failure::Provider(_) => Problem::unavailable_for_now("the identity provider is temporarily unavailable"),
             Failure::Code => Problem::invalid("code", "was rejected by the identity provider; start again"),
@@ -216,7 +216,7 @@ impl Provider {
                         return Err(failure);
                     }
                     // Outdated metadata is better than none.
-                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
+                    tracing::warn!(provider = self.name, error = %failure, "cannot fetch the discovery document of an identity provider");
                 }
             }
         }

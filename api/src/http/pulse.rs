@@ -35,7 +35,7 @@ impl Pulse {
             let beat = timeout(SILENCE, beat(db, conn.take())).await;
             let silent = beat.is_err();
             if self.0.send_replace(silent) != silent {
-                tracing::warn!(silent, "the database began or ceased to be silent");
+                tracing::warn!(silent, "database response state changed");
             }
             // A database that is down fails statements itself.
             conn = beat.ok().and_then(Result::ok);

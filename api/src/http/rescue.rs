@@ -28,7 +28,7 @@ pub async fn run(db: PgPool, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
         // Not under `run_until_cancelled`: a transaction must not be interrupted.
         if let Err(error) = round(&db, &watch, rounds.is_multiple_of(TIDY_EVERY)).await {
-            tracing::warn!(%error, "dead workers could not be looked for");
+            tracing::warn!(%error, "cannot look for dead workers");
             watch = Watch::begin();
         }
         watch.round_ended();
@@ -70,14 +70,14 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     let lost = workers::declare_lost(&mut conn, now).await?;
     drop(conn);
     for worker in &lost {
-        tracing::warn!(%worker, "a worker missed its heartbeats and counts as lost");
+        tracing::warn!(%worker, "worker missed its heartbeats and is marked as lost");
     }
     loop {
         let mut tx = db.begin().await?;
         let ended = leftovers::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
-            tracing::warn!(ended, "operations of lost workers were ended");
+            tracing::warn!(ended, "ended operations of lost workers");
         }
         if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
             break;
@@ -88,7 +88,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
         let ended = carrying::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
-            tracing::warn!(ended, "turns of agent sessions were ended that workers have left");
+            tracing::warn!(ended, "ended agent turns of lost workers");
         }
         if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
             break;
@@ -97,7 +97,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     if tidy || !lost.is_empty() {
         let killed = inspect::kill_dead(&mut *db.acquire().await?).await?;
         if killed > 0 {
-            tracing::warn!(killed, "jobs of lost workers were killed");
+            tracing::warn!(killed, "killed jobs of lost workers");
         }
     }
     Ok(())

@@ -111,7 +111,7 @@ impl Server {
                     }
                     None => {
                         REFUSED.say(|held_back| {
-                            tracing::warn!(%peer, held_back, "a connection is refused: too many are busy");
+                            tracing::warn!(%peer, held_back, "connection refused: too many connections are busy");
                         });
                     }
                 },
@@ -119,7 +119,7 @@ impl Server {
                 Err(error) => {
                     // File descriptors have probably run out: other connections must close before the next accept can succeed.
                     let made_room = connections.make_room();
-                    FAILED.say(|held_back| tracing::error!(%error, held_back, "no connection can be accepted"));
+                    FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot accept connections"));
                     tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
                 }
             }
@@ -129,7 +129,7 @@ impl Server {
     async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
         // Responses are written whole, so delaying a packet for more data has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "the connection was gone at once");
+            tracing::debug!(%error, "connection closed before it was served");
             return;
         }
         let place = Arc::new(place);
@@ -171,7 +171,7 @@ impl Server {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended badly");
+            tracing::debug!(%error, "connection ended with an error");
         }
     }
 
@@ -190,7 +190,7 @@ impl Server {
             self.app.bodies_given_up.cancel();
         }
         if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
-            tracing::warn!("operations are still under way; their callers are told to wait no longer");
+            tracing::warn!("operations are still running: answering their callers with a timeout");
             self.app.replies.end_patience();
         }
         if timeout(LINGER, connections.wait()).await.is_err() {
@@ -200,7 +200,7 @@ impl Server {
         self.app.tunnels.wait().await;
         // Handlers whose clients have gone.
         if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
-            tracing::error!("some requests could not be ended in time; they are given up");
+            tracing::error!("abandoning requests that did not end in time");
         }
     }
 }

@@ -107,7 +107,7 @@ impl Streams {
             self.here.serve(db, settings, end).await;
         }
         if let Err(error) = self.here.close(db).await {
-            tracing::debug!(%error, "streams of notifications stay open for their lease");
+            tracing::debug!(%error, "cannot close notification streams: they stay open until their lease expires");
         }
     }
 }
@@ -146,7 +146,7 @@ impl Here {
                 Err(error) => Err(error),
             };
             if let Err(error) = served {
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "streams of notifications cannot be served"));
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot serve notification streams"));
             }
             self.number(db).await;
         }
@@ -200,7 +200,7 @@ impl Here {
             }
             // The next poll finds the account again.
             Err(error) => {
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "notifications cannot be numbered"));
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot number notifications"));
             }
         };
         stream::iter(told).for_each_concurrent(AT_ONCE, number).await;

@@ -235,7 +235,7 @@ async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) 
         heavy(rows.len() * ROW, || format.rows(rows, first))
     };
     app.handlers.spawn(read).await.map_err(io::Error::other)?.inspect_err(|error| {
-        tracing::error!(%error, "an export of the audit log broke off");
+        tracing::error!(%error, "audit log export ended early");
     })
 }
 

@@ -31,7 +31,7 @@ impl From<PaymentError> for Problem {
     fn from(error: PaymentError) -> Self {
         let detail = error.to_string();
         let failed = |detail: String| {
-            tracing::warn!(detail, "a payment provider did not do what it was asked");
+            tracing::warn!(detail, "payment provider request failed");
             Self::new(&kinds::DRIVER_ERROR, detail).titled("PaymentProviderError")
         };
         match error {

@@ -141,7 +141,7 @@ async fn test_key(app: &App, caller: &Caller, provider: Provider) -> Result<Answ
         return Err(Problem::new(&kinds::NOT_FOUND, detail));
     };
     let key = sealed.open(app.own_vault("keys of model providers")?).map_err(|error| {
-        tracing::error!(%error, "a model provider's key was sealed with another key: see mfa.retired_encryption_keys");
+        tracing::error!(%error, "model provider key was sealed with another key: see mfa.retired_encryption_keys");
         Problem::new(
             &kinds::FEATURE_UNAVAILABLE,
             "this deployment does not have the encryption key of the stored provider key",

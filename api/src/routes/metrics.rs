@@ -75,7 +75,7 @@ async fn refresh_in_time(db: PgPool, vault: Option<Vault>) -> bool {
     match tokio::time::timeout(PROBED_WITHIN, tokio::spawn(refresh(db, vault))).await {
         Ok(Ok(Ok(()))) => true,
         Ok(Ok(Err(error))) => {
-            tracing::debug!(%error, "the state of the deployment could not be read");
+            tracing::debug!(%error, "cannot read the state of the deployment");
             false
         }
         Ok(Err(_)) | Err(_) => false,

@@ -469,7 +469,7 @@ impl From<MfaError> for Problem {
     fn from(error: MfaError) -> Self {
         match error {
             MfaError::Sealed(error) => {
-                tracing::error!(%error, "a second factor was sealed with another key: see mfa.retired_encryption_keys");
+                tracing::error!(%error, "second factor was sealed with another key: see mfa.retired_encryption_keys");
                 Self::new(
                     &kinds::FEATURE_UNAVAILABLE,
                     "this deployment does not have the encryption key of the second factor",

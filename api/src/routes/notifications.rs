@@ -199,7 +199,10 @@ impl Following {
             if highest > self.sent {
                 // Who is cut off goes on behind the last that arrived.
                 let read = self.read(highest).await;
-                read.inspect_err(|error| tracing::warn!(%error, "a stream of notifications is cut off")).ok()?;
+                read.inspect_err(
+                    |error| tracing::warn!(%error, "closing a notification stream: cannot read its notifications"),
+                )
+                .ok()?;
                 continue;
             }
             tokio::select! {

@@ -179,7 +179,7 @@ async fn insert(app: &App, caller: &Caller, new: &NewProfile<'_>) -> Result<Crea
     if let (Err(_), Some(Content { store, .. })) = (&inserted, new.content)
         && let Err(error) = give_up(app, store).await
     {
-        tracing::warn!(%error, %store, "cannot remove a store that was written in vain; it will be tried again");
+        tracing::warn!(%error, %store, "cannot remove an unused profile store: trying again later");
     }
     inserted
 }
@@ -484,12 +484,12 @@ fn not_kept(app: &App, error: &SaveError) -> Problem {
 
 /// The key of this deployment's that sealed the profile's is gone.
 fn sealed(error: &dyn std::fmt::Display) -> Problem {
-    tracing::error!(%error, "a profile was sealed with another key: see mfa.retired_encryption_keys");
+    tracing::error!(%error, "profile was sealed with another key: see mfa.retired_encryption_keys");
     Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the profile was sealed with")
 }
 
 /// The disk is full, or where stores are kept is away.
 fn unavailable(error: &dyn std::fmt::Display) -> Problem {
-    tracing::error!(%error, "what profiles hold cannot be reached");
-    Problem::unavailable_for_now("what profiles hold cannot be reached")
+    tracing::error!(%error, "cannot reach the profile store");
+    Problem::unavailable_for_now("cannot reach the profile store")
 }

@@ -45,7 +45,7 @@ pub fn proxy_in_use(error: &impl ToString, user: AgentSessionId) -> Problem {
 
 /// What a proxy keeps was sealed with a key that this deployment does not have.
 pub fn sealed_elsewhere(error: CannotOpen) -> Problem {
-    tracing::error!(%error, "a saved proxy was sealed with another key: see mfa.retired_encryption_keys");
+    tracing::error!(%error, "saved proxy was sealed with another key: see mfa.retired_encryption_keys");
     Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the saved proxy was sealed with")
 }
 

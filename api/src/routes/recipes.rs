@@ -77,7 +77,7 @@ impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Sealed(error) => {
-                tracing::error!(%error, "a recipe was sealed with another key: see mfa.retired_encryption_keys");
+                tracing::error!(%error, "recipe was sealed with another key: see mfa.retired_encryption_keys");
                 let detail = "this deployment lacks the key that the recipe was sealed with";
                 Self::new(&kinds::FEATURE_UNAVAILABLE, detail)
             }

@@ -67,7 +67,7 @@ async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Resu
         Ok(_) => part.commit().await.map(|()| true),
         Err(error) if may_pass(&error) => Err(error),
         Err(error) => {
-            tracing::error!(%error, "something that a dead worker left cannot be ended");
+            tracing::error!(%error, "cannot end an operation or session of a dead worker");
             part.rollback().await.map(|()| false)
         }
     }

@@ -303,7 +303,7 @@ impl Wire {
                 Closed::Ended
             }
         };
-        tracing::debug!(%why, "an OpenVPN tunnel ended");
+        tracing::debug!(%why, "OpenVPN tunnel ended");
         link.close(why);
     }
 

@@ -145,7 +145,7 @@ impl Wire {
                 Closed::Ended
             }
         };
-        tracing::debug!(%why, "a WireGuard tunnel ended");
+        tracing::debug!(%why, "WireGuard tunnel ended");
         link.close(why);
     }
 

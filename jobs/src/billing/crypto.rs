@@ -24,7 +24,7 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
     let Some(id) = notice.order_id else { return Ok(()) };
     let mut tx = conn.begin().await?;
     let Some(order) = orders::lock(&mut tx, id).await? else {
-        tracing::warn!(order = %id, "the crypto processor tells of an order that is not there");
+        tracing::warn!(order = %id, "notice of the crypto processor names an unknown order");
         return Ok(());
     };
     let mut flag = async |why| orders::flag(&mut tx, id, &notice.payment_id, why).await;

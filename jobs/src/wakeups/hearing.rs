@@ -53,7 +53,7 @@ impl Line {
 
     pub(super) fn stands(&self) {
         if self.is_lost.swap(false, Ordering::Relaxed) {
-            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "wake-ups are heard again"));
+            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
         }
     }
 }

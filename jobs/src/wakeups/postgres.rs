@@ -50,7 +50,7 @@ pub(super) async fn hear(
     mut wanted: watch::Receiver<HashSet<String>>,
     standing: watch::Sender<HashSet<String>>,
 ) {
-    let line = Line::new("the connection that hears wake-ups was lost");
+    let line = Line::new("lost the connection that receives wake-ups");
     loop {
         let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing, &line).await;
         line.is_lost(&error);

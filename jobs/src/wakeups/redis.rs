@@ -80,7 +80,7 @@ impl Publisher {
             Err(late) => late.to_string(),
         };
         FAILED.say(|held_back| {
-            tracing::warn!(reason, held_back, "Redis does not answer in time: wake-ups go by PostgreSQL");
+            tracing::warn!(reason, held_back, "Redis does not answer in time: sending wake-ups through PostgreSQL");
         });
         self.resting_until = Some(Instant::now() + PAUSE);
         self.reach();
@@ -90,7 +90,7 @@ impl Publisher {
 
 /// Subscribes to the channels that are wanted, for ever.
 pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
-    let line = Line::new("Redis tells nothing: wake-ups come by PostgreSQL");
+    let line = Line::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
     loop {
         if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted, &line).await {
             line.is_lost(&error);

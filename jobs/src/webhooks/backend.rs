@@ -175,7 +175,7 @@ impl DeliveryBackend {
         self.given_back.spawn(async move {
             let give_back = async { deliveries::give_back(&mut *claiming.acquire().await?, &claims).await };
             if let Err(error) = give_back.await {
-                tracing::warn!(%error, "cannot give webhook deliveries back: they are sent when their claims have run out");
+                tracing::warn!(%error, "cannot release webhook deliveries: they are sent after their claims expire");
             }
         });
     }

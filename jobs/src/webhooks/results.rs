@@ -88,7 +88,7 @@ impl Inner {
         let written = async {
             match self.finish(endpoint, ended).await {
                 Err(error) if !may_pass(&error) => {
-                    tracing::error!(%error, %endpoint, "the database does not take what an endpoint answered");
+                    tracing::error!(%error, %endpoint, "database rejects an endpoint's answer: recording the attempt without it");
                     self.finish(endpoint, &ended.iter().map(Ended::without_words).collect::<Vec<_>>()).await
                 }
                 written => written,
@@ -97,16 +97,18 @@ impl Inner {
         match timeout(self.settings.lease(), written).await {
             Ok(Ok(tally)) => count_terminal(tally),
             Ok(Err(error)) => {
-                tracing::error!(%error, %endpoint, "cannot write how webhook deliveries ended: they are sent again");
+                tracing::error!(%error, %endpoint, "cannot record the results of webhook deliveries: they are sent again");
             }
-            Err(_) => tracing::error!(%endpoint, "gave up writing how webhook deliveries ended: they are sent again"),
+            Err(_) => {
+                tracing::error!(%endpoint, "recording the results of webhook deliveries took too long: they are sent again")
+            }
         }
     }
 
     async fn finish(&self, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
         let schedule = &self.settings.schedule;
         let finish = || async { deliveries::finish(&mut *self.db.acquire().await?, endpoint, ended, schedule).await };
-        persist("write how webhook deliveries ended", finish).await
+        persist("record the results of webhook deliveries", finish).await
     }
 }
 

@@ -173,7 +173,7 @@ impl<W: Write> Writer<W> {
             Ok(()) => Ok(()),
             Err(ReadError::Shown(error)) => Err(error),
             Err(ReadError::Unusable(error)) => {
-                tracing::warn!(%error, "a local storage is left out of an export");
+                tracing::warn!(%error, "export omits a local storage");
                 self.leave_out(site, None, None, reason::UNREADABLE);
                 Ok(())
             }
@@ -185,7 +185,7 @@ impl<W: Write> Writer<W> {
         let (info, database) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                tracing::warn!(%error, "a database is left out of an export");
+                tracing::warn!(%error, "export omits a database");
                 self.leave_out(site, None, None, reason::UNREADABLE);
                 return Ok(());
             }
@@ -231,7 +231,7 @@ impl<W: Write> Writer<W> {
         match shown {
             Err(ReadError::Shown(error)) => return Err(error),
             Err(ReadError::Unusable(error)) => {
-                tracing::warn!(%error, "the rest of a database is left out of an export");
+                tracing::warn!(%error, "export omits the rest of a database");
                 self.leave_out(site, Some(&info.name), None, reason::UNREADABLE);
             }
             Ok(()) => {}

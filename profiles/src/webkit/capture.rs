@@ -19,7 +19,7 @@ pub fn settle(folder: &Path) -> io::Result<()> {
         match Database::open(&path).and_then(|database| database.check_blobs()) {
             Ok(()) => {}
             Err(error) if error.is_its_own() => {
-                tracing::warn!(%error, database = %path.display(), "a database of a browser is not kept");
+                tracing::warn!(%error, database = %path.display(), "browser database is not saved");
                 path.parent().map_or(Ok(()), fs::remove_dir_all)?;
             }
             Err(error) => return Err(io::Error::other(error)),

@@ -31,7 +31,7 @@ const MAX_BLOBS: usize = 100_000;
 pub enum Unusable {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[error("it is none that WebKit makes: {0}")]
+    #[error("the file is not a database of WebKit: {0}")]
     Strange(&'static str),
 }
 

@@ -22,9 +22,9 @@ const PAGE: u64 = 4096;
 /// Why a database is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("it is larger than it may be")]
+    #[error("the database exceeds its maximum size")]
     TooLarge,
-    #[error("it cannot be written: {0}")]
+    #[error("the database cannot be written: {0}")]
     Disk(io::Error),
 }
 

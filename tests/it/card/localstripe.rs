@@ -119,7 +119,7 @@ async fn what_localstripe_tells_ends_right() {
 /// The commands of the walk in docs/billing.md: how everything is started, and then each of its steps.
 fn walk() -> Vec<String> {
     let document = include_str!("../../../docs/billing.md");
-    let section = document.split("\n## ").find(|section| section.starts_with("A subscription at a Stripe of others"));
+    let section = document.split("\n## ").find(|section| section.starts_with("Try a subscription with localstripe"));
     let blocks = section.expect("the walk").split("```sh\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
 }

@@ -41,7 +41,7 @@ async fn operators_see_workers_and_jobs() {
     let refused = app.run(&["jobs", "retry", job]).await.code(1);
     assert!(refused.complaint().contains("none is ever run twice"), "{refused:?}");
     let refused = app.run(&["jobs", "cancel", job]).await.code(1);
-    assert!(refused.complaint().contains("end with their session"), "{refused:?}");
+    assert!(refused.complaint().contains("can destroy its session"), "{refused:?}");
     let waiting = client.waiting(&session, 2_000);
     let running =
         eventually(Duration::from_secs(5), "it is under way", async || listed(&["--status", "running"]).await.pop());
@@ -66,7 +66,7 @@ async fn operators_see_workers_and_jobs() {
     app.run(&["workers", "drain", "left", "--json"]).await.code(0).json();
     assert_eq!(ready().await, "draining");
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
-    assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("draining already"));
+    assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("already draining"));
     client.navigate(&session, "https://example.com/still").await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     app.stop().await;

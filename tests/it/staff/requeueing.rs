@@ -26,8 +26,8 @@ async fn a_command_requeues_in_batches() {
     app.dead_letters(&endpoint, 450, 1).await;
     let told = app.run(&["deliveries", "requeue", "--endpoint", &endpoint]).await.code(0).stdout;
     let lines: Vec<_> = told.lines().collect();
-    let wanted = ["200 of 450 are sent once more", "400 of 450 are sent once more", "450 of 450 are sent once more"];
-    assert_eq!(lines, [&wanted[..], &["450 deliveries are sent once more"]].concat());
+    let wanted = ["requeued 200 of 450 deliveries", "requeued 400 of 450 deliveries", "requeued 450 of 450 deliveries"];
+    assert_eq!(lines, [&wanted[..], &["requeued 450 deliveries"]].concat());
     let sent = "select count(*) from webhook_deliveries
                 where status = 'pending' and updated_at > created_at + interval '30 minutes'";
     let moments = "select count(distinct updated_at) from webhook_deliveries

@@ -50,7 +50,7 @@ async fn a_drained_worker_returns_to_service() {
     let command = app.command(&["workers", "drain", "left", "--wait", "--deadline", "1h"]);
     let draining = tokio::spawn(async move { run(command, "").await });
     eventually(Duration::from_secs(10), "it drains", async || {
-        app.log(0).contains("no more sessions are placed on this worker").then_some(())
+        app.log(0).contains("this worker receives no more sessions").then_some(())
     })
     .await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");

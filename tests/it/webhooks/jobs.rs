@@ -46,7 +46,7 @@ async fn a_delivery_is_a_job() {
     assert_eq!(listed(&app, &["--queue", "webhooks", "--status", "failed"]).await, [job]);
 
     let cancelled = app.run(&["jobs", "cancel", &delivery]).await.code(1);
-    assert!(cancelled.complaint().contains("end with their endpoint"), "{cancelled:?}");
+    assert!(cancelled.complaint().contains("can pause or delete its endpoint"), "{cancelled:?}");
     let retried = app.run(&["jobs", "retry", &delivery, "--json"]).await.code(0).json();
     assert_eq!(retried, json!({"id": delivery, "status": "pending"}));
     let arrived = stands(&client, &endpoint, &delivery, "delivered").await;

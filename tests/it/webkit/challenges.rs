@@ -188,7 +188,7 @@ async fn a_page_that_hangs_keeps_nobody() {
     scene.assert_ready().await;
     let began = Instant::now();
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
-    let closed = async || scene.app.log(0).contains("a browser's way out closed").then_some(());
+    let closed = async || scene.app.log(0).contains("egress guard of a browser closed").then_some(());
     eventually(Duration::from_secs(5), "its browser is closed", closed).await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(told(&scene.app, &scene.session).await, [] as [Value; 0]);

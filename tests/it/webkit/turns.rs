@@ -83,11 +83,11 @@ async fn a_page_of_very_many_controls_is_no_end() {
     agent.scene.app.stop().await;
 }
 
-/// What the README shows of a session in words, in a shell as it stands there, says what it shows.
+/// The commands of the README's section on agent sessions print the output that the README shows.
 #[tokio::test]
 async fn a_session_in_words_is_as_the_readme_shows_it() {
     let readme = include_str!("../../../README.md");
-    let (_, section) = readme.split_once("\n## A session in words\n").expect("a section");
+    let (_, section) = readme.split_once("\n## An agent session\n").expect("a section");
     let block = |kind: &str| {
         section.split_once(&format!("```{kind}\n")).expect("a block").1.split("```").next().expect("its end")
     };

@@ -68,7 +68,7 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             decomposers::choose(&mut conn, self.waiting.account, bundled.is_some()).await
         };
-        Ok(match persist("see who reads a message", choose).await? {
+        Ok(match persist("choose the interpreter of a message", choose).await? {
             Reader::Deterministic { .. } => None,
             Reader::Bundled => bundled.cloned().map(|key| Means { provider: key.provider, credential: Some(key) }),
             Reader::OwnKey(sealed) => {
@@ -94,7 +94,7 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             consulting::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
         };
-        let history = persist("read what was said before", recall).await?;
+        let history = persist("read the earlier messages of an agent session", recall).await?;
         let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
         let sources = TextSources::new(messages, history.iter().map(|said| said.reply.as_str()));
         let mut progress = Progress { steps: Vec::new(), taken: Taken::default(), history, sources };
@@ -167,7 +167,7 @@ impl Turn<'_> {
             tx.commit().await?;
             Ok(running)
         };
-        persist("write what a model wants done", write).await
+        persist("record a model's plan", write).await
     }
 
     /// Asks a model once, if it may be.
@@ -184,7 +184,7 @@ impl Turn<'_> {
             consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
         let Standing { stop, tokens_left, bundled_cents } =
-            persist("see how an agent session stands", standing).await?;
+            persist("read the state of an agent session", standing).await?;
         if let Some(stop) = stop {
             return Ok(Err(stopped(stop.reason())));
         }
@@ -248,7 +248,7 @@ impl Turn<'_> {
         let note = || async {
             consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
         };
-        persist("note what a model has taken", note).await?;
+        persist("record the tokens of a model request", note).await?;
         Ok(heard.map_err(|failure| match failure {
             Failure::CutOff if ask.most_tokens < MOST_ANSWER => Unheard::Budget(format!(
                 "the model's answer did not fit into the {} tokens that of the agent session's token_budget were left for it",

@@ -127,7 +127,7 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
-        if let Some(stop) = persist("note what a step is about to do", note).await? {
+        if let Some(stop) = persist("record the start of a step", note).await? {
             return Ok(Went::Stopped(stop.reason()));
         }
         let went = self.carry_out_one(step, operation, room).await?;
@@ -160,7 +160,7 @@ impl Turn<'_> {
     /// Whether a challenge pauses the driver session, by which the step then fails (contract: challenges 10).
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
         let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
-        let Some(challenge) = persist("look for a pause", look).await? else { return Ok(false) };
+        let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
         step.fail(paused(&challenge));
         Ok(true)
     }
@@ -446,7 +446,7 @@ fn paused(challenge: &Standing) -> String {
 
 /// A step whose element cannot even be looked for.
 fn not_begun(error: &str) -> Went {
-    tracing::info!(error, "a step is not begun");
+    tracing::info!(error, "step was not started");
     Went::Stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")
 }
 

@@ -62,7 +62,7 @@ impl Watched {
         if bytes > limit {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
             let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
-            tracing::warn!(words, folder = %self.folder.display(), "a browser takes too much");
+            tracing::warn!(words, folder = %self.folder.display(), "browser exceeded its memory or disk limit");
             verdict.speak(cause, words);
         }
     }
@@ -108,7 +108,7 @@ impl Watchdog {
             sleep(LOOK_AFTER).await;
             let this = Arc::clone(&self);
             if let Err(error) = spawn_blocking(move || this.look(turn == 0)).await {
-                tracing::error!(%error, "browsers were not looked at");
+                tracing::error!(%error, "cannot measure the resources of browsers");
             }
         }
     }
@@ -132,7 +132,7 @@ impl Watchdog {
             Ok(processes) => processes,
             Err(error) => {
                 return FAILED
-                    .say(|held_back| tracing::error!(%error, held_back, "the memory of browsers is not bounded"));
+                    .say(|held_back| tracing::error!(%error, held_back, "cannot measure the memory of browsers: its limit is not enforced"));
             }
         };
         let (measures, mut shares) = (self.measures_shares(), 0);
@@ -174,7 +174,7 @@ impl Watchdog {
             && !is_dying
             && bytes >= WORTH_BLAMING
         {
-            tracing::warn!(folder = %browser.folder.display(), bytes, "the disk is nearly full: ending who wrote most");
+            tracing::warn!(folder = %browser.folder.display(), bytes, "the disk is nearly full: killing the browser that wrote most");
             verdict.speak(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
         }
     }

@@ -133,8 +133,7 @@ impl Confinement {
             (false, _) => &[Walls::User],
             (true, Some(_)) => &[Walls::Root, Walls::RootAlone],
             (true, None) => {
-                obstacles
-                    .push("the user namespace of the worker maps no user ids that browsers could run as".to_owned());
+                obstacles.push("the user namespace of the worker maps no user ids for browsers".to_owned());
                 &[]
             }
         };
@@ -153,15 +152,15 @@ impl Confinement {
             }
             tracing::warn!(
                 obstacle,
-                "browsers run WITHOUT CONFINEMENT: whoever gets hold of one has what this worker has. Install \
-                 `bubblewrap`, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; in a container, \
-                 seccomp and AppArmor profiles that have them). worker.sandbox = \"required\" makes this an error"
+                "browsers run WITHOUT CONFINEMENT: an attacker who controls a browser has every permission of this worker. \
+                 Install `bubblewrap` and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; in a container, \
+                 seccomp and AppArmor profiles that allow them). worker.sandbox = \"required\" turns this into an error"
             );
         }
         let pages: Vec<_> = PAGES.split_whitespace().collect();
         match probe(spawner, found.bubblewrap(host, folder), &pages).await {
             None => found.pages = true,
-            Some(obstacle) => tracing::warn!(obstacle, "web processes run without WebKit's own sandbox"),
+            Some(obstacle) => tracing::warn!(obstacle, "web processes run without the sandbox of WebKit"),
         }
         if found.is_whole() {
             // All that the host's libraries need is looked up as it starts, so that a WebKit which does speak with it is told by that.
@@ -169,7 +168,7 @@ impl Confinement {
             if probe(spawner, without.bubblewrap(host, folder), &[HOST, "--version"]).await.is_none() {
                 found = without;
             }
-            tracing::info!(web_processes = found.pages, "browsers are confined to a folder of their own each");
+            tracing::info!(web_processes = found.pages, "each browser is confined to its own folder");
         }
         Ok(found)
     }

@@ -39,7 +39,7 @@ impl BrowserDirectory {
     /// Removes all of it. Its browser has ended.
     pub async fn remove(&self) {
         if let Err(error) = tokio::fs::remove_dir_all(&self.path).await {
-            tracing::warn!(%error, path = %self.path.display(), "could not remove a browser's data");
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove a browser's data");
         }
     }
 }
@@ -90,7 +90,7 @@ impl WorkerDirectory {
     pub fn remove(&self) {
         match remove(&self.path, &self.lock_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, path = %self.path.display(), "could not remove the browsers' data");
+                tracing::warn!(%error, path = %self.path.display(), "cannot remove the browsers' data");
             }
             _ => {}
         }
@@ -115,7 +115,7 @@ fn remove_stale(browsers: &Path) -> io::Result<()> {
             && File::open(&lock_path)?.try_lock().is_ok()
         {
             let path = lock_path.with_extension("");
-            tracing::info!(path = %path.display(), "removing what a dead worker left");
+            tracing::info!(path = %path.display(), "removing the files of a dead worker");
             remove(&path, &lock_path)?;
         }
     }

@@ -419,7 +419,7 @@ async fn read(
             Ok(Message::Ready) => {
                 match watch_network_process(leader) {
                     Ok(ended) => network_ended = ended.boxed(),
-                    Err(error) => tracing::warn!(%error, "the browser's network process is not watched"),
+                    Err(error) => tracing::warn!(%error, "cannot watch the browser's network process"),
                 }
                 if let Some(ready) = ready.take() {
                     let _ = ready.send(());

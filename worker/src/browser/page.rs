@@ -219,7 +219,7 @@ fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, Ended> {
             Err(Ended::Invalid { invalid: Invalid::field(field, message), members })
         }
         Err(CallError::Refused(HostError::Script { message })) => {
-            tracing::debug!(message, "a script did not finish");
+            tracing::debug!(message, "script did not finish");
             Ok(None)
         }
         Err(error) => Err(error.into()),

@@ -230,7 +230,7 @@ impl Hosts {
                 Found::Hot(host) => match self.dress(host, archetype, profile, way).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
-                        tracing::warn!(failure.detail, "a hot browser was of no use: starting cold");
+                        tracing::warn!(failure.detail, "hot browser failed: starting a cold one");
                         self.turn().await?
                     }
                 },
@@ -318,7 +318,7 @@ impl Hosts {
             }
             tokio::select! {
                 Some(started) = starting.next() => if let Err(failure) = started {
-                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "a hot browser does not start"));
+                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "cannot start a hot browser"));
                     resting_until = Instant::now() + REST;
                 },
                 () = self.shelf.changed() => {}
@@ -331,7 +331,7 @@ impl Hosts {
         self.stopping.cancel();
         self.tasks.close();
         if timeout(GONE_WITHIN, self.tasks.wait()).await.is_err() {
-            tracing::error!("browsers are left over");
+            tracing::error!("browsers remain after the pool shut down");
         }
         self.directory.remove();
     }

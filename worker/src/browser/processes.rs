@@ -44,7 +44,7 @@ impl Spawner {
     /// When there can be no further thread.
     pub fn start() -> io::Result<Self> {
         if let Err(error) = prctl::set_child_subreaper(true) {
-            tracing::debug!(%error, "orphans of browsers are left to init");
+            tracing::debug!(%error, "cannot become the subreaper: init reaps orphaned browser processes");
         }
         let (orders, queue) = mpsc::channel::<Order>();
         let runtime = Handle::current();
@@ -121,7 +121,7 @@ impl Family {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
         if !self.is_gone_by(Instant::now() + BURIED_WITHIN).await {
-            tracing::error!(group = self.group.as_raw(), "killed processes do not end");
+            tracing::error!(group = self.group.as_raw(), "processes do not end after SIGKILL");
         }
     }
 
@@ -136,7 +136,7 @@ impl Family {
             // The group's id is still the family's own: a member is there that nobody has waited for.
             let _ = killpg(self.group, Signal::SIGKILL);
         }
-        tracing::warn!(group = self.group.as_raw(), "a browser did not end in good order");
+        tracing::warn!(group = self.group.as_raw(), "browser did not exit cleanly");
         self.end().await;
     }
 

@@ -335,7 +335,7 @@ impl Webkit {
             let dump = Dump { cookies: cookies.clone(), files: kept.clone().into() };
             match stores.save(held.profile, &held.sealed_key, dump).await {
                 Err(SaveError::Upload(error)) => {
-                    tracing::warn!(error, profile = %held.profile, "what a session leaves cannot be kept now; trying again");
+                    tracing::warn!(error, profile = %held.profile, "cannot save the profile of a session: trying again");
                 }
                 saved => return Ok(saved?),
             }

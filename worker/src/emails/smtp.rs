@@ -17,7 +17,7 @@ pub struct Relay(AsyncSmtpTransport<Tokio1Executor>);
 
 /// Error for an invalid SMTP URL.
 #[derive(Debug, thiserror::Error)]
-#[error("not a URL such as smtp://user:password@host:587, smtp://host?tls=required or smtps://host")]
+#[error("must be a URL such as smtp://user:password@host:587, smtp://host?tls=required or smtps://host")]
 pub struct RelayError;
 
 impl Relay {

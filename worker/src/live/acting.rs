@@ -157,7 +157,7 @@ impl<'a> Acting<'a> {
                     (Refusal::Busy, "the account has made as many changes in an hour as it may")
                 }
                 LaneError::Database(error) => {
-                    tracing::warn!(%error, session = %self.hub.session, "who drives cannot be changed now");
+                    tracing::warn!(%error, session = %self.hub.session, "cannot change the driver of a session");
                     (Refusal::Busy, "who drives cannot be changed now")
                 }
             };
@@ -190,7 +190,7 @@ impl<'a> Acting<'a> {
                     return refuse(Refusal::NotDriving, "somebody else drives");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, session = %self.hub.session, "a person cannot act now");
+                    tracing::warn!(%error, session = %self.hub.session, "cannot claim a session for a viewer's input");
                     return refuse(Refusal::Busy, "the session cannot be claimed now");
                 }
             },

@@ -121,7 +121,7 @@ impl Hub {
                 Ok(()) if hear => heard_at = Some(Instant::now()),
                 Ok(()) => {}
                 Err(error) => failed.say(|held_back| {
-                    tracing::warn!(%error, held_back, session = %self.session, "cannot see who watches a session");
+                    tracing::warn!(%error, held_back, session = %self.session, "cannot check the viewers of a session");
                 }),
             }
             self.looked.notify_one();

@@ -65,7 +65,7 @@ impl Watch {
         }
         let begun = Instant::now();
         let seen = timeout(ANSWER_WITHIN, browser.look_for_challenges()).await.ok().flatten();
-        tracing::trace!(took = ?begun.elapsed(), session = %self.session, "looked for challenges");
+        tracing::trace!(took = ?begun.elapsed(), session = %self.session, "checked for challenges");
         self.pause = if seen.is_some() { EVERY } else { (self.pause * 2).min(SELDOM) };
         self.due = Some(Instant::now() + self.pause);
         seen
@@ -75,7 +75,7 @@ impl Watch {
     pub(super) async fn note(&mut self, context: &Context, seen: Seen) {
         if let Err(error) = self.compare(context, seen).await {
             UNTOLD.say(|held_back| {
-                tracing::warn!(%error, session = %self.session, held_back, "cannot write of a challenge");
+                tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge");
             });
         }
     }
@@ -110,12 +110,12 @@ impl Watch {
         tx.commit().await?;
         let Some(id) = paused else { return Ok(()) };
         challenges::count(found.kind, None);
-        tracing::info!(session = %self.session, challenge = %id, kind = found.kind.name(), "a challenge pauses the session");
+        tracing::info!(session = %self.session, challenge = %id, kind = found.kind.name(), "session paused by a challenge");
         self.told.push(found.kind);
         self.shown = Some((id, found.kind));
         self.left -= 1;
         if self.left == 0 {
-            tracing::warn!(session = %self.session, "the session has had so many challenges that no more are told of");
+            tracing::warn!(session = %self.session, "session reached its limit of challenges: later challenges are not reported");
         }
         Ok(())
     }

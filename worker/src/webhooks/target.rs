@@ -38,10 +38,10 @@ pub struct ExtraRoots(Vec<Certificate>);
 #[derive(Debug, thiserror::Error)]
 pub enum BadRoots {
     /// There is none.
-    #[error("there is no certificate in it")]
+    #[error("the file contains no certificate")]
     Empty,
     /// There is one that cannot be read.
-    #[error("it cannot be read as PEM certificates: {0}")]
+    #[error("the file cannot be read as PEM certificates: {0}")]
     Malformed(#[from] reqwest::Error),
 }
 

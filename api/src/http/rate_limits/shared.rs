@@ -101,13 +101,13 @@ impl Breaker {
     fn open(&self, reason: &dyn std::error::Error) {
         let mut open_until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open_until.replace(Instant::now() + PAUSE).is_none() {
-            tracing::warn!(%reason, "Redis does not answer in time: rate limits are each process's own for now");
+            tracing::warn!(%reason, "Redis does not answer in time: each process counts rate limits on its own");
         }
     }
 
     fn close(&self) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            tracing::info!("Redis answers again: rate limits are shared");
+            tracing::info!("Redis answers again: processes share rate limits");
         }
     }
 }

@@ -140,7 +140,7 @@ async fn mint(app: &App, caller: &Caller, path: &IdPath<AgentSessionId>, role: R
             refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
         }
         NoPlace::Unreadable(error) => {
-            tracing::error!(%error, "a LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
+            tracing::error!(%error, "LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
             let detail = "this deployment lacks the key that the secret of the session's machine was sealed with";
             let unreadable = || Problem::new(&kinds::FEATURE_UNAVAILABLE, detail);
             refused(TokenOutcome::SecretUnreadable, vault.err().unwrap_or_else(unreadable))

@@ -127,7 +127,7 @@ async fn say(
             Ok(None) => {}
             Err(Unanswered::Database(error)) if !may_pass(&error) => return Err(error.into()),
             Err(Unanswered::Reading(error @ ReadingError::Thread(_))) => return Err(error.into()),
-            Err(error) => tracing::warn!(%error, %turn, "the end of a turn could not be read; trying again"),
+            Err(error) => tracing::warn!(%error, %turn, "cannot read the end of a turn: trying again"),
         }
         if !patient {
             let detail =

@@ -284,7 +284,7 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
     let mut tx = app.begin_change(account).await?;
     profiles::note_export(&mut tx, &profile, &caller.actor).await?;
     tx.commit().await?;
-    let document = document.inspect_err(|error| tracing::error!(%error, "an export of a profile broke off"));
+    let document = document.inspect_err(|error| tracing::error!(%error, "profile export ended early"));
     Ok((headers, axum::body::Body::from_stream(document)).into_response())
 }
 

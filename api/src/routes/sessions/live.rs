@@ -276,7 +276,7 @@ async fn reach(app: &App, greeting: &Greeting) -> Result<Box<dyn Stream>> {
         ConnectError::NotAdmitted(NotAdmitted::Full) => Problem::new(&kinds::CONFLICT, NotAdmitted::Full.to_string()),
         ConnectError::NotAdmitted(NotAdmitted::Session) => nothing(),
         ConnectError::NotAdmitted(NotAdmitted::Unavailable) | ConnectError::Unreachable(_) => {
-            tracing::warn!(%error, session = %greeting.session_id, "a viewer cannot be brought to a worker");
+            tracing::warn!(%error, session = %greeting.session_id, "cannot connect a viewer to the session's worker");
             Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "the session's worker cannot be reached now")
         }
     })

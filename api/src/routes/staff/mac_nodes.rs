@@ -105,7 +105,7 @@ async fn register(
     let stored = async { livekit::register(&mut *app.db.acquire().await?, &checked, vault).await }.await;
     let (node, is_new) = stored.map_err(Problem::from).inspect_err(outcome(RegisterOutcome::Unknown))?;
     metrics::count_registration(RegisterOutcome::Ok);
-    tracing::info!(staff = %staff.credential, node = %node.id, name = node.name, is_new, "a machine for video is registered");
+    tracing::info!(staff = %staff.credential, node = %node.id, name = node.name, is_new, "video machine registered");
     let livekit::MacNode { id, name, livekit_url, created_at } = node;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(MacNode { id, name, livekit_url, created_at })))

@@ -204,7 +204,7 @@ impl Generation {
         while !bytes.is_empty() {
             self.tls.read_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS has more to say than it may"))?;
             self.tls.process_new_packets().map_err(|error| {
-                tracing::debug!(%error, "an OpenVPN server's TLS");
+                tracing::debug!(%error, "TLS error in an OpenVPN tunnel");
                 match error {
                     rustls::Error::AlertReceived(_) => Failure::Refused,
                     rustls::Error::InvalidCertificate(_) => {
