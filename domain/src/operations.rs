@@ -1,8 +1,7 @@
-//! What a browser can be told to do, and what comes of it: a file a kind of operation, with the types of both.
+//! Operations of a browser and their results: one file for each kind of operation, with the types of both.
 //!
-//! Operations are parsed once (contract: operations): whoever holds one of these types holds the proof that its bounds were
-//! checked. Whether a selector or a key exists only the engine can tell, later. What becomes of their results,
-//! `operations/results.rs` tells.
+//! Operations are parsed once (contract: operations), so a value of these types proves that its bounds were checked. Only the
+//! engine can tell later if a selector or a key exists. Results are stored and returned by `operations/results.rs`.
 
 mod capture;
 mod extract;
@@ -43,21 +42,22 @@ use crate::validation::{Invalid, Rules};
 pub enum Operation {
     /// Load a page.
     Navigate(Navigate),
-    /// Tap, type, choose, scroll, press, go back or load anew.
+    /// Tap, type, select, scroll, press a key, go back or reload.
     Interact(Interact),
     /// Wait for a condition.
     Wait(Wait),
     /// Read the state.
     StateCapture,
-    /// Take a screenshot, the DOM or a PDF.
+    /// Capture a screenshot, the DOM or a PDF.
     Capture(Capture),
-    /// Read values out of the page.
+    /// Extract values from the page.
     Extract(Extract),
-    /// Read what the page shows.
+    /// Take a snapshot of the page.
     Snapshot(Snapshot),
-    /// Find out which elements are meant.
+    /// Find the elements that a query matches.
     Locate(Locate),
-    /// Hold back what nobody has approved of, and tell whether that has happened. For those who act for a customer: there is no route.
+    /// Hold back form submissions that no person has approved, and report if one was held. Internal to agent sessions: no route
+    /// offers it.
     Hold,
     /// Fill in and submit a search form.
     Search(Search),
@@ -66,8 +66,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As `session.failed` names it and usage counts it. Those names are a closed set: what reads a page is an extraction, and
-    /// what loads one a navigation, however it was asked for.
+    /// Name of the operation in `session.failed` and in usage. The names are a closed set: every read of a page is an extraction,
+    /// and every page load a navigation.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -83,8 +83,8 @@ impl Operation {
         }
     }
 
-    /// Whether a session that is paused by a challenge takes it (contract: challenges 6): what shows the page to a person, and what a
-    /// person does to it by hand. This is the one place that says so.
+    /// True if a session that a challenge pauses accepts the operation (contract: challenges 6): operations that show the page to
+    /// a person, and manual input. No other place decides this.
     #[must_use]
     pub fn goes_on_while_paused(&self) -> bool {
         match self {
@@ -101,13 +101,13 @@ impl Operation {
         }
     }
 
-    /// Whether another page may be shown when it is done.
+    /// True if the operation may load another page.
     #[must_use]
     pub fn may_load(&self) -> bool {
         matches!(self, Self::Navigate(_) | Self::Interact(_) | Self::Search(_) | Self::Login(_))
     }
 
-    /// How long the operation may take in all, browser work included.
+    /// Maximum time of the operation, browser work included.
     #[must_use]
     pub fn budget(&self) -> Duration {
         match self {
@@ -125,9 +125,9 @@ impl Operation {
         }
     }
 
-    /// Takes the texts that must not be stored in clear, to be sealed apart.
+    /// Takes out the texts that must not be stored in plain text, to seal them separately.
     ///
-    /// Whether a field is a password field only the page knows, so every typed text counts as one.
+    /// Only the page knows if a field is a password field, so every typed text counts as a secret.
     #[must_use]
     pub fn take_secrets(&mut self) -> Option<Secrets> {
         match self {
@@ -143,7 +143,7 @@ impl Operation {
         }
     }
 
-    /// Puts back what [`Operation::take_secrets`] took.
+    /// Puts back the texts that [`Operation::take_secrets`] took out.
     pub fn restore_secrets(&mut self, secrets: Secrets) {
         match self {
             Self::Interact(Interact { action: Action::Type { text, .. }, .. }) => {
@@ -158,10 +158,10 @@ impl Operation {
     }
 }
 
-/// The time reads of a page may take; the contract lets no caller choose it. A PDF of a monstrous page needs it.
+/// Maximum time of a read, which no caller can change. A PDF of a very large page needs it.
 const READ_BUDGET: Duration = Duration::from_secs(30);
 
-/// What must not be stored in clear.
+/// Texts that must not be stored in plain text.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Secrets {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,18 +178,18 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What happens when an interaction or a wait runs out of its time (contract: operations 3).
+/// Outcome of an interaction or a wait that times out (contract: operations 3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnTimeout {
-    /// 504, and the session errors.
+    /// Return 504 and error the session.
     #[default]
     Fail,
-    /// 200 that says it did not happen, and the session stays.
+    /// Return 200 with a negative result and keep the session.
     Return,
 }
 
-/// The time that an operation's caller gives it.
+/// Validates the caller's timeout.
 ///
 /// # Errors
 /// On `timeout_ms`.

@@ -1,8 +1,8 @@
-//! What operations come to, from the browser that says it to whoever is told.
+//! Results of operations, from the browser to the caller.
 //!
-//! A driver makes the type that stands beside its operation. It is serialized once, where the operation ran, in the order that
-//! the contract shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
-//! capture's content is put into its place at the end: until then it travels beside the text, as bytes.
+//! A driver creates the result type of its operation. The worker serializes it once, with the members in the order of the
+//! contract. That text is stored, serves unchanged as the response body, and can be parsed into the same type. Only the content
+//! of a capture is inserted at the end; until then it is transferred separately as bytes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,47 +17,46 @@ use super::{
 };
 use crate::heavy::{heavy, weight};
 
-/// What an operation that was done came to. As JSON it is what it holds, and nothing more: whoever reads it knows what was
-/// asked.
+/// Result of a successful operation. The JSON contains no tag for the variant, because the reader knows the operation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum OperationResult {
-    /// Of `navigate`.
+    /// Result of `navigate`.
     Navigate(Navigated),
-    /// Of `interact`.
+    /// Result of `interact`.
     Interact(Interacted),
-    /// Of `wait`.
+    /// Result of `wait`.
     Wait(Waited),
-    /// Of a read of the state.
+    /// Result of a state read.
     StateCapture(SessionState),
-    /// Of `capture`.
+    /// Result of `capture`.
     Capture {
-        /// All but the content.
+        /// The capture without its content.
         #[serde(flatten)]
         captured: Captured,
-        /// The content's bytes.
+        /// Content in bytes.
         #[serde(skip)]
         content: Vec<u8>,
     },
-    /// Of `extract`.
+    /// Result of `extract`.
     Extract(Extracted),
-    /// Of `snapshot`.
+    /// Result of `snapshot`.
     Snapshot(PageSnapshot),
-    /// Of a look for elements.
+    /// Result of locating elements.
     Locate(Located),
-    /// Of a look for what was held.
+    /// Result of a check for held submissions.
     Hold(SubmissionHeld),
-    /// Of `search`.
+    /// Result of `search`.
     Search(SearchResult),
-    /// Of `login`.
+    /// Result of `login`.
     Login(LoginResult),
 }
 
 impl OperationResult {
-    /// As it is stored.
+    /// Serializes the result for storage.
     ///
     /// # Errors
-    /// When it cannot be serialized.
+    /// If serialization fails.
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = heavy(self.weight(), || to_raw_value(&self))?;
         let content = match self {
@@ -67,7 +66,7 @@ impl OperationResult {
         Ok(StoredResult { json, content })
     }
 
-    /// About how many bytes a page has put into it. What else there is, addresses and the like, is bounded.
+    /// Approximate number of bytes that the page controls. Other parts, such as addresses, are bounded.
     fn weight(&self) -> usize {
         match self {
             Self::StateCapture(state) => {
@@ -82,28 +81,28 @@ impl OperationResult {
     }
 }
 
-/// A result as text that nobody has to read in order to pass it on.
+/// Serialized result, which can be returned without parsing it.
 #[derive(Debug, Clone)]
 pub struct StoredResult {
-    /// The answer's body, but for a capture's content.
+    /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
-    /// A capture's content.
+    /// Content of a capture.
     pub content: Option<Vec<u8>>,
 }
 
 impl StoredResult {
-    /// The type that it was made of; of a capture, all but the content.
+    /// Parses the result; a capture lacks its content.
     ///
     /// # Errors
-    /// When it was made of another.
+    /// If the result has another type.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json.get())
     }
 
-    /// What the operation's caller is answered.
+    /// Response body for the caller.
     ///
     /// # Errors
-    /// When there is content, and the rest is none of a capture.
+    /// If there is content, but the result is not a capture.
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
@@ -117,7 +116,7 @@ impl StoredResult {
     }
 }
 
-/// An enumeration's values where a field has them, without the words that describe the type to us.
+/// Schema of an enumeration, without its internal description, for use in a field.
 pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(values)) = &mut schema {
@@ -141,7 +140,7 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    /// Asserts that a result is stored and answered as this text, and that the text is the same result again.
+    /// Asserts that a result is stored and returned as this text, and that the text parses into the same result.
     fn assert_kept<T: DeserializeOwned + Debug + PartialEq>(result: OperationResult, part: &T, text: &str) {
         let stored = result.store().expect("JSON");
         assert_eq!(stored.json.get(), text);
@@ -149,7 +148,7 @@ mod tests {
         assert_eq!(String::from_utf8(stored.into_body().expect("a body")).as_deref(), Ok(text));
     }
 
-    /// Contract: operations. Members stand in the order in which they are shown there.
+    /// Contract: operations. Members are in the order shown there.
     #[test]
     fn a_result_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         let navigated = Navigated {
@@ -281,7 +280,7 @@ mod tests {
         assert_kept(OperationResult::StateCapture(full.clone()), &full, &text);
     }
 
-    /// Contract: operations. The content stands between the encoding and its type, however it has travelled.
+    /// Contract: operations. The content is between the encoding and the media type, although it is transferred separately.
     #[test]
     fn a_capture_is_answered_with_its_content_in_its_place() {
         for (kind, bytes, text) in [
