@@ -109,7 +109,7 @@ const TAGS: [(&str, &str); 21] = [
 
 /// Headers of many responses, with their types and descriptions.
 const HEADERS: [(&str, &str, &str); 6] = [
-    (REQUEST_ID, "string", "Request id, to quote to the operator of the service"),
+    (REQUEST_ID, "string", "Request ID, to quote to the operator of the service"),
     (UNKNOWN_FIELDS, "string", "Unknown fields in the body of an authenticated write; absent if there are none"),
     (RETRY_AFTER, "integer", "Seconds to wait before repeating the request; absent if repeating does not help"),
     (

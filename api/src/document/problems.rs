@@ -89,7 +89,7 @@ fn problem() -> Value {
             "status": {"type": "integer", "description": "HTTP status"},
             "detail": text("Explanation of this occurrence"),
             "instance": text("Path of the request"),
-            "request_id": text("Request id, also in `X-Request-Id`"),
+            "request_id": text("Request ID, also in `X-Request-Id`"),
         },
     })
 }

@@ -18,7 +18,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
             "tags": ["Webhooks"], "summary": payload.summary, "operationId": format!("receive{name}"),
             "parameters": HEADERS.map(|(name, ..)| json!({"$ref": format!("#/components/parameters/{name}")})),
             "requestBody": {"required": true, "content": {"application/json": {"schema": envelope}}},
-            "responses": {"2XX": {"description": "The event was received. With another status, or without a response within 10 s, it is sent again"}},
+            "responses": {"2XX": {"description": "The event was received. Any other response, or none within 10 s, causes a retry"}},
             "security": [],
         });
         operations.insert(event.name().to_owned(), json!({"post": operation}));
@@ -39,7 +39,7 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
         "properties": {
             "id": {
                 "type": "string", "format": "uuid", "example": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2",
-                "description": "Event id; it is the same in every attempt",
+                "description": "Event ID; it is the same in every attempt",
             },
             "type": {"type": "string", "enum": [event.name()]},
             "created_at": {"type": "string", "format": "date-time", "description": "Time of the event"},
@@ -63,7 +63,7 @@ const HEADERS: [(&str, &str, &str); 3] = [
     (
         "EventSignature",
         "X-Service-Signature",
-        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; for 24 hours after a rotation there are two `v1`",
+        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; two `v1` for 24 hours after a rotation",
     ),
     ("EventId", "X-Service-Event-Id", "Event `id`"),
     ("EventType", "X-Service-Event-Type", "Event `type`"),

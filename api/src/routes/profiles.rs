@@ -73,7 +73,7 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(2);
     "updated_at": "2026-11-20T18:09:12.481Z", "last_used_at": "2026-11-20T18:07:30.004Z", "deleted_at": null,
 }))]
 struct Profile {
-    /// Profile id
+    /// Profile ID
     #[schema(value_type = String)]
     id: ProfileId,
     /// Account that owns the profile
@@ -130,7 +130,7 @@ struct ProfileCreate {
     /// Name; it need not be unique
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// Archetype id from `GET /v1/archetypes`. Default: the one with status `launch`
+    /// Archetype ID from `GET /v1/archetypes`. Default: the one with status `launch`
     archetype: Option<String>,
 }
 

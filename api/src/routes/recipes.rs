@@ -160,7 +160,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 /// Format of a recipe
 #[derive(ToSchema)]
 #[schema(title = "RecipeFormat", rename_all = "snake_case")]
-#[expect(dead_code, reason = "it describes what `Language` and the lack of one are called")]
+#[expect(dead_code, reason = "it only describes the values of `format`")]
 enum ReadAs {
     Json,
     Curl,

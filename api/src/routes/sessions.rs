@@ -245,7 +245,7 @@ pub fn refused_for_room(full: CreateError) -> Problem {
     full.into()
 }
 
-/// Errors a session whose browser did not open in time. The caller does not know the session's id, so no client could free its
+/// Errors a session whose browser did not open in time. The caller does not know the session's ID, so no client could free its
 /// slot. Returns `None` if the browser has opened in the meantime.
 async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };

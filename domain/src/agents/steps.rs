@@ -43,7 +43,7 @@ pub enum StepStatus {
 /// A step.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Id, with which the step is approved.
+    /// ID, with which the step is approved.
     pub id: StepId,
     /// Parsed command.
     pub wish: Wish,
@@ -228,7 +228,7 @@ fn condition_of(condition: &WishedCondition, shown: Option<&Shown>) -> Value {
     "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
 }))]
 pub struct Intent {
-    /// Step id, with which the step is approved
+    /// Step ID, with which the step is approved
     #[schema(value_type = String)]
     pub id: StepId,
     /// Kind of step

@@ -26,7 +26,7 @@ use crate::workers::LEASE;
 pub struct Request {
     /// Instructions in natural language.
     pub message: String,
-    /// Ids of the steps that the message approves. They need not exist.
+    /// IDs of the steps that the message approves. They need not exist.
     pub approvals: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Hides typed texts, except the ids of steps that wait for approval.
+    /// Hides typed texts, except the IDs of steps that wait for approval.
     pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
         let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
         let ids: Vec<_> = waiting.map(|intent| intent.id.to_string()).collect();
@@ -95,7 +95,7 @@ pub enum Decomposer {
 /// A turn to create.
 #[derive(Debug)]
 pub struct NewTurn<'a> {
-    /// Id of the turn.
+    /// ID of the turn.
     pub id: TurnId,
     /// Account that owns the agent session.
     pub account: AccountId,
@@ -317,7 +317,7 @@ const LOST: &str = "The worker that performed this turn died, and so did its bro
     "tokens_used": 0,
 }))]
 pub struct TurnAnswer {
-    /// Turn id
+    /// Turn ID
     #[schema(value_type = String)]
     pub turn_id: TurnId,
     /// `plan`: the message had steps to perform; `clarify`: the message was ambiguous; `refuse`: the request was refused
@@ -438,7 +438,7 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
 /// A turn in a transcript.
 #[derive(Debug)]
 pub struct Told {
-    /// Id of the turn.
+    /// ID of the turn.
     pub id: TurnId,
     /// Message and reply.
     pub said: Said,
@@ -456,7 +456,7 @@ pub struct Told {
     pub done_at: Timestamp,
 }
 
-/// Ids and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
+/// IDs and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
 /// turn, or with that turn if the flag is set.
 ///
 /// # Errors

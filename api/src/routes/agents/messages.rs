@@ -41,7 +41,7 @@ use crate::http::state::App;
 
 /// Maximum number of steps that one message can approve.
 const MOST_APPROVALS: usize = 100;
-/// Maximum number of characters of a step's id.
+/// Maximum number of characters of a step's ID.
 const APPROVAL_CHARS: usize = 128;
 /// Time to wait beyond the turn's own timeout: its last step may use its full timeout, and its worker may die.
 const GRACE: Duration = Duration::from_secs(150);
@@ -57,7 +57,7 @@ struct MessageBody {
     /// Instructions in natural language
     #[schema(min_length = 1, max_length = 10_000)]
     message: String,
-    /// Ids of the intents that this message approves. The plan that they belong to then continues
+    /// IDs of the intents that this message approves. The plan that they belong to then continues
     #[schema(max_items = 100)]
     approvals: Option<Vec<String>>,
 }
@@ -81,7 +81,7 @@ impl MessageBody {
 
 /// Send a message
 ///
-/// Interprets the message and performs its steps one by one. A step that submits data is performed only after its id is in
+/// Interprets the message and performs its steps one by one. A step that submits data is performed only after its ID is in
 /// `approvals` of the next message. An agent session processes one message at a time. If the client disconnects, the transcript
 /// shows the outcome. A message with an `Idempotency-Key` can be repeated: no step is performed twice, and the first response is
 /// returned.
@@ -266,7 +266,7 @@ async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known:
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct Entry {
-    /// Turn id; a turn is a message and its reply
+    /// Turn ID; a turn is a message and its reply
     #[schema(value_type = String)]
     turn_id: TurnId,
     /// `user` or `agent`

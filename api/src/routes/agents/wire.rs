@@ -30,7 +30,7 @@ pub struct CreateBody {
     /// Saved proxy of the account. The browser sends all its traffic through it
     #[schema(value_type = Option<String>, example = "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub proxy_id: Option<ResourceRef<ProxyId>>,
-    /// Archetype id from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
+    /// Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
     /// `launch`
     pub archetype: Option<String>,
     /// Profile that the browser starts from. A profile can have one live session at a time. Requires `write:profiles` in addition
@@ -40,7 +40,7 @@ pub struct CreateBody {
     /// Free text
     #[schema(max_length = 120)]
     pub label: Option<String>,
-    /// True if a challenge on a page pauses the session. Default: the deployment's setting
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
 }
 
@@ -98,7 +98,7 @@ impl CreateBody {
     "updated_at": "2026-11-20T18:05:00.187Z", "destroyed_at": null,
 }))]
 pub struct AgentSession {
-    /// Agent session id
+    /// Agent session ID
     #[schema(value_type = String)]
     id: AgentSessionId,
     /// Account that owns the agent session

@@ -44,7 +44,7 @@ const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
     "source_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "Shop, signed in",
     "archetype": "iphone-16-ios-18", "cookies": [], "origins": [], "left_out": [],
 }))]
-#[expect(dead_code, reason = "it is written and read piece by piece; this describes the whole")]
+#[expect(dead_code, reason = "documents are streamed; this type only describes them")]
 struct ProfileDocument {
     /// Format name: `kitfleet.profile`
     #[schema(pattern = "^kitfleet\\.profile$")]
@@ -64,7 +64,7 @@ struct ProfileDocument {
     /// Name of the profile
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// Archetype of the profile's sessions, an id from `GET /v1/archetypes`
+    /// Archetype of the profile's sessions, an ID from `GET /v1/archetypes`
     archetype: String,
     /// Cookies of all hosts
     cookies: Vec<DocumentCookie>,
@@ -80,7 +80,7 @@ struct ProfileDocument {
     "name": "session", "value": "0f2c", "domain": "shop.example", "path": "/", "expires": 1_795_000_000, "secure": true,
     "http_only": true, "same_site": "Lax",
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentCookie {
     /// Cookie name
     name: String,
@@ -116,7 +116,7 @@ fn same_site() -> RefOr<Schema> {
         "records": [{"store": "items", "key": 7, "value": {"object": [["id", 7], ["added", {"date": 1_795_000_000_000.0}]]}}],
     }],
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentOrigin {
     /// Origin
     origin: String,
@@ -133,7 +133,7 @@ struct DocumentOrigin {
 /// `IndexedDB` database of an origin
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "cart", "version": 1, "stores": [], "records": []}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentDatabase {
     /// Database name
     name: String,
@@ -149,7 +149,7 @@ struct DocumentDatabase {
 /// Object store
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "items", "key_path": "id", "auto_increment": false, "last_key": 0, "indexes": []}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentStore {
     /// Store name
     name: String,
@@ -166,7 +166,7 @@ struct DocumentStore {
 /// Index of an object store
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "by_name", "key_path": "name", "unique": false, "multi_entry": false}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentIndex {
     /// Index name
     name: String,
@@ -181,7 +181,7 @@ struct DocumentIndex {
 /// Record of an object store
 #[derive(ToSchema)]
 #[schema(example = json!({"store": "items", "key": 7, "value": {"object": [["id", 7]]}}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentRecord {
     /// Object store of the record
     store: String,
@@ -197,7 +197,7 @@ struct DocumentRecord {
 /// Key of a record in an index
 #[derive(ToSchema)]
 #[schema(example = json!({"index": "by_name", "key": "Mug"}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentIndexKey {
     /// Index name
     index: String,
@@ -210,7 +210,7 @@ struct DocumentIndexKey {
 #[schema(example = json!({
     "origin": "https://shop.example", "database": "cart", "store": "pictures", "reason": "unsupported", "count": 3,
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentLack {
     /// Origin of the data
     origin: String,

@@ -47,7 +47,7 @@ pub fn routes() -> Routes {
     "label": "before the checkout", "size_bytes": 183_204, "created_at": "2026-11-20T18:09:30.000Z",
 }))]
 struct Snapshot {
-    /// Snapshot id
+    /// Snapshot ID
     #[schema(value_type = String)]
     id: SnapshotId,
     /// Profile that the snapshot was taken from

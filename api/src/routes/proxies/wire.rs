@@ -72,7 +72,7 @@ pub fn read_config(scheme: Scheme, text: &str) -> Result<Endpoint, String> {
     "updated_at": "2026-11-20T18:05:00.123Z",
 }))]
 pub struct SavedProxy {
-    /// Proxy id
+    /// Proxy ID
     #[schema(value_type = String)]
     id: ProxyId,
     /// Label set by the customer

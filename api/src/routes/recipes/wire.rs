@@ -21,7 +21,7 @@ use crate::http::openapi::{literally_true, named, one_of, tagged};
     "intent_count": 3, "created_at": "2026-11-20T18:09:30.000Z", "updated_at": "2026-11-20T18:09:30.000Z",
 }))]
 pub struct Recipe {
-    /// Recipe id
+    /// Recipe ID
     #[schema(value_type = String)]
     id: RecipeId,
     /// Account that owns the recipe

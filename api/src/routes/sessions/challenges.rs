@@ -33,7 +33,7 @@ pub fn routes() -> Routes {
     "detected_at": "2026-11-20T18:05:04.512Z",
 }))]
 pub struct SessionChallenge {
-    /// Challenge id
+    /// Challenge ID
     #[schema(value_type = String)]
     challenge_id: ChallengeId,
     /// Challenge provider and type
@@ -58,7 +58,7 @@ impl From<Standing> for SessionChallenge {
     "detected_at": "2026-11-20T18:05:04.512Z", "outcome": "resolved", "ended_at": "2026-11-20T18:06:31.020Z",
 }))]
 struct ResolvedChallenge {
-    /// Challenge id
+    /// Challenge ID
     #[schema(value_type = String)]
     challenge_id: ChallengeId,
     /// Session in which the challenge appeared

@@ -65,7 +65,7 @@ const AN_HOUR: i64 = 3_600;
     "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T19:05:00.123Z",
 }))]
 struct LiveLink {
-    /// Link id
+    /// Link ID
     #[schema(value_type = String)]
     id: LiveLinkId,
     /// Session that the link shows

@@ -20,7 +20,7 @@ use crate::routes::webhooks::events::EgressCapabilities;
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SessionCreate, example = json!({"archetype": "iphone-16-ios-18", "label": "checkout test"}))]
 pub struct CreateBody {
-    /// Archetype id from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
+    /// Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
     /// `launch`
     pub archetype: Option<String>,
     /// Purpose: `production_customer`; other values are reserved
@@ -42,7 +42,7 @@ pub struct CreateBody {
     /// Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
     #[schema(maximum = 120_000, default = 0)]
     pub wait_timeout_ms: Option<u64>,
-    /// True if a challenge on a page pauses the session. Default: the deployment's setting
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
     /// A body with this field is rejected during deserialization and never reaches a handler.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
@@ -69,7 +69,7 @@ pub struct LaunchBody {
     /// Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
     #[schema(maximum = 120_000, default = 0)]
     wait_timeout_ms: Option<u64>,
-    /// True if a challenge on a page pauses the session. Default: the deployment's setting
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     detect_challenges: Option<bool>,
     /// Rejected during deserialization, as on a direct create.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
@@ -130,7 +130,7 @@ impl CreateBody {
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
-    /// Session id
+    /// Session ID
     #[schema(value_type = String)]
     id: SessionId,
     /// Account that owns the session

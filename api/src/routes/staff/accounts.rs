@@ -54,7 +54,7 @@ pub fn routes() -> Routes {
     "own_limits": {"concurrent_sessions": 40, "profiles": null},
 }))]
 struct CustomerAccount {
-    /// Account id
+    /// Account ID
     #[schema(value_type = String)]
     id: AccountId,
     /// E-mail address

@@ -41,7 +41,7 @@ pub fn routes() -> Routes {
     "attempts": 6, "last_response_status": 500, "last_error": null, "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct AnyDelivery {
-    /// Delivery id
+    /// Delivery ID
     #[schema(value_type = String)]
     id: DeliveryId,
     /// Account that owns the endpoint
@@ -148,7 +148,7 @@ struct RequeueDeliveries {
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"requeued": ["wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1"]}))]
 struct RequeuedDeliveries {
-    /// Ids of the deliveries
+    /// IDs of the deliveries
     #[schema(value_type = Vec<String>)]
     requeued: Vec<DeliveryId>,
 }
@@ -161,7 +161,7 @@ struct RequeuedDeliveries {
     "done_at": null,
 }))]
 struct RequeueProgress {
-    /// Requeue id
+    /// Requeue ID
     #[schema(value_type = String)]
     id: RequeueId,
     /// Account that owns the deliveries
@@ -235,8 +235,8 @@ fn named_deliveries(ids: &[String]) -> Result<Vec<DeliveryId>> {
 
 /// Requeue dead letters
 ///
-/// Sends dead letters again under their own ids and resets their attempt counts. Requeueing all of an endpoint or account takes a
-/// while: the response is then 202, and `GET` with its `id` returns the progress.
+/// Sends dead letters again under their own IDs and resets their attempt counts. Requeueing all of an endpoint or account takes a
+/// while: the response is then 202, and `GET /v1/admin/webhook-deliveries/requeues/{id}` returns the progress.
 #[utoipa::path(
     post, path = "/v1/admin/webhook-deliveries/requeue", tag = "Staff", operation_id = "requeueDeliveries",
     request_body = RequeueDeliveries,

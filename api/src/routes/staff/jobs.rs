@@ -35,7 +35,7 @@ pub fn routes() -> Routes {
         .for_staff(routes!(cancel))
 }
 
-/// Job id in a path. A malformed id is treated as the id of an unknown job.
+/// Job ID in a path. A malformed ID is treated as the ID of an unknown job.
 struct JobPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for JobPath {
@@ -56,7 +56,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     "result": {"Err": "attempt 1 failed (transport)"},
 }))]
 struct Job {
-    /// Job id. An operation's job has an id `int_…`, a webhook delivery's job an id `wdl_…`
+    /// Job ID. An operation's job has an ID `int_…`, a webhook delivery's job an ID `wdl_…`
     id: String,
     /// Queue of the job
     queue: String,

@@ -59,7 +59,7 @@ struct RegisterBody {
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct MacNode {
-    /// Machine id
+    /// Machine ID
     #[schema(value_type = String)]
     id: MacNodeId,
     /// Name of the machine

@@ -41,7 +41,7 @@ pub fn routes() -> Routes {
     "ended_at": null,
 }))]
 struct CustomerSession {
-    /// Id of the session
+    /// ID of the session
     #[schema(value_type = String)]
     id: SessionId,
     /// Account that owns the session
@@ -126,7 +126,7 @@ impl Listed for CustomerSession {
     "created_at": "2026-11-20T18:05:00.123Z", "updated_at": "2026-11-20T18:05:00.187Z", "ended_at": null,
 }))]
 struct CustomerSessionDetail {
-    /// Id of the session
+    /// ID of the session
     #[schema(value_type = String)]
     id: SessionId,
     /// Account that owns the session
@@ -188,7 +188,7 @@ fn waits_for() -> RefOr<Schema> {
 /// Operation that has claimed a session
 #[derive(Serialize, ToSchema)]
 struct OperationUnderWay {
-    /// Id of the operation
+    /// ID of the operation
     #[schema(value_type = String)]
     id: IntentId,
     /// Kind of operation, such as `navigate`
@@ -215,7 +215,7 @@ impl From<OperationInfo> for OperationUnderWay {
 /// Worker of a session
 #[derive(Serialize, ToSchema)]
 struct WorkerOfSession {
-    /// Id of the worker
+    /// ID of the worker
     #[schema(value_type = String)]
     id: WorkerId,
     /// Name of the worker; null if its row was purged
@@ -244,7 +244,7 @@ impl From<WorkerInfo> for WorkerOfSession {
 /// Session's lease of its profile
 #[derive(Serialize, ToSchema)]
 struct ProfileLease {
-    /// Id of the profile
+    /// ID of the profile
     #[schema(value_type = String)]
     id: ProfileId,
     /// Name of the profile
@@ -267,7 +267,7 @@ impl From<inspection::ProfileLease> for ProfileLease {
 /// Agent session of a session
 #[derive(Serialize, ToSchema)]
 struct AgentOfSession {
-    /// Id of the agent session
+    /// ID of the agent session
     #[schema(value_type = String)]
     id: AgentSessionId,
     /// `manual`, `ai` or `pair`

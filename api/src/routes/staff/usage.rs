@@ -37,7 +37,7 @@ pub fn routes() -> Routes {
     },
 }))]
 struct AccountUsage {
-    /// Id of the account
+    /// ID of the account
     #[schema(value_type = String)]
     account_id: AccountId,
     /// E-mail address of the account

@@ -33,7 +33,7 @@ pub fn routes() -> Routes {
     "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64,
 }))]
 struct WorkerRow {
-    /// Id of this run of the worker
+    /// ID of this run of the worker
     #[schema(value_type = String)]
     id: WorkerId,
     /// Name set by the operator
