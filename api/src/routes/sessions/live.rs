@@ -235,7 +235,7 @@ impl Upgrade {
     }
 }
 
-/// Another site's page could obtain a ticket, but no such page needs to connect.
+/// Rejects pages of other sites, even if they have obtained a ticket.
 fn check_origin(app: &App, headers: &HeaderMap) -> Result<()> {
     let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
     let own = Url::parse(&app.config.base_url).ok().map(|url| url.origin().ascii_serialization());

@@ -22,7 +22,7 @@ pub struct TargetBody {
     reference: Option<String>,
 }
 
-/// Element matched by a CSS selector, which must match only one
+/// Element matched by a CSS selector, which must match no other element
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct SelectorTarget {
