@@ -85,7 +85,7 @@ fn an_operation_takes_four_and_a_half_kilobytes() {
     let Contract { document, operations } = Contract::ours();
     let printed = serde_json::to_string_pretty(&document).expect("JSON");
     let each = printed.len() / operations.len();
-    assert!(each <= 4_600, "{each} bytes an operation: something stands in many places that has no name");
+    assert!(each <= 4_600, "{each} bytes an operation: a part that occurs in many places has no name");
 }
 
 #[test]
@@ -100,19 +100,19 @@ fn every_operation_is_described_with_examples() {
             }
         };
         must(operation["summary"].is_string(), "a summary");
-        must(operation["x-retryable"].is_boolean(), "whether it may be sent again");
+        must(operation["x-retryable"].is_boolean(), "x-retryable");
         must(
             operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
             "a tag",
         );
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let parameter = contract.resolved(parameter);
-            must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
+            must(parameter["description"].is_string(), &format!("a description of {}", parameter["name"]));
         }
         let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
         for (status, answer) in operation["responses"].as_object().expect("answers") {
             let answer = contract.resolved(answer);
-            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
+            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "a description of a response");
             bodies.push((status.clone(), answer));
         }
         for (whose, body) in bodies {
@@ -434,7 +434,7 @@ fn every_type_of_event_is_typed() {
         assert_eq!(envelope["properties"]["type"]["enum"], json!([event]));
         assert!(envelope["example"]["data"].is_object(), "{event} has no example");
         let data = contract.resolved(&envelope["properties"]["data"]);
-        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} tells nothing");
+        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} has no data");
     }
 }
 

@@ -55,8 +55,9 @@ struct Ready {
     /// browsers. `no_room`: the disks or the memory of the workers are nearly full. `none`: no worker is alive
     #[schema(schema_with = standing)]
     workers: &'static str,
-    /// `ok`: the current key is the deployment's. `retired`: a retired key of this process is the deployment's. `none`: no key is configured, and
-    /// nothing is sealed with one. With `missing` or `wrong` the process is not ready, and the 503 has this member
+    /// `ok`: the current key is the deployment's. `retired`: a retired key of this process is the deployment's. `none`: no key is
+    /// configured, and nothing is sealed with one. With `missing` or `wrong` the process is not ready, and the 503 has this
+    /// member
     #[schema(schema_with = key_status)]
     encryption_key: KeyStatus,
 }
