@@ -1,7 +1,7 @@
-//! The contract (contract: versioning 1), made of what the routes say of themselves: the document that programs read, and SDKs
-//! are made of. What routes have in common stands in it once and has a name, which an SDK gives it, too.
+//! The contract (contract: versioning 1), generated from the descriptions of the routes: the OpenAPI document for programs and
+//! SDK generators. A part that several routes share occurs once, under a name that SDKs use, too.
 //!
-//! It is put together as JSON, in one order, so that it is the same every time.
+//! The document is assembled as JSON in a fixed order, so that it is reproducible.
 
 mod examples;
 mod names;
@@ -25,7 +25,7 @@ use crate::http::routing::Rows;
 
 use problems::Answers;
 
-/// The contract of a service that customers reach at `base_url`, whose routes are `described` and have these rows.
+/// Builds the contract of a service at `base_url` from the `described` routes and their rows.
 pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let mut described = serde_json::to_value(described).unwrap_or_default();
     let (mut paths, mut schemas) = (members(&mut described["paths"]), members(&mut described["components"]["schemas"]));
@@ -68,9 +68,9 @@ pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description":
                     "An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web \
-                     session's token. `x-access` names what it has to satisfy."},
+                     session's token. `x-access` names the required permissions."},
                 "staff": {"type": "http", "scheme": "bearer", "description":
-                    "A credential of staff (`svc_staff_…`); whoever shows another is told that there is no such route."},
+                    "A staff credential (`svc_staff_…`). With any other credential the routes return 404."},
                 "metrics_token": {"type": "http", "scheme": "bearer", "description": "The deployment's metrics token."},
             },
         },
@@ -78,65 +78,66 @@ pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
 }
 
 const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HTTP.\n\nErrors are problem documents \
-    (RFC 9457); every answer has an `X-Request-Id`. Unknown fields of a body are ignored, and named in the \
-    `x-service-unknown-fields` header of the answer. Where a 429 is `rate-limited`, the route's other answers have its \
-    `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
-    it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
+    (RFC 9457). Every response has an `X-Request-Id`. Unknown fields of a body are ignored and listed in the \
+    `x-service-unknown-fields` response header. If a route's 429 is `rate-limited`, its other responses have the \
+    `RateLimit-*` headers, too.\n\n`x-retryable` is true if a request can be repeated after its response was lost: its \
+    effect happens only once. The second response can differ: repeating a deletion returns 404.";
 
 const TAGS: [(&str, &str); 21] = [
-    ("Sessions", "Making, driving and ending browser sessions"),
-    ("Agent sessions", "Browsers that are told in words what to do"),
-    ("Recipes", "What was done in agent sessions, to be done again"),
-    ("Profiles", "What sessions begin with, and leave behind"),
-    ("Proxies", "Ways out that customers bring"),
-    ("Account", "What its owner decides"),
-    ("Billing", "What is paid, and by what"),
-    ("Archetypes", "The devices a session can be"),
-    ("Authentication", "Proving who calls"),
+    ("Sessions", "Browser sessions and the operations on them"),
+    ("Agent sessions", "Browsers driven by natural-language messages"),
+    ("Recipes", "Recorded steps of agent sessions, to repeat them"),
+    ("Profiles", "Browser data that sessions start from and save back to"),
+    ("Proxies", "Customers' own egress routes"),
+    ("Account", "Settings, web sessions and deletion of the account"),
+    ("Billing", "Plans and payments"),
+    ("Archetypes", "Devices that a session can emulate"),
+    ("Authentication", "Sign-up, sign-in and OAuth"),
     ("MFA", "Second factors"),
-    ("Devices", "Desktop apps that ask for a credential"),
-    ("API keys", "Credentials of programs"),
-    ("Audit log", "Who did what, for ever"),
-    ("Notifications", "What happens, while it happens"),
-    ("Usage", "How much was done"),
-    ("Teams", "Other people's accounts that may act on one's own"),
-    ("Webhooks", "Being told of events"),
-    ("Status", "How the service does, and who is told of incidents"),
-    ("Operations", "For whoever runs the service"),
-    ("Staff", "What whoever runs the service does for its customers; internal, and no part of what is kept stable"),
-    ("Contract", "What the service says about itself"),
+    ("Devices", "Credentials for desktop apps"),
+    ("API keys", "Credentials for programs"),
+    ("Audit log", "Permanent record of the actions on an account"),
+    ("Notifications", "Events of an account, as a stream and as a list"),
+    ("Usage", "Usage by month and by day"),
+    ("Teams", "Accounts that may act on another account's resources"),
+    ("Webhooks", "Delivery of events to customers' endpoints"),
+    ("Status", "Status of the service, and subscriptions to incidents"),
+    ("Operations", "Health and metrics, for operators"),
+    ("Staff", "Operator actions on customer accounts; internal, and not covered by the stability rules"),
+    ("Contract", "This document"),
 ];
 
-/// Headers that many answers have, and what they say.
+/// Headers of many responses, with their types and descriptions.
 const HEADERS: [(&str, &str, &str); 6] = [
-    (REQUEST_ID, "string", "The request's id, for whoever runs the service"),
-    (
-        UNKNOWN_FIELDS,
-        "string",
-        "The fields of an authenticated write's body that the route does not know, when there are any",
-    ),
-    (RETRY_AFTER, "integer", "After how many seconds to repeat the request, where that helps"),
+    (REQUEST_ID, "string", "Request ID, to quote to the operator of the service"),
+    (UNKNOWN_FIELDS, "string", "Unknown fields in the body of an authenticated write; absent if there are none"),
+    (RETRY_AFTER, "integer", "Seconds to wait before repeating the request; absent if repeating does not help"),
     (
         "RateLimit-Limit",
         "integer",
-        "How many requests may come at once; used ones come back evenly, within a minute or, of some limits, an hour",
+        "Maximum number of requests at once; the quota refills evenly within a minute, or for some limits an hour",
     ),
-    ("RateLimit-Remaining", "integer", "Requests that could be sent right now"),
-    ("RateLimit-Reset", "integer", "Seconds until all of them are there again; with a 429, until there is one"),
+    ("RateLimit-Remaining", "integer", "Number of requests that can be sent now"),
+    (
+        "RateLimit-Reset",
+        "integer",
+        "Seconds until the full quota is available; with a 429, until one request is available",
+    ),
 ];
 
 const REQUEST_ID: &str = "X-Request-Id";
 const UNKNOWN_FIELDS: &str = "x-service-unknown-fields";
 const RETRY_AFTER: &str = "Retry-After";
-/// Every answer of a route with a limit has them. The contract says so once: in all successes they took a tenth of it.
+/// Every response of a rate-limited route has these headers. The contract says so once, because repeating them in all successes
+/// took a tenth of it.
 const RATE_LIMITS: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 
-/// A page is for a person's browser: no program calls it, and no SDK has a method for it.
+/// True for pages, which are for browsers: no SDK has methods for them.
 fn is_for_people(operation: &Value) -> bool {
     operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "Pages"))
 }
 
-/// Says of an operation what its route's row says, and what can always happen.
+/// Adds to an operation the access rule of its route, and the responses that every route can return.
 fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answers: &mut Answers) {
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
     let mut responses = members(&mut operation["responses"]);
@@ -148,7 +149,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
         Some(Access::Public) => operation["security"] = json!([]),
         Some(Access::MetricsToken) => operation["security"] = json!([{"metrics_token": []}]),
         Some(Access::Staff) => {
-            // Whoever is not of the staff is told that there is no such route.
+            // A caller that is not staff gets a 404, as for an unknown route.
             for kind in [&kinds::UNAUTHORIZED, &kinds::NOT_FOUND, &kinds::RATE_LIMITED] {
                 responses.insert(problem_key(kind), Value::Null);
             }
@@ -158,7 +159,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
             operation["security"] = json!([{"staff": []}]);
         }
         Some(Access::Account(rule)) => {
-            // No credential is answered more often than its limit allows.
+            // Every credential has a rate limit.
             responses.insert(problem_key(&kinds::RATE_LIMITED), Value::Null);
             if method != Method::GET {
                 headers.push(UNKNOWN_FIELDS);
@@ -214,14 +215,14 @@ fn describe_access(operation: &mut Value, rule: Rule) {
 fn describe_deprecation(operation: &mut Value, deprecation: &Deprecation) {
     operation["deprecated"] = json!(true);
     let Deprecation { since, sunset, replacement } = deprecation;
-    let notice = format!("Deprecated since {since}, and may be missing from {sunset} on: use {replacement} instead.");
+    let notice = format!("Deprecated since {since}; may be removed from {sunset} on. Use {replacement} instead.");
     let before = operation["description"].as_str().map(|text| format!("{text}\n\n")).unwrap_or_default();
     operation["description"] = format!("{before}{notice}").into();
     for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-        // Problems are shared with routes that stay.
+        // Problems are shared with routes that are not deprecated.
         if response.get("$ref").is_none() {
             for (name, value) in deprecation.headers() {
-                let what = format!("`{value}`: the route's end is announced");
+                let what = format!("`{value}`: announced end of the route");
                 response["headers"][name.as_str()] = header("string", &what);
             }
         }
@@ -229,14 +230,14 @@ fn describe_deprecation(operation: &mut Value, deprecation: &Deprecation) {
 }
 
 fn account_header() -> Value {
-    let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
+    let description = "Account to act on, `acc_<uuid>`; the caller's own account by default";
     json!({
         "name": "X-Service-Account", "in": "header", "description": description, "required": false,
         "schema": id_schema(AccountId::PREFIX),
     })
 }
 
-/// Puts the parameters that routes have in common where all refer to them.
+/// Moves parameters that routes share into the components and replaces them by references.
 fn share_parameters(operation: &mut Value, shared: &mut Map<String, Value>) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = parameter.as_object_mut().and_then(|members| members.shift_remove(SHARED_AS));
@@ -251,7 +252,7 @@ fn header(kind: &str, what: &str) -> Value {
     json!({"description": what, "schema": {"type": kind}})
 }
 
-/// Says that an answer may have these headers, which all answers share.
+/// Adds references to these shared headers to a response.
 fn add_headers(response: &mut Value, names: &[&str]) {
     for name in names {
         response["headers"][name] = json!({"$ref": format!("#/components/headers/{name}")});
@@ -262,7 +263,7 @@ fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value
     paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut)
 }
 
-/// What an object holds, which it gives away.
+/// Takes the members out of an object.
 fn members(object: &mut Value) -> Map<String, Value> {
     match object.take() {
         Value::Object(members) => members,

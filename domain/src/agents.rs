@@ -641,7 +641,7 @@ pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: Close
 
 /// The account's agent sessions keep as many bytes as they may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the account's agent sessions keep {current} bytes; they may keep {limit}")]
+#[error("the account's agent sessions store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
     /// Bytes that they keep.
     pub current: i64,

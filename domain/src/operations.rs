@@ -122,18 +122,18 @@ operations! {
     Login(Login) -> LoginResult;
 }
 
-/// What happens when an interaction or a wait runs out of its time (contract: operations 3).
+/// Outcome of an interaction or a wait that times out (contract: operations 3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnTimeout {
-    /// 504, and the session errors.
+    /// Return 504 and error the session.
     #[default]
     Fail,
-    /// 200 that says it did not happen, and the session stays.
+    /// Return 200 with a negative result and keep the session.
     Return,
 }
 
-/// The time that an operation's caller gives it.
+/// Validates the caller's timeout.
 ///
 /// # Errors
 /// On `timeout_ms`.

@@ -181,7 +181,7 @@ impl Origin {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The account has as many as its own limit, or that of its tier, allows, those in the recycle bin among them.
-    #[error("the account has {current} profiles, those in the recycle bin among them; it may have {limit}")]
+    #[error("the account has {current} profiles, including those in the recycle bin; the limit is {limit}")]
     CapReached {
         /// Now.
         current: i64,
@@ -201,7 +201,7 @@ pub enum CreateError {
 
 /// What the profiles and snapshots of an account hold, sealed, is as much as it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what the account's profiles and snapshots hold has {current} bytes; it may have {limit}")]
+#[error("the account's profiles and snapshots store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
     /// Now.
     pub current: i64,
@@ -367,7 +367,7 @@ pub enum ChangeError {
     #[error("there is no such profile")]
     NoProfile,
     /// A live session has it.
-    #[error("the session {0} has the profile")]
+    #[error("the session {0} uses the profile")]
     InUse(SessionId),
     /// It is not in the recycle bin.
     #[error("the profile is not in the recycle bin")]

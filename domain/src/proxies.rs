@@ -169,7 +169,7 @@ fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizi
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The account has as many as it may have.
-    #[error("the account has {current} saved proxies; it may have {limit}")]
+    #[error("the account has {current} saved proxies; the limit is {limit}")]
     TooMany {
         /// Now.
         current: i64,
@@ -280,7 +280,7 @@ pub enum ChangeError {
     #[error("there is no such saved proxy")]
     NoProxy,
     /// A live session leaves through it.
-    #[error("the agent session {0} leaves through the proxy")]
+    #[error("the agent session {0} uses the proxy")]
     InUse(AgentSessionId),
     /// It would break a rule.
     #[error(transparent)]
@@ -322,7 +322,8 @@ pub async fn replace(
     let moves = !stays || (&host, port) != (&kept.host, kept.port);
     let keeps_password = kept.sealed_password.is_some() && matches!(new.password, Change::Keep);
     if moves && keeps_password {
-        let message = "must be sent again, or null: the one that is kept was for another host, port or configuration";
+        let message =
+            "must be sent again or set to null: the stored password was for another host, port or configuration";
         return Err(Invalid::field("password", message).into());
     }
     let has_password = keeps_password || new.password.sent().is_some();

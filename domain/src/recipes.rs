@@ -102,7 +102,7 @@ pub enum CreateError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The account has as many as it may have.
-    #[error("the account has {current} recipes; it may have {limit}")]
+    #[error("the account has {current} recipes; the limit is {limit}")]
     TooMany {
         /// Now.
         current: i64,

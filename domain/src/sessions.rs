@@ -201,13 +201,13 @@ pub enum CreateError {
     #[error("there is no such saved proxy")]
     NoProxy,
     /// A live session leaves through the proxy, which serves one at a time.
-    #[error("the agent session {0} leaves through the proxy; a WireGuard configuration is for one at a time")]
+    #[error("the agent session {0} uses the proxy; a WireGuard configuration can serve only one session at a time")]
     ProxyInUse(AgentSessionId),
     /// What the proxy keeps cannot be opened.
     #[error(transparent)]
     ProxySealed(#[from] CannotOpen),
     /// The account has as many live sessions as its own limit, or that of its tier, allows.
-    #[error("the account has {current} live sessions; it may have {limit}")]
+    #[error("the account has {current} live sessions; the limit is {limit}")]
     ConcurrencyLimit {
         /// Live now.
         current: i64,
@@ -224,7 +224,7 @@ pub enum CreateError {
     #[error("no browser is available")]
     NoWorker,
     /// The same, but there are workers that nobody has heard of for a while and that may well live.
-    #[error("the workers have not been heard of for a while")]
+    #[error("no worker has reported recently")]
     WorkersSilent,
     /// The database failed.
     #[error(transparent)]

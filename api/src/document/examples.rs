@@ -1,14 +1,14 @@
-//! Examples of bodies. A schema may have one of its own; where it has none, one is composed of those of its members, so
-//! that they are written once, beside what they are examples of.
+//! Examples of bodies. A schema can have its own example. Otherwise the example is composed of those of its members, so that each
+//! example is written once, beside its type.
 
 use serde_json::{Map, Value};
 
 use super::schemas::{holders, is, resolved};
 
-/// When everything happens.
+/// Time in all examples.
 const MOMENT: &str = "2026-11-20T18:05:00.123Z";
 
-/// Gives every schema of a body an example, if it has none yet.
+/// Adds an example to every schema of a body that has none.
 pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for operation in operations {
         for holder in holders(operation) {
@@ -23,7 +23,7 @@ pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     }
 }
 
-/// A text needs none.
+/// True for schemas that need an example; a plain text needs none.
 fn is_composed(schema: &Value) -> bool {
     ["properties", "allOf", "oneOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
@@ -37,7 +37,7 @@ struct Composer<'a> {
 }
 
 impl Composer<'_> {
-    /// `None` when something that has to be there has no example.
+    /// Composes an example. Returns `None` if a required part has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
         if let Some(own) = own_example(schema).or_else(|| schema.get("const")) {
             return Some(own.clone());

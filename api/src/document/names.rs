@@ -1,15 +1,15 @@
-//! Names for what schemas hold: an SDK has no good one for what has none, and a set of texts or a variant that is used in
-//! two places is one type.
+//! Names for nested schemas. SDK generators choose poor names for unnamed schemas, and an enumeration or a variant that is used
+//! twice should be one type.
 
 use serde_json::{Map, Value, json};
 
 use super::schemas::{holders, parts};
 use crate::http::openapi::camel_case;
 
-/// Puts what has a title, and every set of texts, among the named schemas, and refers to it where it was.
+/// Moves every schema with a title, and every enumeration, to the named schemas, and replaces it by a reference.
 pub fn give(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for name in schemas.keys().cloned().collect::<Vec<_>>() {
-        // It stays where it is meanwhile, so that nothing in it can be called as it is.
+        // The schema remains in the map meanwhile, so that no nested schema can take its name.
         let mut schema = schemas[&name].clone();
         give_inside(&mut schema, &name, schemas);
         schemas[&name] = schema;
@@ -31,12 +31,12 @@ fn give_inside(schema: &mut Value, place: &str, schemas: &mut Map<String, Value>
         let mut named = part.clone();
         if let Value::Object(keywords) = &mut named {
             keywords.shift_remove("title");
-            // A default is of the place, not of the type.
+            // A default belongs to the field, not to the type.
             if let Some(default) = keywords.shift_remove("default") {
                 reference["default"] = default;
             }
         }
-        // Something else that is called so keeps its name.
+        // A different schema with the same name keeps the name.
         if schemas.get(&name).is_none_or(|other| *other == named) {
             schemas.insert(name, named);
             *part = reference;

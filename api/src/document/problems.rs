@@ -1,5 +1,5 @@
-//! Problems in the contract: each kind is a schema, and all operations that answer the same kinds with a status refer to
-//! one answer, which is called by them.
+//! Problems in the contract. Each kind is a schema. Operations that return the same kinds with a status share one response, which
+//! is named after the kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::http::kinds::{self, Kind};
 use crate::http::openapi::problem_key;
 use crate::http::problems::MEDIA_TYPE;
 
-/// Answers that are problems, by their names.
+/// Responses with problems, by name.
 #[derive(Default)]
 pub struct Answers(BTreeMap<String, Answer>);
 
@@ -21,7 +21,7 @@ struct Answer {
 }
 
 impl Answers {
-    /// Brings together by status the problems of an operation, which may have these `headers`.
+    /// Groups the problems of an operation by status. The responses can have these `headers`.
     pub fn share(&mut self, responses: &mut Map<String, Value>, headers: &[&'static str]) {
         let mut by_status: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for kind in kinds::named() {
@@ -37,7 +37,7 @@ impl Answers {
         }
     }
 
-    /// The answers and the schemas for the contract's components.
+    /// Responses and schemas for the contract's components.
     pub fn components(self) -> (Value, Map<String, Value>) {
         let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
         let mut answers = Map::new();
@@ -76,7 +76,7 @@ fn schema_name(kind: &Kind) -> String {
     format!("{}Problem", kind.name())
 }
 
-/// What every problem says.
+/// Schema that all problems share.
 fn problem() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     json!({
@@ -84,17 +84,18 @@ fn problem() -> Value {
         "description": "A problem document (RFC 9457)",
         "required": ["type", "title", "status", "detail", "instance", "request_id"],
         "properties": {
-            "type": text("What kind of problem it is: a page that explains it, whose last segment names it"),
-            "title": text("The kind, in a word"),
-            "status": {"type": "integer", "description": "The HTTP status"},
-            "detail": text("What went wrong this time"),
-            "instance": text("The request's path"),
-            "request_id": text("The request's id, also in `X-Request-Id`"),
+            "type": text("Kind of problem: address of a page that explains it. The last path segment identifies the kind"),
+            "title": text("Short name of the kind"),
+            "status": {"type": "integer", "description": "HTTP status"},
+            "detail": text("Explanation of this occurrence"),
+            "instance": text("Path of the request"),
+            "request_id": text("Request ID, also in `X-Request-Id`"),
         },
     })
 }
 
-/// A problem of this kind. The service's address is nobody's business: a kind is told by the end of its `type`.
+/// Schema of this kind of problem. The service's address is not part of the contract, so the schema matches only the end of
+/// `type`.
 fn schema(kind: &'static Kind) -> Value {
     let own: Vec<_> = members().into_iter().filter(|member| member.of.iter().any(|of| ptr::eq(*of, kind))).collect();
     let mut properties = json!({
@@ -123,51 +124,51 @@ fn schema(kind: &'static Kind) -> Value {
     })
 }
 
-/// What kinds of problems say beside what all of them say.
+/// Additional member of some kinds of problems.
 struct Member {
     of: Vec<&'static Kind>,
     name: &'static str,
     schema: Value,
     example: Value,
-    /// Whether every problem of these kinds says it.
+    /// True if every problem of these kinds has the member.
     always: bool,
 }
 
 fn members() -> Vec<Member> {
     let number = |description: &str| json!({"type": "integer", "description": description});
     let errors = json!({
-        "type": "array", "description": "What is wrong with which field",
+        "type": "array", "description": "Invalid fields, with the reasons",
         "items": {
             "title": "FieldError", "type": "object", "required": ["field", "message"],
             "properties": {
-                "field": {"type": "string", "description": "A dotted path, such as `action.text`"},
-                "message": {"type": "string", "description": "What the field must be"},
+                "field": {"type": "string", "description": "Dotted path, such as `action.text`"},
+                "message": {"type": "string", "description": "Rule that the field violates"},
             },
         },
     });
     let candidates = json!({
-        "type": "array", "description": "Of a target that several elements match: the first of them, at most five",
+        "type": "array", "description": "First elements that match an ambiguous target, at most five",
         "items": {
             "title": "Candidate", "type": "object", "required": ["description", "selector"],
             "properties": {
-                "description": {"type": "string", "description": "In words, such as `button \"Sign in\"`"},
-                "selector": {"type": "string", "description": "CSS that means no other"},
+                "description": {"type": "string", "description": "Human-readable description, such as `button \"Sign in\"`"},
+                "selector": {"type": "string", "description": "CSS selector that matches only this element"},
             },
         },
     });
     let options = json!({
-        "type": "array", "description": "Of an option that is not there: those that are, at most 100",
+        "type": "array", "description": "Available options if the requested one does not exist, at most 100",
         "items": {
             "title": "MenuOption", "type": "object", "required": ["value", "label"],
             "properties": {
-                "value": {"type": "string", "description": "What its form sends"},
-                "label": {"type": "string", "description": "What it is called"},
+                "value": {"type": "string", "description": "Value that the form submits"},
+                "label": {"type": "string", "description": "Label of the option"},
             },
         },
     });
     let reason = json!({
         "type": "string", "title": "StepUpReason", "enum": ["never_satisfied", "expired"],
-        "description": "Whether the session never gave a proof, or its last one is too old",
+        "description": "Reason: the session never proved a second factor, or its last proof is too old",
     });
     let member = |of, name, schema, example| Member { of, name, schema, example, always: true };
     let at_times = |of, name, schema| Member { of, name, schema, example: Value::Null, always: false };
@@ -187,31 +188,31 @@ fn members() -> Vec<Member> {
         member(
             vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT],
             "limit",
-            number("How many of them there may be"),
+            number("Maximum number"),
             2.into(),
         ),
         at_times(
             vec![&kinds::RATE_LIMITED],
             "limit",
-            number("Where an account is limited: how often it may do this in an hour"),
+            number("Maximum number of requests per account and hour, if the limit is per account"),
         ),
-        at_times(vec![&kinds::CONFLICT], "limit", number("Of what there is too much: how many there may be")),
+        at_times(vec![&kinds::CONFLICT], "limit", number("Maximum number, if the conflict is a reached limit")),
         member(
             vec![&kinds::PROFILE_BYTES_LIMIT],
             "current_bytes",
-            number("Bytes that the account's profiles and snapshots hold, sealed"),
+            number("Bytes stored by the account's profiles and snapshots, sealed"),
             17_179_869_184_i64.into(),
         ),
         member(
             vec![&kinds::PROFILE_IN_USE],
             "active_session_id",
-            json!({"type": "string", "description": "Who has the profile"}),
+            json!({"type": "string", "description": "Session that uses the profile"}),
             "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e".into(),
         ),
         member(
             vec![&kinds::AGENT_BYTES_LIMIT],
             "bytes",
-            number("Bytes that the account's agent sessions keep, sealed"),
+            number("Bytes stored by the account's agent sessions, sealed"),
             268_435_456.into(),
         ),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "requires_mfa_step_up", json!({"const": true}), true.into()),
@@ -219,12 +220,12 @@ fn members() -> Vec<Member> {
         member(
             vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT, &kinds::AGENT_BYTES_LIMIT],
             "limit_bytes",
-            number("Bytes that are allowed"),
+            number("Maximum number of bytes"),
             1_048_576.into(),
         ),
-        at_times(withheld(), "bytes", number("Of a result that is too large: its size")),
-        at_times(withheld(), "limit_bytes", number("Of a result that is too large: the bytes that are allowed")),
-        at_times(withheld(), "matches", number("Of a list that is too long: how many elements matched")),
-        at_times(withheld(), "limit_matches", number("Of a list that is too long: how many may match")),
+        at_times(withheld(), "bytes", number("Size of a result that is too large")),
+        at_times(withheld(), "limit_bytes", number("Maximum size, if the result is too large")),
+        at_times(withheld(), "matches", number("Number of matches, if a list is too long")),
+        at_times(withheld(), "limit_matches", number("Maximum number of matches, if a list is too long")),
     ]
 }

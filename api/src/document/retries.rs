@@ -1,10 +1,10 @@
-//! Which requests may be sent again when their answer was lost. What only reads, what says how something is to be, and what
-//! uses up a one-time credential may; what makes, sends or touches something each time may not.
+//! Requests that can be repeated after their response was lost. A request is repeatable if it only reads, sets a state, or uses
+//! up a one-time credential. It is not if it creates, sends or touches something each time.
 
 use axum::http::Method;
 use kitfleet_domain::operations::Operation;
 
-/// Whether the second of two equal requests does nothing that the first has done.
+/// True if a repeated request has no effect beyond that of the first.
 pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     if method == Method::POST {
         REPEATABLE_POSTS.contains(&path) || is_repeatable_operation(path)
@@ -19,22 +19,22 @@ fn is_repeatable_operation(path: &str) -> bool {
     operation.is_some_and(|route| Operation::SPECS.iter().any(|spec| spec.retryable && spec.route == Some(route)))
 }
 
-/// Of the methods that may as a rule.
+/// Exceptions among the methods that are repeatable by default.
 const UNREPEATABLE: [(&str, &str); 1] = [
-    // The trip to the identity provider ends with it, and may have made an account and sent a mail.
+    // The callback uses up the sign-in attempt, and may have created an account and sent a mail.
     ("GET", "/v1/auth/oauth/{provider}/callback"),
 ];
 
-/// Of the method that may not as a rule.
+/// Exceptions among POST requests, which are not repeatable by default.
 const REPEATABLE_POSTS: [&str; 23] = [
-    // What has ended stays as it ended.
+    // An ended challenge does not change.
     "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
-    // What is restored is not in the recycle bin any more, and no key has two successors: the second is a 409.
+    // A restored profile is no longer in the recycle bin, and a key has only one successor: the second request gets a 409.
     "/v1/profiles/{id}/restore",
     "/v1/api-keys/{id}/rotate",
-    // An address has one account: the second is a 409, and sends no mail.
+    // An address has one account: the second request gets a 409 and sends no mail.
     "/v1/auth/signup",
-    // Links, codes, challenges and invites are used up by the statement that judges them: the second is refused.
+    // The check uses up the link, code, challenge or invitation, so the second request is rejected.
     "/v1/auth/verify-email",
     "/v1/auth/magic-link/consume",
     "/v1/auth/password-reset/confirm",
@@ -44,21 +44,21 @@ const REPEATABLE_POSTS: [&str; 23] = [
     "/v1/account/mfa/verify",
     "/v1/auth/cli-authorize/bind-device-code",
     "/v1/team/invites/accept",
-    // A device polls until its key is there, which it gets once.
+    // A device polls until its key is available, and receives it once.
     "/v1/auth/cli-authorize/exchange",
-    // A token that was refreshed or logged out stays worthless.
+    // A refreshed or logged-out token stays invalid.
     "/v1/auth/refresh",
     "/v1/auth/logout",
-    // A pending secret, or a set of recovery codes, replaces the one before: those of the last answer count.
+    // A pending secret or a set of recovery codes replaces the previous one; those in the last response are valid.
     "/v1/account/mfa/enroll",
     "/v1/account/mfa/recovery-codes/regenerate",
-    // There is no second factor afterwards, or was none before.
+    // The account has no second factor afterwards, or had none before.
     "/v1/account/mfa/disable",
-    // A token that nobody has ends by itself, and is on no list.
+    // An unused token expires and is not listed.
     "/v1/oauth/token",
-    // A device's code that nobody has ends by itself, too.
+    // An unused device code expires, too.
     "/v1/auth/cli-authorize/initiate",
-    // An event does what it does once.
+    // An event is processed once.
     "/v1/billing/card-webhook",
     "/v1/billing/crypto-webhook",
 ];
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// What is sent twice may cost a customer something, or lock them out.
+    /// A repeated request of these kinds could cost the customer money, or lock them out.
     #[test]
     fn what_makes_or_sends_something_is_sent_once() {
         for path in

@@ -1,9 +1,8 @@
-//! What schemas lack when they come from derive macros, and generators of SDKs need.
+//! Completes schemas with information that SDK generators need and the derive macros omit.
 
 use serde_json::{Map, Value, json};
 
-/// Says of free objects that they are, of unions which member tells their variants apart, and of bodies whether they may be
-/// absent.
+/// Marks free-form objects, adds discriminators to unions, and sets whether a body is required.
 pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     let known = schemas.clone();
     let finish = |schema: &mut Value| {
@@ -25,14 +24,14 @@ pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value])
     }
 }
 
-/// An object without a word about its members has any.
+/// An object without declared members accepts any members.
 fn open_free_object(schema: &mut Value) {
     if is(schema, "object") && schema.get("properties").is_none() && schema.get("additionalProperties").is_none() {
         schema["additionalProperties"] = json!(true);
     }
 }
 
-/// Where the variants of a union have a member that can be one text only, another one in each, that tells them apart.
+/// Adds a discriminator to a union if its variants have a member with one constant text that differs in each variant.
 fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
     let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let members = variants.iter().filter_map(|variant| resolved(variant, known)["properties"].as_object());
@@ -56,23 +55,23 @@ fn only_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// Whether an empty object is not enough: without a body a request has one (see [`crate::http::json::Json`]).
+/// True if an empty object is not a valid body: a request without a body counts as one (see [`crate::http::json::Json`]).
 fn asks_for_something(schema: &Value) -> bool {
     schema.get("required").is_some() || schema.get("minProperties").is_some()
 }
 
-/// The schema that a schema refers to, or else itself.
+/// Resolves a reference to a schema; other schemas are returned unchanged.
 pub fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
     name.and_then(|name| known.get(name)).unwrap_or(schema)
 }
 
-/// Whether a schema allows this type.
+/// True if a schema allows this type.
 pub fn is(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
 }
 
-/// What of an operation has a schema: its parameters and its contents.
+/// The parts of an operation that have a schema: parameters and contents.
 pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
     let Value::Object(operation) = operation else { return Vec::new() };
     let mut holders = Vec::new();
@@ -92,7 +91,7 @@ fn contents(body: &mut Value) -> impl Iterator<Item = &mut Value> {
     body.get_mut("content").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
 }
 
-/// Has a schema, and all that it is made of, changed.
+/// Changes a schema and all schemas nested in it.
 fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     change(schema);
     for (_, part) in parts(schema) {
@@ -100,7 +99,7 @@ fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     }
 }
 
-/// The schemas that a schema is made of, each with the name of the member that it is of.
+/// The schemas nested in a schema, each with the name of its member.
 pub fn parts(schema: &mut Value) -> Vec<(Option<String>, &mut Value)> {
     let Value::Object(keywords) = schema else { return Vec::new() };
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! The rules of a contract that makes good SDKs, held against ours.
+//! Rules for contracts from which good SDKs can be generated, checked against the service's contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,10 +23,10 @@ fn a_route_that_will_go_is_marked_with_its_replacement() {
     describe_deprecation(&mut operation, &deprecation);
     assert_eq!(operation["deprecated"], true);
     let description =
-        "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
+        "Old.\n\nDeprecated since 2027-01-01; may be removed from 2027-06-01 on. Use `GET /v1/new` instead.";
     assert_eq!(operation["description"], description);
     let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
-    assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
+    assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: announced end of the route");
     assert_eq!(operation["responses"]["404"], shared);
 }
 
@@ -37,7 +37,7 @@ fn the_contract_is_the_same_every_time() {
     assert!((0..8).all(|_| printed() == first));
 }
 
-/// A contract and its operations, with a name for each.
+/// A contract, and its operations by name.
 struct Contract {
     document: Value,
     operations: Vec<(String, Value)>,
@@ -63,7 +63,7 @@ impl Contract {
         self.document["components"]["schemas"].as_object().expect("schemas")
     }
 
-    /// What a reference leads to, or else the value itself.
+    /// Resolves a reference; other values are returned unchanged.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(to) => {
@@ -78,13 +78,14 @@ impl Contract {
     }
 }
 
-/// The pretty-printed document, as it lies in the repository and is reviewed. Each had 10,160 when it had its own errors.
+/// Size of the pretty-printed document in the repository, which is reviewed. With separate errors for each operation it was
+/// 10,160 bytes an operation.
 #[test]
 fn an_operation_takes_four_and_a_half_kilobytes() {
     let Contract { document, operations } = Contract::ours();
     let printed = serde_json::to_string_pretty(&document).expect("JSON");
     let each = printed.len() / operations.len();
-    assert!(each <= 4_600, "{each} bytes an operation: something stands in many places that has no name");
+    assert!(each <= 4_600, "{each} bytes an operation: a part that occurs in many places has no name");
 }
 
 #[test]
@@ -99,19 +100,19 @@ fn every_operation_is_described_with_examples() {
             }
         };
         must(operation["summary"].is_string(), "a summary");
-        must(operation["x-retryable"].is_boolean(), "whether it may be sent again");
+        must(operation["x-retryable"].is_boolean(), "x-retryable");
         must(
             operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
             "a tag",
         );
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let parameter = contract.resolved(parameter);
-            must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
+            must(parameter["description"].is_string(), &format!("a description of {}", parameter["name"]));
         }
         let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
         for (status, answer) in operation["responses"].as_object().expect("answers") {
             let answer = contract.resolved(answer);
-            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
+            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "a description of a response");
             bodies.push((status.clone(), answer));
         }
         for (whose, body) in bodies {
@@ -127,7 +128,7 @@ fn every_operation_is_described_with_examples() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// What may happen to a request whatever its route does: what fuzzing cannot bring about is documented, too.
+/// Responses that every route can return must be documented, even those that fuzzing cannot provoke.
 #[test]
 fn every_operation_tells_of_what_can_always_happen() {
     let contract = Contract::ours();
@@ -142,13 +143,13 @@ fn every_operation_tells_of_what_can_always_happen() {
         if name.contains('{') {
             must("404");
         }
-        // Whoever says nothing else wants a bearer.
+        // An operation without its own security section needs a bearer token.
         if operation.get("security").is_none() {
             ["400", "401", "403", "429", "503"].into_iter().for_each(&mut must);
         }
         if let Some(body) = operation["requestBody"]["content"].as_object() {
             ["400", "408", "413"].into_iter().for_each(&mut must);
-            // What is signed is read as it came, whatever it is called.
+            // Signed bodies are read as they arrive, whatever their content type.
             if body.contains_key("application/json") && !name.ends_with("-webhook") {
                 must("415");
             }
@@ -157,7 +158,7 @@ fn every_operation_tells_of_what_can_always_happen() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// Each kind that a route names, whatever set it is of, and no other.
+/// Each kind that a route names is included, whatever set it belongs to, and no other.
 #[test]
 fn problems_of_one_status_are_brought_together() {
     let contract = Contract::ours();
@@ -189,7 +190,7 @@ fn problems_of_one_status_are_brought_together() {
     assert_eq!(bodies.len(), answers.len(), "two answers say the same");
 }
 
-/// An answer of a route's own would hide its problems of that status.
+/// A response declared by the route would hide its problems of the same status.
 #[test]
 fn no_status_is_a_problem_and_something_else() {
     let (_, described, _) = router::routes().split();
@@ -209,7 +210,7 @@ fn no_two_kinds_of_problems_have_one_name() {
     assert!(names.iter().all(|name| name.chars().all(char::is_alphanumeric)), "{names:?}");
 }
 
-/// SDKs have files and classes of these names, and some machines tell no cases apart.
+/// SDKs use these names for files and classes, and some file systems ignore case.
 #[test]
 fn no_two_names_differ_by_case_only() {
     let contract = Contract::ours();
@@ -228,7 +229,7 @@ fn no_two_names_differ_by_case_only() {
     }
 }
 
-/// As methods of an SDK: a verb, and what it is done to.
+/// Method names of an SDK: a verb and its object.
 #[test]
 fn operations_are_called_by_a_verb_and_a_noun() {
     let verbs = [
@@ -309,14 +310,14 @@ fn operations_are_called_by_a_verb_and_a_noun() {
     }
 }
 
-/// A value, and everything in it.
+/// A value and everything nested in it.
 fn parts(value: &Value) -> Vec<&Value> {
     let members = value.as_object().into_iter().flat_map(Map::values);
     let inside = members.chain(value.as_array().into_iter().flatten()).flat_map(parts);
     std::iter::once(value).chain(inside).collect()
 }
 
-/// The parts of the contract that are schemas, without those that have a name.
+/// The unnamed schemas of the contract.
 fn unnamed_schemas(contract: &Contract) -> Vec<&Value> {
     let of_schemas = contract.schemas().values().flat_map(|schema| parts(schema).into_iter().skip(1));
     let rest = ["paths", "webhooks"].into_iter().flat_map(|section| parts(&contract.document[section]));
@@ -366,7 +367,7 @@ fn unions_say_what_tells_their_variants_apart() {
     assert_eq!(telling("WebhookEvent").0, "type");
 }
 
-/// Where nothing is said of an object's members, generators make a type of it that has none.
+/// Generators create a type without members for an object that declares none.
 #[test]
 fn free_objects_say_that_they_are() {
     let contract = Contract::ours();
@@ -386,7 +387,7 @@ fn a_teams_slug_is_a_text_that_is_not_there() {
     assert_eq!(slug["type"], json!(["string", "null"]));
 }
 
-/// A request without a body has an empty one.
+/// A request without a body counts as one with an empty object.
 #[test]
 fn bodies_that_need_nothing_may_be_absent() {
     let contract = Contract::ours();
@@ -433,7 +434,7 @@ fn every_type_of_event_is_typed() {
         assert_eq!(envelope["properties"]["type"]["enum"], json!([event]));
         assert!(envelope["example"]["data"].is_object(), "{event} has no example");
         let data = contract.resolved(&envelope["properties"]["data"]);
-        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} tells nothing");
+        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} has no data");
     }
 }
 
@@ -451,7 +452,7 @@ fn what_is_for_people_or_operators_is_not_for_programs() {
     assert!(printed.contains("production_customer"));
 }
 
-/// What is never null is not said to be so because it may be left out: clients would look for both.
+/// A member that may be absent but is never null must not be declared nullable: clients would check for both.
 #[test]
 fn no_member_of_an_answer_is_optional_in_two_ways() {
     let contract = Contract::ours();
@@ -475,7 +476,7 @@ fn no_member_of_an_answer_is_optional_in_two_ways() {
     }
 }
 
-/// The names of the schemas that `value` refers to, and those that they refer to.
+/// Names of the schemas that `value` refers to, directly and indirectly.
 fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>) {
     for part in parts(value) {
         let name = part["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
@@ -487,16 +488,16 @@ fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>
     }
 }
 
-/// Of two schemas with one name the contract shows only one, and utoipa does not say so.
+/// If two schemas have the same name, the contract contains only one of them, and utoipa does not report it.
 #[test]
 fn no_two_schemas_have_one_name() {
-    // The api's own, and the results of operations.
+    // The schemas of this crate, and the results of operations.
     let folders = ["src", "../domain/src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let mut names = BTreeSet::new();
     for (name, file) in folders.iter().flat_map(|folder| declared_schemas(folder)) {
         assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());
     }
-    // If a declaration were overlooked, so would be one of the same name.
+    // If the search missed a declaration, it would also miss a duplicate of it.
     let (_, described, _) = router::routes().split();
     let described = serde_json::to_value(described).expect("JSON");
     for name in described["components"]["schemas"].as_object().expect("schemas").keys() {
@@ -504,7 +505,7 @@ fn no_two_schemas_have_one_name() {
     }
 }
 
-/// The names of the types that derive a schema, as `as` or the type itself spells them, and of lists.
+/// Names of the types that derive a schema, from `as` or the type itself, and names of lists.
 fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("our sources") {

@@ -1,4 +1,4 @@
-//! What the service sends: an operation of the contract for each type of event (contract: events).
+//! Outgoing webhooks: one operation of the contract for each event type (contract: events).
 
 use kitfleet_domain::events::EventType;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::http::openapi::camel_case;
 use crate::routes::webhooks::events::Payload;
 
-/// The operations by type of event, and the schemas that they need.
+/// The operations by event type, and the schemas that they need.
 pub fn section() -> (Map<String, Value>, Map<String, Value>) {
     let (mut operations, mut schemas, mut variants) = (Map::new(), Map::new(), Vec::new());
     for &event in EventType::ALL {
@@ -18,7 +18,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
             "tags": ["Webhooks"], "summary": payload.summary, "operationId": format!("receive{name}"),
             "parameters": HEADERS.map(|(name, ..)| json!({"$ref": format!("#/components/parameters/{name}")})),
             "requestBody": {"required": true, "content": {"application/json": {"schema": envelope}}},
-            "responses": {"2XX": {"description": "It arrived: otherwise, or after 10 seconds, it is sent again"}},
+            "responses": {"2XX": {"description": "The event was received. Any other response, or none within 10 s, causes a retry"}},
             "security": [],
         });
         operations.insert(event.name().to_owned(), json!({"post": operation}));
@@ -27,7 +27,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
         variants.push(envelope);
     }
     let any = json!({
-        "description": "What a webhook endpoint is sent. Types that a client does not know it ignores", "oneOf": variants,
+        "description": "Event sent to a webhook endpoint. Clients must ignore unknown types", "oneOf": variants,
     });
     schemas.insert("WebhookEvent".to_owned(), any);
     (operations, schemas)
@@ -39,16 +39,16 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
         "properties": {
             "id": {
                 "type": "string", "format": "uuid", "example": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2",
-                "description": "The event's id: the same each time it is sent",
+                "description": "Event ID; it is the same in every attempt",
             },
             "type": {"type": "string", "enum": [event.name()]},
-            "created_at": {"type": "string", "format": "date-time", "description": "When it happened"},
+            "created_at": {"type": "string", "format": "date-time", "description": "Time of the event"},
             "data": data,
         },
     })
 }
 
-/// The headers of a delivery, as parameters that all of them share.
+/// Headers of a delivery, as shared parameters.
 pub fn headers() -> impl Iterator<Item = (String, Value)> {
     let header = |(name, header, what)| {
         (
@@ -63,8 +63,8 @@ const HEADERS: [(&str, &str, &str); 3] = [
     (
         "EventSignature",
         "X-Service-Signature",
-        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; for 24 hours after a rotation two `v1`",
+        "`t=<seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's secret; two `v1` for 24 hours after a rotation",
     ),
-    ("EventId", "X-Service-Event-Id", "The event's `id`"),
-    ("EventType", "X-Service-Event-Type", "The event's `type`"),
+    ("EventId", "X-Service-Event-Id", "Event `id`"),
+    ("EventType", "X-Service-Event-Type", "Event `type`"),
 ];

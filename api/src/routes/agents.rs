@@ -1,4 +1,4 @@
-//! Agent sessions (contract: agents): making, finding and closing them, and who drives.
+//! Agent sessions (contract: agents): creating, reading and closing them, and control of their browsers.
 
 mod creating;
 mod lanes;
@@ -33,7 +33,7 @@ use crate::http::state::App;
 
 use wire::{AgentSession, AgentSessionList};
 
-/// What is said in them is like what their browsers show: a member who may only read an owner's sessions may not.
+/// A conversation reveals as much as the browser does, so a team member with read-only access to an account may not read it.
 const READ_AGENTS: Rule = Rule::scope(Scope::ReadAgents).for_team(Role::Admin).open_to_free_devices();
 const WRITE_AGENTS: Rule = Rule::scope(Scope::WriteAgents).for_team(Role::Admin).open_to_free_devices();
 
@@ -48,7 +48,7 @@ pub fn routes() -> Routes {
         .merge(messages::routes())
 }
 
-/// The filter of a list, for the contract.
+/// Status filter of the list, for the contract.
 struct ByStatus;
 
 impl IntoParams for ByStatus {
@@ -59,7 +59,7 @@ impl IntoParams for ByStatus {
 
 /// List agent sessions
 ///
-/// The account's agent sessions, newest first.
+/// Returns the account's agent sessions, newest first.
 #[utoipa::path(
     get, path = "/v1/agent-sessions", tag = "Agent sessions", operation_id = "listAgentSessions",
     params(
@@ -106,17 +106,18 @@ async fn read(app: &App, caller: &Caller, id: AgentSessionId) -> Result<AgentSes
 
 /// Close an agent session
 ///
-/// Destroys its driver session, which frees the slot at once. A turn under way ends without another step. Closing it again
-/// changes nothing. With `purge=true` the agent session is deleted as well, with its transcript, its receipts and its idempotency
-/// key, and no longer counts toward the account's quota; it is 409 while the agent session's last turn is still ending.
+/// Destroys its driver session, which frees the slot immediately. A turn in progress ends without another step. Closing an agent
+/// session again has no effect. With `purge=true` the agent session is also deleted, with its transcript, its receipts and its
+/// idempotency key. It then no longer counts toward the account's quota. A purge fails with 409 while the last turn is still
+/// ending.
 #[utoipa::path(
     delete, path = "/v1/agent-sessions/{id}", tag = "Agent sessions", operation_id = "closeAgentSession",
     params(
         IdPath<AgentSessionId>,
-        ("purge" = Option<bool>, Query, description = "`true` deletes the agent session with all that was said in it"),
+        ("purge" = Option<bool>, Query, description = "`true` deletes the agent session with its transcript"),
     ),
     responses(
-        (status = 204, description = "It is closed, or was before"),
+        (status = 204, description = "The agent session is closed, or was already closed"),
         Restricted, InvalidQuery, NoAgentSession, AgentElsewhere, Database,
     ),
 )]

@@ -1,4 +1,4 @@
-//! The catalogue of devices (contract: archetypes 1, 2).
+//! Catalogue of devices (contract: archetypes 1, 2).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,24 +18,24 @@ pub fn routes() -> Routes {
     Routes::new().public(routes!(list))
 }
 
-/// A device, its operating system and its browser
+/// Device, with its operating system and browser
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"id": "iphone-16-ios-18", "display_label": "iPhone 16, iOS 18", "device": "iPhone 16",
     "ios_version": "18.5", "safari_version": "18.5", "canvas_family": "a18", "status": "launch", "is_default": true}))]
 struct Archetype {
-    /// The value accepted as `archetype`
+    /// Value accepted as `archetype`
     id: &'static str,
-    /// For people
+    /// Human-readable name
     display_label: &'static str,
     device: &'static str,
     ios_version: &'static str,
     safari_version: &'static str,
-    /// Devices of one family draw alike
+    /// Family of devices with the same canvas rendering
     canvas_family: &'static str,
-    /// `launch` is the default
+    /// Status; `launch` marks the default
     #[schema(schema_with = status)]
     status: &'static str,
-    /// Whether a create that names none gets this one
+    /// True if this is the default archetype of a create
     is_default: bool,
 }
 
@@ -58,10 +58,10 @@ impl From<&'static archetypes::Archetype> for Archetype {
     }
 }
 
-/// The catalogue
+/// Archetype catalogue
 #[derive(Serialize, ToSchema)]
 struct ArchetypeList {
-    /// What a create that names none gets
+    /// Default archetype of a create
     #[schema(example = "iphone-16-ios-18")]
     default_archetype_id: &'static str,
     data: Vec<Archetype>,
@@ -69,7 +69,7 @@ struct ArchetypeList {
 
 /// List archetypes
 ///
-/// Every device that a session can be. No token is needed.
+/// Returns every device that a session can emulate. No credential is needed.
 #[utoipa::path(
     get, path = "/v1/archetypes", tag = "Archetypes", operation_id = "listArchetypes",
     responses((status = 200, description = "The catalogue", body = ArchetypeList,

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can serve.
+//! Liveness and readiness of the process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,17 +23,17 @@ use crate::http::openapi::{Database, InvalidQuery, one_of};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest.
+/// Below this free space a disk counts as full: a few captures or a segment of the database's log would use up the rest.
 const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The state of the workers when none is alive.
+/// Worker state if no worker is alive.
 const NO_WORKER: &str = "none";
 
 pub fn routes() -> Routes {
     Routes::new().public(routes!(alive)).public(routes!(ready))
 }
 
-/// The process lives
+/// The process is alive
 #[derive(Serialize, ToSchema)]
 #[schema(as = Health)]
 struct Alive {
@@ -41,7 +41,7 @@ struct Alive {
     status: &'static str,
 }
 
-/// The process can serve
+/// The process is ready
 #[derive(Serialize, ToSchema)]
 #[schema(as = Readiness)]
 struct Ready {
@@ -51,23 +51,23 @@ struct Ready {
     database: &'static str,
     #[schema(example = "ok")]
     migrations: &'static str,
-    /// `ok` when a worker takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers;
-    /// `no_room` when their disks or their memory are nearly full; `none` when no worker is alive
+    /// `ok`: a worker accepts sessions. `draining`: the workers with browsers accept no more. `no_driver`: no worker has
+    /// browsers. `no_room`: the disks or the memory of the workers are nearly full. `none`: no worker is alive
     #[schema(schema_with = standing)]
     workers: &'static str,
-    /// `ok` when the present key is the deployment's; `retired` when a retired key of this process is; `none` when no key is configured and
-    /// nothing is sealed with one.
-    /// With `missing` or `wrong` the process is not ready, and the 503 has this member
+    /// `ok`: the current key is the deployment's. `retired`: a retired key of this process is the deployment's. `none`: no key is
+    /// configured, and nothing is sealed with one. With `missing` or `wrong` the process is not ready, and the 503 has this
+    /// member
     #[schema(schema_with = key_status)]
     encryption_key: KeyStatus,
 }
 
-/// What a caller asks readiness for
+/// Requirement that readiness is checked against
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Audience {
-    /// Serving sessions, which takes a live worker
+    /// Serving sessions, which needs a live worker
     Sessions,
-    /// Answering requests
+    /// Answering API requests
     Api,
 }
 
@@ -100,29 +100,29 @@ impl From<&'static str> for NotReady {
     }
 }
 
-/// Liveness
+/// Check liveness
 ///
-/// Asks nothing but the process itself.
+/// Checks only the process itself.
 #[utoipa::path(
     get, path = "/healthz", tag = "Operations", operation_id = "getHealth",
-    responses((status = 200, description = "It lives", body = Alive)),
+    responses((status = 200, description = "The process is alive", body = Alive)),
 )]
 async fn alive() -> Answer<Alive> {
     Answer(Alive { status: "ok" })
 }
 
-/// Readiness
+/// Check readiness
 ///
-/// Checks the database, its migrations, the encryption key, that a worker is alive, and that the disk has room. With `for=api` a process without a live
-/// worker is ready, too: a load balancer would otherwise take all API processes away while no worker runs.
+/// Checks the database, its migrations, the encryption key, a live worker, and free disk space. With `for=api` no live worker is
+/// needed. A load balancer should use it: without it, the load balancer would remove all API processes while no worker runs.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
-    params(("for" = Option<String>, Query, description = "`api`: without a live worker, too", example = "api")),
-    responses((status = 200, description = "It can serve", body = Ready), InvalidQuery, Database),
+    params(("for" = Option<String>, Query, description = "`api`: ready even without a live worker", example = "api")),
+    responses((status = 200, description = "The process is ready", body = Ready), InvalidQuery, Database),
 )]
 async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
     let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);
-    // In a task, so that the time limit leaves the connection's use to end by itself.
+    // A separate task, so that the timeout does not interrupt the use of the connection.
     let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone(), app.config.auth.vault.clone()));
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(found))) => found,
@@ -130,7 +130,7 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
             tracing::warn!(%error, "not ready");
             Err("the database is unavailable".into())
         }
-        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer".into()),
+        Ok(Err(_)) | Err(_) => Err("the database or the disk does not respond".into()),
     };
     match found {
         Ok((None, _)) if audience == Audience::Sessions => Err(Problem::unavailable_for_now("no worker is alive")),
@@ -148,7 +148,7 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
     }
 }
 
-/// Whether the disk that holds `folder` has no room for what is written there. A folder that was not made yet holds nothing.
+/// True if the disk of `folder` is full. A folder that does not exist yet needs no space.
 fn is_full(folder: &Path) -> bool {
     Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
@@ -159,7 +159,7 @@ async fn check(
     data_dir: PathBuf,
     vault: Option<Vault>,
 ) -> sqlx::Result<Result<(Option<Standing>, KeyStatus), NotReady>> {
-    // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
+    // A disk can hang. It is checked first, because a full disk also makes a database on it fail.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
         return Ok(Err("the disk of data_dir is full".into()));
     }

@@ -1,4 +1,4 @@
-//! What happens to what an account has (contract: notifications): as a stream, and as a list.
+//! Notifications about an account's resources (contract: notifications), as a stream and as a list.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,14 +32,14 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::http::streams::Follower;
 
-/// They say what happens to sessions, which members of a team may read, and nothing of what is in them.
+/// Notifications reveal events of sessions, which team members may read, and nothing of the sessions' content.
 const READ_NOTIFICATIONS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
 
-/// How often somebody who says nothing is sent a comment (contract: notifications 4).
+/// Interval of comments on an idle stream (contract: notifications 4).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a stream goes on without its credential being looked at again (contract: notifications 11).
+/// Time a stream continues before its credential is checked again (contract: notifications 11).
 const ADMITTED_FOR: Duration = Duration::from_secs(5);
-/// Notifications that are read at once.
+/// Number of notifications read at a time.
 const BATCH: i64 = 100;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -48,27 +48,27 @@ pub fn routes() -> Routes {
     Routes::new().allow(READ_NOTIFICATIONS, routes!(list)).allow(READ_NOTIFICATIONS, routes!(follow))
 }
 
-/// Something that happened
+/// Notification
 #[derive(Serialize, ToSchema)]
 #[schema(as = Notification, example = json!({
     "id": "482019375620117", "event": "session.ready", "data": {"session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e"},
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct ListedNotification {
-    /// Its number, as the stream's `id`: later ones have higher numbers
+    /// Number of the notification, equal to the stream's `id`; later notifications have higher numbers
     #[schema(pattern = "^[0-9]+$")]
     id: String,
-    /// What happened. Clients must expect events that they do not know
+    /// Event name. Clients must tolerate unknown events
     event: String,
-    /// The details. Clients must expect members that they do not know
+    /// Details of the event. Clients must tolerate unknown members
     #[schema(value_type = Object)]
     data: Box<RawValue>,
-    /// When
+    /// Time of the event
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-/// A page of them.
+/// A page of notifications.
 type NotificationList = Page<ListedNotification>;
 
 impl Listed for ListedNotification {
@@ -85,8 +85,9 @@ impl From<Notification> for ListedNotification {
 
 /// List notifications
 ///
-/// What happened on the account within the last 24 hours, newest first, as the stream tells it. Operations are told of since somebody has
-/// first asked for the account's notifications, and until nobody has for 24 hours.
+/// Returns the account's notifications of the last 24 hours, newest first, in the format of the stream. Events of operations are
+/// recorded only while notifications are in use: from the first request for the account's notifications until 24 hours have
+/// passed without one.
 #[utoipa::path(
     get, path = "/v1/account/notifications", tag = "Notifications", operation_id = "listNotifications",
     params(Paging),
@@ -95,7 +96,7 @@ impl From<Notification> for ListedNotification {
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<NotificationList>> {
     let account = caller.account_id;
     let scope = CursorScope { account, list: "notifications", filters: &[] };
-    // A cursor has room for a UUID, and a number fits in.
+    // The number fits into the UUID of a cursor.
     let id_of = |notification: &Notification| Uuid::from_u64_pair(0, notification.number.cast_unsigned());
     let retention = app.config.notifications.retention;
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
@@ -105,19 +106,19 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(ListedNotification::from)))
 }
 
-/// Follow notifications
+/// Stream notifications
 ///
-/// What happens on the account, while it happens, as server-sent events: `id`, `event` and JSON `data`, and a comment when nothing has
-/// happened for 15 seconds. With the last `id` in `Last-Event-ID` it goes on behind that, and nothing is missed; where what came behind it
-/// is not known any more, the first event is `reset`. An account is followed 16 times at once at most.
+/// Sends the account's notifications as they happen, as server-sent events with `id`, `event` and JSON `data`. An idle stream
+/// sends a comment every 15 s. If `Last-Event-ID` contains the last `id`, the stream continues after that event without a gap. If
+/// the events after it are no longer stored, the first event is `reset`. An account can have at most 16 streams at a time.
 #[utoipa::path(
     get, path = "/v1/account/notifications/stream", tag = "Notifications", operation_id = "followNotifications",
     params(
-        ("last_event_id" = Option<String>, Query, description = "The same as `Last-Event-ID`, for clients that cannot send headers"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event that was received"),
+        ("last_event_id" = Option<String>, Query, description = "Alternative to `Last-Event-ID`, for clients that cannot send headers"),
+        ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event the client received"),
     ),
     responses(
-        (status = 200, description = "Events, until the client hangs up, the credential ends, or the service stops",
+        (status = 200, description = "Events, until the client disconnects, the credential becomes invalid, or the service stops",
          content_type = "text/event-stream", body = String),
         Restricted, InvalidQuery, AnotherStream, Database,
     ),
@@ -151,12 +152,12 @@ async fn follow(
         let next = following.next().await?;
         Some((Ok(next), following))
     });
-    // Proxies that gather answers would keep events back.
+    // Buffering proxies would delay the events.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
     Ok((unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))))
 }
 
-/// A number as it was sent, and nothing else.
+/// Parses a number in its canonical form only.
 fn read_number(text: &str) -> Option<i64> {
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
@@ -165,22 +166,22 @@ fn event(name: &str, number: i64, data: &str) -> Event {
     Event::default().id(number.to_string()).event(name).data(data)
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Following {
     app: App,
     account: AccountId,
     follower: Follower,
-    /// What it opened with, to be judged again.
+    /// Headers with the credential, to check it again.
     credential: HeaderMap,
     admitted_until: Instant,
-    /// The last number that was read.
+    /// Number of the last notification that was read.
     sent: i64,
-    /// What was read, and not sent yet.
+    /// Events that were read but not sent yet.
     page: VecDeque<Event>,
 }
 
 impl Following {
-    /// The next event; `None` when there is to be none.
+    /// Returns the next event, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if self.follower.ended.is_cancelled() {
@@ -197,7 +198,7 @@ impl Following {
             }
             let highest = *self.follower.highest.borrow_and_update();
             if highest > self.sent {
-                // Who is cut off goes on behind the last that arrived.
+                // A client that reconnects continues after the last event it received.
                 let read = self.read(highest).await;
                 read.inspect_err(
                     |error| tracing::warn!(%error, "closing a notification stream: cannot read its notifications"),

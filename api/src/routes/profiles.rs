@@ -1,8 +1,8 @@
 //! Profiles (contract: profiles).
 //!
-//! What profiles hold is read and written by [`Stores`](kitfleet_profiles::Stores), without a transaction: it takes as long
-//! as its size wants. So a profile that is made of something gets its store first, which nobody refers to, and its row when
-//! that is whole; a store whose row is refused is removed at once, and one whose row never comes after a while.
+//! [`Stores`](kitfleet_profiles::Stores) reads and writes profile data outside a transaction, because this takes time in
+//! proportion to the size. A profile that is created from data therefore gets its store first and its row once the store is
+//! complete. If the row is refused, the store is removed immediately; a store whose row is never written is removed later.
 
 mod documents;
 mod snapshots;
@@ -62,10 +62,10 @@ pub fn routes() -> Routes {
         .merge(documents::routes())
 }
 
-/// How long a profile waits to be shown while what its last session left is being kept.
+/// Maximum time that a read waits while the data of the profile's last session is being saved.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 
-/// What sessions begin with, and leave behind
+/// Browser data that sessions start from and save back to
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "prof_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -73,29 +73,29 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(2);
     "updated_at": "2026-11-20T18:09:12.481Z", "last_used_at": "2026-11-20T18:07:30.004Z", "deleted_at": null,
 }))]
 struct Profile {
-    /// Its id
+    /// Profile ID
     #[schema(value_type = String)]
     id: ProfileId,
-    /// Whose it is
+    /// Account that owns the profile
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// What its owner calls it
+    /// Name set by the customer
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// The device that its sessions are
+    /// Archetype of the profile's sessions
     archetype: String,
-    /// The size of what it holds, compressed and sealed
+    /// Size of the stored data in bytes, compressed and sealed
     size_bytes: i64,
-    /// When it was made
+    /// Time the profile was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it last changed
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When a session last began with it
+    /// Time a session last started from the profile
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_used_at: Option<Timestamp>,
-    /// When it was put into the recycle bin
+    /// Time the profile was moved to the recycle bin
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     deleted_at: Option<Timestamp>,
 }
@@ -116,7 +116,7 @@ impl From<profiles::Profile> for Profile {
     }
 }
 
-/// A profile that was made, and where it is.
+/// Response to a create: status, `Location` and profile.
 type Created = (StatusCode, [(HeaderName, String); 1], Answer<Profile>);
 
 fn created(profile: profiles::Profile) -> Created {
@@ -127,17 +127,17 @@ fn created(profile: profiles::Profile) -> Created {
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"name": "Shop, signed in", "archetype": "iphone-16-ios-18"}))]
 struct ProfileCreate {
-    /// What to call it; no two have to differ
+    /// Name; it need not be unique
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// An id of `GET /v1/archetypes`; the one with status `launch` when absent
+    /// Archetype ID from `GET /v1/archetypes`. Default: the one with status `launch`
     archetype: Option<String>,
 }
 
 /// Create a profile
 ///
-/// It holds nothing until a session with it ends. How many an account may have is a matter of its tier; those in the recycle
-/// bin count.
+/// Creates an empty profile; a session that uses it fills it when the session ends. The account's tier limits the number of
+/// profiles. Profiles in the recycle bin count.
 #[utoipa::path(
     post, path = "/v1/profiles", tag = "Profiles", operation_id = "createProfile",
     request_body = ProfileCreate,
@@ -159,7 +159,7 @@ async fn create(caller: Caller, State(app): State<App>, body: Unchecked<ProfileC
     insert(&app, &caller, &new).await
 }
 
-/// A name and an archetype that somebody chose, and what is known of the rest. Answers the name.
+/// Validates a name and an archetype, together with `rules`. Returns the name.
 fn check(mut rules: Rules, name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
     let name = ProfileName::parse(name);
     rules.note(name.as_ref().err().cloned());
@@ -184,7 +184,7 @@ async fn insert(app: &App, caller: &Caller, new: &NewProfile<'_>) -> Result<Crea
     inserted
 }
 
-/// Removes a store whose profile was refused, unless its row was written after all.
+/// Removes the store of a profile whose row was refused, unless the row was written after all.
 async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
     let mut conn = app.db.acquire().await.map_err(std::io::Error::other)?;
     profiles::release(&mut conn, store).await.map_err(std::io::Error::other)?;
@@ -201,12 +201,12 @@ impl Listed for Profile {
 
 /// List profiles
 ///
-/// Those that are not in the recycle bin, or those that are.
+/// Returns the profiles outside the recycle bin, or those in it.
 #[utoipa::path(
     get, path = "/v1/profiles", tag = "Profiles", operation_id = "listProfiles",
     params(
         Paging,
-        ("deleted" = Option<bool>, Query, description = "`true` for those in the recycle bin"),
+        ("deleted" = Option<bool>, Query, description = "`true` to list the recycle bin"),
     ),
     responses((status = 200, description = "A page", body = ProfileList), Restricted, InvalidQuery, Database),
 )]
@@ -231,7 +231,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 )]
 async fn get(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>) -> Result<Answer<Profile>> {
     let (account, id) = (caller.account_id, path.id()?);
-    // Who has just destroyed its session expects to see what that left, but not to wait for it.
+    // A caller that has just destroyed the profile's session expects its data here, but not a long wait.
     let _ = timeout(SHOWN_WITHIN, wait_until_kept(&app, account, id)).await;
     let found = profiles::find(&mut *app.db.acquire().await?, account, id).await?;
     Ok(Answer(found.ok_or_else(not_found::<ProfileId>)?.into()))
@@ -241,7 +241,7 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>) ->
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"name": "Shop, as Ada"}))]
 struct ProfileUpdate {
-    /// What to call it
+    /// New name
     #[schema(min_length = 1, max_length = 120)]
     name: String,
 }
@@ -265,12 +265,12 @@ async fn rename(
 
 /// Delete a profile
 ///
-/// Puts it into the recycle bin, from which it can be restored for 30 days. Until it is purged it counts toward the tier's
-/// cap.
+/// Moves the profile to the recycle bin, from which it can be restored for 30 days. It counts toward the tier's limit until it is
+/// purged.
 #[utoipa::path(
     delete, path = "/v1/profiles/{id}", tag = "Profiles", operation_id = "deleteProfile",
     params(IdPath<ProfileId>),
-    responses((status = 204, description = "It is in the recycle bin"), Restricted, NoProfile, ProfileInUse, Database),
+    responses((status = 204, description = "The profile is in the recycle bin"), Restricted, NoProfile, ProfileInUse, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
@@ -281,7 +281,7 @@ async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>,
 
 /// Restore a deleted profile
 ///
-/// Takes it out of the recycle bin, with its snapshots.
+/// Moves the profile and its snapshots out of the recycle bin.
 #[utoipa::path(
     post, path = "/v1/profiles/{id}/restore", tag = "Profiles", operation_id = "restoreProfile",
     params(IdPath<ProfileId>),
@@ -301,11 +301,11 @@ async fn restore(
 
 /// Purge a deleted profile
 ///
-/// For good, with its snapshots. It counts toward the tier's cap no more.
+/// Deletes the profile and its snapshots permanently. It then no longer counts toward the tier's limit.
 #[utoipa::path(
     delete, path = "/v1/profiles/{id}/purge", tag = "Profiles", operation_id = "purgeProfile",
     params(IdPath<ProfileId>),
-    responses((status = 204, description = "It is gone"), Restricted, NoProfile, NotDeleted, Database),
+    responses((status = 204, description = "The profile is deleted"), Restricted, NoProfile, NotDeleted, Database),
 )]
 async fn purge(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
@@ -314,19 +314,19 @@ async fn purge(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, 
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Body of a profile that is made of what another one holds, or held; every field is optional
+/// Body of a create from another profile or a snapshot; every field is optional
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"name": "Shop, second try"}))]
 struct ProfileCopy {
-    /// What to call it; when absent, what the other one is called, and a word
+    /// Name; by default the source's name with an added word
     #[schema(min_length = 1, max_length = 120)]
     name: Option<String>,
 }
 
 /// Clone a profile
 ///
-/// The new one holds the same, and the two have nothing more to do with each other. Of a profile that a live session has,
-/// what the session before it left is cloned.
+/// Creates an independent profile with the same data. If a live session uses the source, the clone gets the data that the session
+/// before it saved.
 #[utoipa::path(
     post, path = "/v1/profiles/{id}/clone", tag = "Profiles", operation_id = "cloneProfile",
     params(IdPath<ProfileId>), request_body = ProfileCopy,
@@ -353,7 +353,7 @@ fn missing(source: Source) -> Problem {
     }
 }
 
-/// Makes a profile of what `source` holds.
+/// Creates a profile from the data of `source`.
 async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileName>) -> Result<Created> {
     let account = caller.account_id;
     source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| missing(source))?;
@@ -386,26 +386,27 @@ fn content(saved: Saved) -> Content {
     Content { store: saved.id, size_bytes: saved.size_bytes }
 }
 
-/// Refuses another profile before any work is put into it. Whether there is room is asked again when its row is written.
+/// Fails if the account has no room for another profile, before any work is done. The limit is checked again when the row is
+/// written.
 async fn require_room(app: &App, caller: &Caller) -> Result<()> {
     let mut tx = app.db.begin().await?;
     profiles::require_room_for_content(&mut tx, caller.account_id, &app.config.limits).await?;
     Ok(tx.rollback().await?)
 }
 
-/// Waits for what the profile's last session left, if a worker still keeps it.
+/// Waits while a worker saves the data of the profile's last session.
 async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result<()> {
     if sources::wait_until_kept(&app.db, account, id, app.config.open_timeout).await? {
         return Ok(());
     }
-    let detail = "what the profile's last session left is still being kept; try again later";
+    let detail = "the data of the profile's last session is still being saved; try again later";
     Err(Problem::new(&kinds::CONFLICT, detail))
 }
 
 /// Launch a profile
 ///
-/// Creates a session that begins with what the profile holds, as `POST /v1/sessions` does with a `profile_id`. Its archetype is
-/// the profile's.
+/// Creates a session that starts from the profile's data, as `POST /v1/sessions` does with a `profile_id`. The session has the
+/// profile's archetype.
 #[utoipa::path(
     post, path = "/v1/profiles/{id}/launch", tag = "Profiles", operation_id = "launchProfile",
     params(IdPath<ProfileId>), request_body = LaunchBody,
@@ -471,7 +472,7 @@ impl From<ReadError> for Problem {
     }
 }
 
-/// Why there is no new store.
+/// Problem for a store that could not be written.
 fn not_kept(app: &App, error: &SaveError) -> Problem {
     match error {
         SaveError::TooLarge(_) => Problem::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string())
@@ -482,14 +483,14 @@ fn not_kept(app: &App, error: &SaveError) -> Problem {
     }
 }
 
-/// The key of this deployment's that sealed the profile's is gone.
+/// The deployment lacks the key that sealed the profile's key.
 fn sealed(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "profile was sealed with another key: see mfa.retired_encryption_keys");
     Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the profile was sealed with")
 }
 
-/// The disk is full, or where stores are kept is away.
+/// The disk is full, or the profile storage is unreachable.
 fn unavailable(error: &dyn std::fmt::Display) -> Problem {
-    tracing::error!(%error, "cannot reach the profile store");
-    Problem::unavailable_for_now("cannot reach the profile store")
+    tracing::error!(%error, "cannot reach the profile storage");
+    Problem::unavailable_for_now("the profile storage is unavailable")
 }

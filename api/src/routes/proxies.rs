@@ -1,4 +1,4 @@
-//! Saved proxies: the ways out that customers bring (contract: proxies).
+//! Saved proxies: customers' own egress routes (contract: proxies).
 
 mod checking;
 mod wire;
@@ -38,12 +38,12 @@ fn checks(app: &App) -> Checks<'_> {
     Checks { destinations: &app.config.upstreams, read_config }
 }
 
-/// A live session leaves through it.
+/// Problem for a proxy that a live session uses.
 pub fn proxy_in_use(error: &impl ToString, user: AgentSessionId) -> Problem {
     Problem::new(&kinds::CONFLICT, error.to_string()).with("agent_session_id", user)
 }
 
-/// What a proxy keeps was sealed with a key that this deployment does not have.
+/// Problem for a proxy whose secrets were sealed with a key that this deployment does not have.
 pub fn sealed_elsewhere(error: CannotOpen) -> Problem {
     tracing::error!(%error, "saved proxy was sealed with another key: see mfa.retired_encryption_keys");
     Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the saved proxy was sealed with")
@@ -75,8 +75,8 @@ impl From<ChangeError> for Problem {
 
 /// Save a proxy
 ///
-/// A way out that agent sessions can leave through: a `socks5` or `http` proxy at a `host` and `port`, or a `wireguard` or `openvpn`
-/// tunnel whose server its `config` names. Passwords and configurations are sealed, and never shown again.
+/// Saves an egress route for agent sessions: a `socks5` or `http` proxy at a `host` and `port`, or a `wireguard` or `openvpn`
+/// tunnel to the server in its `config`. Passwords and configurations are sealed and never returned.
 #[utoipa::path(
     post, path = "/v1/account/me/proxies", tag = "Proxies", operation_id = "createProxy",
     request_body = NewProxy,
@@ -103,10 +103,10 @@ async fn create(
 
 /// List saved proxies
 ///
-/// The account's, newest first.
+/// Returns the account's saved proxies, newest first.
 #[utoipa::path(
     get, path = "/v1/account/me/proxies", tag = "Proxies", operation_id = "listProxies",
-    responses((status = 200, description = "All of them", body = SavedProxyList), Restricted, Database),
+    responses((status = 200, description = "All saved proxies", body = SavedProxyList), Restricted, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SavedProxyList>> {
     let saved = proxies::list(&mut *app.db.acquire().await?, caller.account_id).await?;
@@ -130,12 +130,13 @@ async fn read(app: &App, caller: &Caller, id: ProxyId) -> Result<proxies::SavedP
 
 /// Replace a saved proxy
 ///
-/// Takes the same body as its creation; `scheme` cannot change. A secret that is absent is kept, and `null` removes it. Where host, port or
-/// configuration change, a password that is kept has to be sent again. Sessions that leave through the proxy go on as they began.
+/// Accepts the same body as its creation; `scheme` cannot change. An absent secret is kept, and `null` removes it. If the host,
+/// port or configuration changes, a stored password must be sent again. Sessions that already use the proxy keep the old
+/// settings.
 #[utoipa::path(
     put, path = "/v1/account/me/proxies/{id}", tag = "Proxies", operation_id = "replaceProxy",
     params(IdPath<ProxyId>), request_body = NewProxy,
-    responses((status = 200, description = "The proxy, as it is now", body = SavedProxy), Restricted, Body, NoProxy, Sealing),
+    responses((status = 200, description = "The changed proxy", body = SavedProxy), Restricted, Body, NoProxy, Sealing),
 )]
 async fn replace(
     caller: Caller,
@@ -154,11 +155,11 @@ async fn replace(
 
 /// Delete a saved proxy
 ///
-/// For good, with its secrets. One that a live session leaves through stays.
+/// Deletes the proxy and its secrets permanently. Fails while a live session uses the proxy.
 #[utoipa::path(
     delete, path = "/v1/account/me/proxies/{id}", tag = "Proxies", operation_id = "deleteProxy",
     params(IdPath<ProxyId>),
-    responses((status = 204, description = "It is gone"), Restricted, NoProxy, ProxyInUse, Database),
+    responses((status = 204, description = "The proxy is deleted"), Restricted, NoProxy, ProxyInUse, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProxyId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;

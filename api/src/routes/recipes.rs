@@ -1,4 +1,4 @@
-//! Recipes: what was done in an agent session, kept, and as a program (contract: recipes).
+//! Recipes: recorded steps of an agent session, also available as a program (contract: recipes).
 
 mod programs;
 mod wire;
@@ -35,10 +35,10 @@ use crate::http::state::App;
 
 const READ_RECIPES: Rule = Rule::scope(Scope::ReadAgents);
 const WRITE_RECIPES: Rule = Rule::scope(Scope::WriteAgents);
-/// A suggestion tells of an agent session, and is for whoever may read that.
+/// A suggestion reveals steps of the agent session, so it needs the right to read agent sessions.
 const READ_AGENTS: Rule = Rule::scope(Scope::ReadAgents).for_team(Role::Admin).open_to_free_devices();
 
-/// What needs a key of the deployment's own: one that is kept beside what it seals would not seal it.
+/// Feature that needs the deployment's own key. A key stored beside the data it seals would not protect the data.
 const SEALED: &str = "recipes";
 
 pub fn routes() -> Routes {
@@ -90,20 +90,21 @@ impl From<ReadError> for Problem {
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"agent_session_id": "agt_019aa1d4-22b1-7c06-8f7e-0d4a8b6c1e90", "label": "Sign in at example.com"}))]
 struct CreateRecipe {
-    /// What was done there becomes the recipe. It is the caller's, or that of an account on whose team the caller is admin
+    /// Agent session whose steps become the recipe. It must belong to the caller, or to an account whose team has the caller as
+    /// admin
     agent_session_id: String,
-    /// What to call it; white space around it does not count
+    /// Label; leading and trailing white space is removed
     #[schema(min_length = 1)]
     label: String,
-    /// What to say of it
+    /// Description
     #[schema(max_length = 2_000)]
     description: Option<String>,
 }
 
-/// Make a recipe
+/// Create a recipe
 ///
-/// Of the steps of an agent session that were carried out as parts of plans, in their order. It is captured once and never changes,
-/// whatever happens to the agent session.
+/// Records the steps of an agent session that were performed as parts of plans, in their order. A recipe never changes, whatever
+/// happens to the agent session.
 #[utoipa::path(
     post, path = "/v1/recipes", tag = "Recipes", operation_id = "createRecipe",
     request_body = CreateRecipe,
@@ -156,10 +157,10 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(Recipe::from)))
 }
 
-/// What a recipe can be read as
+/// Format of a recipe
 #[derive(ToSchema)]
 #[schema(title = "RecipeFormat", rename_all = "snake_case")]
-#[expect(dead_code, reason = "it describes what `Language` and the lack of one are called")]
+#[expect(dead_code, reason = "it only describes the values of `format`")]
 enum ReadAs {
     Json,
     Curl,
@@ -169,12 +170,12 @@ enum ReadAs {
 
 /// Get a recipe
 ///
-/// With its steps, but without what they typed. With a `format` other than `json` it is a program that does them with plain calls of this
-/// interface: `curl` for Bash, `python` for its standard library, `typescript` for Node. What is typed, whoever runs it says by
-/// variables of the environment.
+/// Returns the recipe with its steps, without typed texts. With a `format` other than `json` it returns a program that performs
+/// the steps with plain calls of this API: `curl` for Bash, `python` for its standard library, `typescript` for Node. The program
+/// reads the texts to type from environment variables.
 #[utoipa::path(
     get, path = "/v1/recipes/{id}", tag = "Recipes", operation_id = "getRecipe",
-    params(IdPath<RecipeId>, ("format" = inline(Option<ReadAs>), Query, description = "As what; `json` by default")),
+    params(IdPath<RecipeId>, ("format" = inline(Option<ReadAs>), Query, description = "Format; `json` by default")),
     responses(
         (status = 200, description = "The recipe", content(
             (RecipeWithSteps = "application/json"), (String = "text/x-shellscript"), (String = "text/x-python"),
@@ -193,7 +194,7 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
         ),
     };
     let vault = app.own_vault(SEALED)?;
-    // What a customer can make long: all of it is in proportion to the steps. A character may take six in a program.
+    // The size of a response is proportional to that of the steps. One character can become six characters in a program.
     let bytes = app.config.limits.recipe_bytes;
     let reservation = app.answers.reserve(caller.account_id, bytes as u64 * 6).await?;
     let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;
@@ -211,11 +212,11 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
 
 /// Delete a recipe
 ///
-/// For good.
+/// Deletes the recipe permanently.
 #[utoipa::path(
     delete, path = "/v1/recipes/{id}", tag = "Recipes", operation_id = "deleteRecipe",
     params(IdPath<RecipeId>),
-    responses((status = 204, description = "It is gone"), Restricted, NoRecipe, Database),
+    responses((status = 204, description = "The recipe is deleted"), Restricted, NoRecipe, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, _body: Unused) -> Result<StatusCode> {
     app.own_vault(SEALED)?;
@@ -225,7 +226,7 @@ async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, 
     if known { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<RecipeId>()) }
 }
 
-/// What a recipe of an agent session could be called
+/// Suggested label and description of a recipe
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "suggested_label": "Sign in at example.com",
@@ -233,17 +234,18 @@ async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, 
     "intent_count": 3,
 }))]
 struct RecipeSuggestion {
-    /// A label that a recipe can have
+    /// Suggested label, valid for a recipe
     suggested_label: String,
-    /// A description that a recipe can have
+    /// Suggested description, valid for a recipe
     suggested_description: String,
-    /// How many steps a recipe would have now
+    /// Number of steps that the recipe would have now
     intent_count: usize,
 }
 
 /// Suggest a recipe
 ///
-/// What a recipe of the agent session could be called, as things stand. Nothing is made, and the same steps always suggest the same.
+/// Returns a label and a description for a recipe of the agent session in its current state. It creates nothing, and the same
+/// steps always produce the same suggestion.
 #[utoipa::path(
     get, path = "/v1/agent-sessions/{id}/recipe-suggestion", tag = "Recipes", operation_id = "suggestRecipe",
     params(IdPath<AgentSessionId>),

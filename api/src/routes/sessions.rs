@@ -1,4 +1,4 @@
-//! Sessions (contract: sessions): making, finding and ending them. Driving them is in [`operations`].
+//! Sessions (contract: sessions): creating, reading and destroying them. Operations on a session are in [`operations`].
 
 pub mod challenges;
 mod driving;
@@ -71,11 +71,11 @@ pub fn routes() -> Routes {
 
 /// Create a session
 ///
-/// Opens a mobile browser of the chosen archetype and answers when it is ready. It occupies one of the account's
-/// concurrent slots until it is destroyed or errored. With a `profile_id` it begins with what the profile holds, and leaves
-/// there what it ends with; one live session at a time has a profile. When all browsers are taken it waits for one, for
-/// `wait_timeout_ms` at most, in a line in which accounts take turns. A raw `proxy` is refused: customer egress is set
-/// through an agent session.
+/// Opens a mobile browser of the chosen archetype and returns when it is ready. The session occupies one of the account's
+/// concurrent slots until it is destroyed or errored. With a `profile_id` the session starts with the profile's data, and its
+/// data is saved back to the profile when it ends. A profile can have one live session at a time. If all browsers are taken, the
+/// request waits up to `wait_timeout_ms` for a free one; waiting accounts are served in turn. A raw `proxy` is rejected: customer
+/// egress is configured through an agent session.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "Sessions", operation_id = "createSession",
     request_body = CreateBody,
@@ -99,10 +99,10 @@ async fn create(
     open(&app, &caller, &hung_up, body, profile).await
 }
 
-/// Makes a session of a profile, by a body that says the rest.
+/// Creates a session from a profile; the body supplies the other parameters.
 ///
 /// # Errors
-/// As on a direct create.
+/// The same as for a direct create.
 pub async fn launch(
     app: &App,
     caller: &Caller,
@@ -118,20 +118,21 @@ pub async fn launch(
     open(app, caller, hung_up, body, Some(profile.id()?)).await
 }
 
-/// Contract: sessions 4. Where customer egress is required, what cannot have any fails closed, for every body.
+/// Contract: sessions 4. If the deployment requires customer egress, a direct create fails for every body, because it has no
+/// egress route.
 fn require_no_egress_policy(app: &App) -> Result<()> {
     if app.config.require_customer_egress {
-        let message = "this deployment requires customer egress, which a direct create cannot have; use an agent \
+        let message = "this deployment requires customer egress, which a direct create cannot provide; use an agent \
                        session with a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
     }
     Ok(())
 }
 
-/// A session that was made, and where it is.
+/// Response to a create: status, `Location` and session.
 pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session>);
 
-/// Opens a browser as a body whose rules hold wants it, and answers when it is ready.
+/// Opens a browser for a validated body and returns the session when the browser is ready.
 async fn open(
     app: &App,
     caller: &Caller,
@@ -161,11 +162,11 @@ async fn open(
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{id}"))], Answer(session)))
 }
 
-/// Tells the worker of a session that was committed, and waits until its browser is open. Answers when it was, unless that was when
-/// it was given up.
+/// Wakes the worker of a committed session and waits until its browser is open. Returns the time at which it opened, or `None` if
+/// it opened just as the wait ended.
 ///
 /// # Errors
-/// When it does not open, and the session has errored.
+/// If the browser does not open. The session is then errored.
 pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Result<Option<Timestamp>> {
     tracing::Span::current().record("session", tracing::field::display(created.session.id));
     wake(&app.wakeups, created.worker);
@@ -179,8 +180,8 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
     }
 }
 
-/// Writes a session for which there is a slot, as soon as there is one, and listens for its browser. Nobody takes a slot before
-/// those who wait for it (contract: sessions 24), and nobody who has hung up takes one.
+/// Creates a session as soon as a slot is free, and subscribes to the outcome of its opening. Requests that already wait come
+/// first (contract: sessions 24), and a caller that has disconnected takes no slot.
 async fn place(
     app: &App,
     caller: &Caller,
@@ -211,10 +212,10 @@ async fn try_to_place(
     take_slot(app, caller, &mut *app.db.acquire().await?, new, placement).await
 }
 
-/// Writes a session for which there is a slot now, in the caller's transaction. Who waits for one comes before.
+/// Creates a session in the caller's transaction if a slot is free now. Requests that wait in the queue come first.
 ///
 /// # Errors
-/// When there is no slot.
+/// If no slot is free.
 pub async fn take_place(
     app: &App,
     caller: &Caller,
@@ -238,14 +239,14 @@ async fn take_slot(
     Ok((created, waiter))
 }
 
-/// What is answered to whoever does not wait for a browser when all are taken.
+/// Problem for a create that finds all browsers taken and does not wait. It is counted as a refusal.
 pub fn refused_for_room(full: CreateError) -> Problem {
     metrics::count_refusal(Refusal::Full);
     full.into()
 }
 
-/// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its
-/// slot. `None` when it opened in this very moment.
+/// Errors a session whose browser did not open in time. The caller does not know the session's ID, so no client could free its
+/// slot. Returns `None` if the browser has opened in the meantime.
 async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
     let outcome = Outcome::Failed { failure: failure.clone() };
@@ -256,7 +257,7 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     }))
 }
 
-/// The filter of a list, for the contract.
+/// Status filter of the list, for the contract.
 struct ByStatus;
 
 impl IntoParams for ByStatus {
@@ -267,7 +268,7 @@ impl IntoParams for ByStatus {
 
 /// List sessions
 ///
-/// The account's sessions, newest first.
+/// Returns the account's sessions, newest first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "Sessions", operation_id = "listSessions",
     params(
@@ -290,10 +291,10 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     Ok(Answer(page.await?.map(Session::from)))
 }
 
-/// The status of this name.
+/// Parses a session status.
 ///
 /// # Errors
-/// On field `status`, when there is none.
+/// On field `status`, if the name is unknown.
 pub fn parse_status(text: &str) -> Result<SessionStatus, Invalid> {
     let deserializer: StrDeserializer<'_, UnknownStatus> = text.into_deserializer();
     SessionStatus::deserialize(deserializer)
@@ -318,11 +319,11 @@ async fn read(app: &App, caller: &Caller, id: SessionId) -> Result<Session> {
 
 /// Destroy a session
 ///
-/// Frees its slot at once. An operation under way is answered with 410. Destroying it again changes nothing.
+/// Frees the session's slot immediately. An operation in progress fails with 410. Destroying a session again has no effect.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "destroySession",
     params(IdPath<SessionId>),
-    responses((status = 204, description = "It is destroyed, or was terminal before"), Restricted, NoSession, Database),
+    responses((status = 204, description = "The session is destroyed, or was already terminal"), Restricted, NoSession, Database),
 )]
 async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: Unused) -> Result<StatusCode> {
     let session = path.id()?;
@@ -345,7 +346,7 @@ impl From<CreateError> for Problem {
                 .with("limit", limit),
             CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::CapacityExhausted => Self::capacity_exhausted(error.to_string()),
-            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is there"),
+            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is available"),
             CreateError::WorkersSilent => driving::worker_silent(),
             CreateError::Database(error) => error.into(),
         }

@@ -1,4 +1,4 @@
-//! What staff do for customers (contract: staff 7 to 24), over the functions that the operators' commands use, too.
+//! Operator actions on customer accounts (contract: staff 7 to 24). The routes use the same functions as the operators' commands.
 
 mod accounts;
 mod crypto_orders;
@@ -42,20 +42,20 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// Why staff do something
+/// Reason for an action of staff
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"reason": "asked for by the customer, ticket 4711"}))]
 struct Because {
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// What staff do to the thing of a path's id, when all that is asked of them is why.
+/// An action on the resource in the path, whose body contains only the reason.
 struct Deed<T> {
-    /// To which.
+    /// The resource.
     id: T,
-    /// Who does it, and why.
+    /// The member of staff and the reason.
     by: By,
 }
 
@@ -81,12 +81,12 @@ impl From<Refused> for Problem {
     }
 }
 
-/// What a cursor of a list of staff's is good for, which is no account's.
+/// Scope of the cursors of staff's lists, which belong to no account.
 fn cursors<'a>(list: &'static str, filters: &'a [Option<&'a str>]) -> CursorScope<'a> {
     CursorScope { account: Uuid::nil().into(), list, filters }
 }
 
-/// A filter of a list, which has to be one of the things that there are.
+/// Reads a filter of a list, which must be one of the known values.
 fn filter<T>(query: &Query, name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Invalid> {
-    query.parsed(name, |text| parse(text).ok_or_else(|| Invalid::field(name, "is none that there can be")))
+    query.parsed(name, |text| parse(text).ok_or_else(|| Invalid::field(name, "is not a valid value")))
 }

@@ -1,4 +1,4 @@
-//! Usage (contract: usage): what an account did this month, and day by day.
+//! Usage of an account (contract: usage): in the current month, and by day.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -25,7 +25,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(READ_USAGE, routes!(summary)).allow(READ_USAGE, routes!(series))
 }
 
-/// What an account did in the present month
+/// Usage of an account in the current month
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "period_start": "2026-11-01T00:00:00.000Z", "period_end": "2026-12-01T00:00:00.000Z", "tier": "api_builder",
@@ -39,10 +39,10 @@ pub fn routes() -> Routes {
     },
 }))]
 struct UsageSummary {
-    /// The first instant of the UTC month
+    /// Start of the UTC month
     #[schema(value_type = String, format = DateTime)]
     period_start: Timestamp,
-    /// The first instant of the next one
+    /// Start of the next UTC month
     #[schema(value_type = String, format = DateTime)]
     period_end: Timestamp,
     /// The account's tier
@@ -52,10 +52,10 @@ struct UsageSummary {
     quotas: Quotas,
 }
 
-/// How much of each record type there was
+/// Usage by record type
 #[derive(Serialize, ToSchema)]
 pub struct MonthTotals {
-    /// Minutes of sessions that have begun
+    /// Started minutes of sessions
     session_minute: i64,
     /// Pages loaded
     navigate: i64,
@@ -82,7 +82,7 @@ impl From<usage::Totals> for MonthTotals {
     }
 }
 
-/// How much of each record type is allowed: nothing is metered, and each is null
+/// Quotas by record type; nothing is metered, so each is null
 #[derive(Default, Serialize, ToSchema)]
 struct Quotas {
     #[schema(required = true)]
@@ -99,9 +99,9 @@ struct Quotas {
     screenshot_capture: Option<i64>,
 }
 
-/// Get the usage of the present month
+/// Get the usage of the current month
 ///
-/// The UTC calendar month so far. Sessions that live are counted up to now.
+/// Returns the usage of the UTC calendar month so far. Live sessions are counted up to now.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "Usage", operation_id = "getUsage",
     responses((status = 200, description = "The month so far", body = UsageSummary), Restricted, Database),
@@ -118,33 +118,33 @@ async fn summary(caller: Caller, State(app): State<App>) -> Result<Answer<UsageS
     }))
 }
 
-/// What an account did, day by day
+/// Usage of an account by day
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "from_date": "2026-11-19", "to_date": "2026-11-20",
     "buckets": [{"date": "2026-11-19", "totals": {}}, {"date": "2026-11-20", "totals": {"session_minute": 7, "navigate": 3}}],
 }))]
 struct UsageSeries {
-    /// The first day
+    /// First day
     #[schema(format = Date)]
     from_date: String,
-    /// The last day: yesterday
+    /// Last day: yesterday
     #[schema(format = Date)]
     to_date: String,
-    /// The days, the oldest first
+    /// Days, oldest first
     buckets: Vec<UsageBucket>,
 }
 
-/// A UTC day
+/// Usage on a UTC day
 #[derive(Serialize, ToSchema)]
 struct UsageBucket {
-    /// Which
+    /// Date of the day
     #[schema(format = Date)]
     date: String,
     totals: DayTotals,
 }
 
-/// How much of each record type there was on a day; one that is missing was none
+/// Usage on a day by record type; absent types have no usage
 #[derive(Serialize, ToSchema)]
 struct DayTotals {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,13 +181,13 @@ impl From<usage::Totals> for DayTotals {
     }
 }
 
-/// Get usage day by day
+/// Get usage by day
 ///
-/// The last UTC days that are over, up to yesterday.
+/// Returns the usage of the last complete UTC days, up to yesterday.
 #[utoipa::path(
     get, path = "/v1/usage/series", tag = "Usage", operation_id = "getUsageSeries",
-    params(("days" = Option<u32>, Query, minimum = 1, maximum = 90, description = "How many days, 30 by default")),
-    responses((status = 200, description = "As many buckets as days", body = UsageSeries), Restricted, InvalidQuery, Database),
+    params(("days" = Option<u32>, Query, minimum = 1, maximum = 90, description = "Number of days, 30 by default")),
+    responses((status = 200, description = "One bucket for each day", body = UsageSeries), Restricted, InvalidQuery, Database),
 )]
 async fn series(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<UsageSeries>> {
     let limits = &app.config.limits;

@@ -101,13 +101,13 @@ fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
         if let Some(Wish::Extract { items }) = plan.last() {
             let mut names = HashSet::new();
             if items.len() > context.rules.limits.extractions || !items.iter().all(|item| names.insert(&item.name)) {
-                let trouble = Trouble::says("gives a name that something else has; say “as” and another");
+                let trouble = Trouble::says("uses a name twice; give another name after “as”");
                 return Err(targets::complaint(step, trouble).in_step(verb, first));
             }
         }
     }
     if plan.is_empty() {
-        return Err(Complaint::hidden(0..0, Trouble::says("asks for nothing")));
+        return Err(Complaint::hidden(0..0, Trouble::says("contains no command")));
     }
     Ok(plan)
 }
@@ -163,7 +163,7 @@ fn read_step<'m>(
     let at = |trouble: Trouble| Complaint::hidden(said.span.clone(), trouble).in_step(verb, said);
     let is_alike = before.is_none_or(|before| before.kind == discriminant(&wish));
     if is_taken_over && !is_alike {
-        return Err(at(Trouble::says("does not go on as the step before; begin it with a verb")));
+        return Err(at(Trouble::says("does not continue the previous step; begin it with a verb")));
     }
     match too_long(&wish, context.rules.limits) {
         Some(trouble) => Err(at(Trouble::says(trouble))),

@@ -55,13 +55,13 @@ pub enum LaneError {
     #[error("the agent session is not in pair mode")]
     NotPair,
     /// Another client drives.
-    #[error("another client drives the agent session")]
+    #[error("another client controls the agent session")]
     DrivenByAnother,
     /// The client does not drive.
-    #[error("this client does not drive the agent session")]
+    #[error("this client does not control the agent session")]
     NotDriving,
     /// A human drives, so that the mode stays.
-    #[error("a human drives the agent session; hand it back first")]
+    #[error("a human controls the agent session; hand it back first")]
     HumanDrives,
     /// The account has made as many changes in an hour as it may.
     #[error(transparent)]

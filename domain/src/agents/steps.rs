@@ -1,6 +1,6 @@
-//! The steps of a turn's plan, which customers know as its intents (contract: agents 16 to 18).
+//! Steps of a turn's plan, which the API calls intents (contract: agents 16 to 18).
 //!
-//! A step is carried out by one operation on the driver session. Everything about it that a page or a customer has said is sealed.
+//! One operation on the driver session performs a step. All texts of a step that come from a page or a customer are sealed.
 
 use std::error::Error;
 
@@ -20,73 +20,73 @@ use super::wishes::{Sought, Wish, WishedCondition};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
-/// Where a step stands.
+/// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum StepStatus {
-    /// It has not begun.
+    /// The step has not started.
     Planned,
-    /// It is not run before somebody has approved of it.
+    /// The step waits for approval.
     NeedsApproval,
-    /// It is under way.
+    /// The step is running.
     Running,
-    /// It was done.
+    /// The step was performed.
     Done,
-    /// It was not done, or nobody knows.
+    /// The step failed, or its outcome is unknown.
     Failed,
-    /// It was left out, because of what came before it.
+    /// The step was skipped, because of the outcome of an earlier step.
     Skipped,
 }
 
 /// A step.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Its id, by which it is approved.
+    /// ID, with which the step is approved.
     pub id: StepId,
-    /// What is wanted.
+    /// Parsed command.
     pub wish: Wish,
-    /// Where it stands.
+    /// Status of the step.
     pub status: StepStatus,
-    /// Whether it submits data, as far as that is known.
+    /// True if the step is known to submit data.
     pub needs_approval: bool,
-    /// Where it may enter its text without approval; `None` when that is anywhere.
+    /// Origins where the text may be entered without approval; `None` if there is no restriction.
     pub text_origins: Option<TextOrigins>,
-    /// What carries it out.
+    /// Operation that performs the step.
     pub operation: IntentId,
-    /// What was found for it: an element for each that it is about, in their order.
+    /// Elements found for the step, in the order of the command.
     pub shown: Vec<Shown>,
-    /// What it came to.
+    /// Outcome of the step.
     pub end: StepEnd,
 }
 
-/// An element, as it was shown to whoever approves.
+/// An element, as it was shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// What runs. Of a step that is about no element it is empty.
+    /// CSS selector that the operation uses; empty if the step has no element.
     pub selector: String,
-    /// What it is, in our words.
+    /// Human-readable description.
     pub description: String,
-    /// Another when the element is another.
+    /// Changes if the element changes.
     pub fingerprint: String,
-    /// Of its page.
+    /// Origin of the page.
     pub origin: String,
 }
 
-/// What a step came to.
+/// Outcome of a step.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepEnd {
-    /// The operation's own result, without a capture's content.
+    /// Result of the operation, without a capture's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// Why it failed.
+    /// Reason the step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Step {
-    /// A step that is planned.
+    /// Creates a planned step.
     #[must_use]
     pub fn planned(wish: Wish) -> Self {
         Self {
@@ -101,13 +101,13 @@ impl Step {
         }
     }
 
-    /// Notes that it failed.
+    /// Marks the step as failed.
     pub fn fail(&mut self, error: impl Into<String>) {
         self.status = StepStatus::Failed;
         self.end.error = Some(error.into());
     }
 
-    /// What customers see of it.
+    /// The step as customers see it.
     #[must_use]
     pub fn public(self) -> Intent {
         let mut about = Map::new();
@@ -163,7 +163,7 @@ impl Step {
     }
 }
 
-/// What a wish is called.
+/// Name of a command's kind.
 #[must_use]
 pub fn kind(wish: &Wish) -> &'static str {
     match wish {
@@ -181,11 +181,11 @@ pub fn kind(wish: &Wish) -> &'static str {
     }
 }
 
-/// The kinds of steps.
+/// Kinds of steps.
 pub const KINDS: [&str; 11] =
     ["navigate", "tap", "type", "press", "select", "scroll", "wait", "capture", "extract", "back", "reload"];
 
-/// In words what is sought, before anybody has looked.
+/// Describes an element query before the elements are located.
 #[must_use]
 pub fn describe(sought: &Sought) -> String {
     match sought {
@@ -220,7 +220,7 @@ fn condition_of(condition: &WishedCondition, shown: Option<&Shown>) -> Value {
     }
 }
 
-/// A step of a plan
+/// Step of a plan
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AgentIntent, example = json!({
     "id": "step_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "kind": "tap",
@@ -228,33 +228,33 @@ fn condition_of(condition: &WishedCondition, shown: Option<&Shown>) -> Value {
     "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
 }))]
 pub struct Intent {
-    /// Its id, by which it is approved
+    /// Step ID, with which the step is approved
     #[schema(value_type = String)]
     pub id: StepId,
-    /// What it does
+    /// Kind of step
     pub kind: &'static str,
-    /// What it does that to, and with what; a text that is typed is never shown
+    /// Parameters of the step; a text to type is never included
     #[serde(flatten)]
     #[schema(value_type = Object)]
     about: Map<String, Value>,
-    /// Whether it submits data, and is not run before somebody approves of it
+    /// True if the step submits data and must be approved before it runs
     pub needs_approval: bool,
-    /// Where it stands
+    /// Status of the step
     #[schema(value_type = String)]
     pub status: StepStatus,
-    /// The operation's own result
+    /// Result of the step's operation
     #[schema(value_type = Option<Object>, required = true)]
     pub result: Option<Box<RawValue>>,
-    /// Why it failed
+    /// Reason the step failed
     #[schema(required = true)]
     pub error: Option<String>,
 }
 
 impl Intent {
-    /// Hides what was typed, wherever a page has given it back. What somebody asked to read stays.
+    /// Hides typed texts that a page has returned. The values of `extract` are not hidden.
     ///
     /// # Errors
-    /// When its result is no JSON.
+    /// If the result is not valid JSON.
     pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
         let mut about = Value::Object(std::mem::take(&mut self.about));
         typed.hide_members(&mut about);
@@ -272,10 +272,10 @@ impl Intent {
         Ok(())
     }
 
-    /// Puts the content of a capture into its result.
+    /// Inserts the content of a capture into its result.
     ///
     /// # Errors
-    /// When its result is none of a capture.
+    /// If the result is not that of a capture.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
@@ -290,18 +290,18 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
 }
 
-/// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type. Those of them are read that have
-/// [`MOST_BYTES`] together, sealed; with more than these, everything is hidden.
+/// Number of texts that are hidden in responses: the last texts to type of an agent session. They are read up to a total of
+/// [`MOST_BYTES`] sealed bytes; beyond that, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
-/// What there was to type in an agent session, as it is stored.
+/// Texts to type of an agent session, sealed.
 #[derive(Debug, Default)]
 pub(crate) struct SealedTexts {
     steps: Vec<(StepId, Vec<u8>)>,
     too_many: bool,
 }
 
-/// What there was to type in an agent session.
+/// Reads the texts to type of an agent session.
 ///
 /// # Errors
 /// When the database fails.
@@ -324,12 +324,12 @@ pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> s
 }
 
 impl SealedTexts {
-    /// About how many bytes are worked on to search for them: all spellings of them.
+    /// Approximate number of bytes processed to search for the texts, including all their spellings.
     pub(crate) fn weight(&self) -> usize {
         self.steps.iter().map(|(_, sealed)| sealed.len()).sum::<usize>() * 16
     }
 
-    /// What hides them. This may take long.
+    /// Unseals the texts and builds the filter that hides them. This can take long.
     pub(crate) fn open(&self, sealer: &Sealer) -> sqlx::Result<Typed> {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
@@ -343,7 +343,7 @@ impl SealedTexts {
     }
 }
 
-/// What is kept of a step besides what is wanted, sealed.
+/// Sealed columns of a step, except the command.
 pub(super) struct Sealed {
     pub(super) shown: Option<Vec<u8>>,
     pub(super) end: Option<Vec<u8>>,
@@ -358,7 +358,7 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
     })
 }
 
-/// Begins a turn with the steps of its own plan. `false` when somebody else has begun or ended it.
+/// Starts a turn with the steps of its own plan. Returns `false` if another process has started or ended the turn.
 pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -395,7 +395,7 @@ pub(super) async fn plan(
     .await
 }
 
-/// Leaves out what of other plans still waited for approval: there is another now.
+/// Skips the steps of other plans that still wait for approval, because a newer plan exists.
 pub(super) async fn leave_out(conn: &mut PgConnection, turn: &Waiting) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps set status = 'skipped'
@@ -408,7 +408,7 @@ pub(super) async fn leave_out(conn: &mut PgConnection, turn: &Waiting) -> sqlx::
     Ok(())
 }
 
-/// Writes steps behind the `before` that the turn's plan has.
+/// Appends steps to the turn's plan, which has `before` steps.
 pub(super) async fn append(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -445,8 +445,8 @@ pub(super) async fn append(
     Ok(())
 }
 
-/// Begins a turn with the steps of the plan that it approves of. What was held back has been tried: it is carried out by another
-/// operation now. `false` when somebody else has begun or ended the turn.
+/// Starts a turn with the steps of the plan that it approves. A held step was already attempted, so a new operation performs it.
+/// Returns `false` if another process has started or ended the turn.
 pub(super) async fn take_over(
     conn: &mut PgConnection,
     turn: &Waiting,
@@ -473,7 +473,7 @@ pub(super) async fn take_over(
     .await
 }
 
-/// What steps are called, and what is wanted of them, sealed: a column each.
+/// Kinds and sealed commands of steps, one column each.
 fn wishes(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
     let column = |step: &Step| Ok((kind(&step.wish).to_owned(), sealer.seal(&step.id.to_string(), &step.wish)?));
     steps.iter().map(column).collect::<sqlx::Result<Vec<_>>>().map(|columns| columns.into_iter().unzip())
@@ -483,7 +483,7 @@ fn ids(steps: &[Step]) -> (Vec<Uuid>, Vec<Uuid>) {
     steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip()
 }
 
-/// How steps stand, a column each.
+/// Status and outcome of steps, one column each.
 pub(super) struct StepColumns {
     pub(super) ids: Vec<Uuid>,
     pub(super) statuses: Vec<String>,
@@ -505,13 +505,13 @@ impl StepColumns {
         })
     }
 
-    /// How much is kept of them.
+    /// Number of stored bytes.
     pub(super) fn bytes(&self) -> usize {
         self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
     }
 }
 
-/// A step as it is stored, with the content of its capture if that was asked for and is kept still.
+/// A sealed step, with the content of its capture if requested and still stored.
 #[derive(Debug)]
 pub(super) struct SealedStep {
     pub(super) turn: TurnId,
@@ -527,7 +527,7 @@ pub(super) struct SealedStep {
     lost: bool,
 }
 
-/// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.
+/// Reads the steps of turns, in the order of the turns and plans, with the content of captures that is still stored.
 pub(super) async fn of_turns(
     conn: &mut PgConnection,
     turns: &[TurnId],
@@ -562,14 +562,14 @@ pub(super) async fn of_turns(
 }
 
 impl SealedStep {
-    /// How many bytes there are of it.
+    /// Number of bytes.
     pub(super) fn bytes(&self) -> usize {
         let parts =
             [&self.sealed_shown, &self.sealed_result, &self.sealed_text_origins, &self.content].into_iter().flatten();
         self.sealed_wish.len() + parts.map(Vec::len).sum::<usize>()
     }
 
-    /// The step, and the content of its capture.
+    /// Unseals the step and returns it with the content of its capture.
     pub(super) fn open(self, sealer: &Sealer) -> sqlx::Result<(Step, Option<Vec<u8>>)> {
         let id = self.id.to_string();
         let shown = self.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();
@@ -586,7 +586,7 @@ impl SealedStep {
             end: end.unwrap_or_default(),
         };
         if self.lost && step.status == StepStatus::Failed && step.end.error.is_none() {
-            step.end.error = Some("the worker died, and nobody knows what became of it".to_owned());
+            step.end.error = Some("the worker died, so the outcome of the step is unknown".to_owned());
         }
         Ok((step, self.content))
     }

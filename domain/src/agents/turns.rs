@@ -1,5 +1,4 @@
-//! Turns: what somebody said in an agent session, and what was answered (contract: agents 15 to 26). How a turn gets from the one to
-//! the other is told by `carrying`.
+//! Turns: the messages of an agent session and the replies (contract: agents 15 to 26). The module `carrying` runs a turn.
 
 use std::iter::from_fn;
 
@@ -22,29 +21,29 @@ use crate::sessions::{SessionStatus, leftovers};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
-/// What somebody says.
+/// A message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// In words.
+    /// Instructions in natural language.
     pub message: String,
-    /// Steps that they approve of, by their ids. None of them need exist.
+    /// IDs of the steps that the message approves. They need not exist.
     pub approvals: Vec<String>,
 }
 
-/// What a transcript shows of a turn, besides its steps.
+/// Texts of a turn in the transcript, without its steps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Said {
-    /// The message, without what was to be typed.
+    /// Message, without the texts to type.
     pub message: String,
-    /// The answer in words.
+    /// Reply in natural language.
     pub reply: String,
-    /// Whom the message may have meant.
+    /// Elements the message may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
 }
 
 impl Said {
-    /// Hides what was typed, but not the ids of steps that wait for approval.
+    /// Hides typed texts, except the IDs of steps that wait for approval.
     pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
         let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
         let ids: Vec<_> = waiting.map(|intent| intent.id.to_string()).collect();
@@ -57,111 +56,111 @@ impl Said {
     }
 }
 
-/// What a turn is.
+/// Kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum TurnKind {
-    /// Something was to be done, and was as far as the steps say.
+    /// The turn had steps; their statuses show how far it got.
     Plan,
-    /// It is not clear what is meant.
+    /// The message was ambiguous.
     Clarify,
-    /// It was understood, and is not done.
+    /// The message was understood, but the request is refused.
     Refuse,
 }
 
 impl TurnKind {
-    /// As the contract spells them.
+    /// Names in the contract.
     pub const NAMES: [&'static str; 3] = ["plan", "clarify", "refuse"];
 
-    /// As the contract spells it.
+    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Who reads messages.
+/// Component that interprets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Decomposer {
-    /// The grammar.
+    /// The command grammar.
     Deterministic,
-    /// A model.
+    /// A language model.
     Claude,
 }
 
-/// A turn to be.
+/// A turn to create.
 #[derive(Debug)]
 pub struct NewTurn<'a> {
-    /// Its id.
+    /// ID of the turn.
     pub id: TurnId,
-    /// On whose account.
+    /// Account that owns the agent session.
     pub account: AccountId,
     /// Account that sends the message: the owner of the agent session, or an admin of their team.
     pub acting: AccountId,
-    /// Credential that sends it.
+    /// Credential that sends the message.
     pub credential: Credential,
-    /// In which agent session.
+    /// Agent session.
     pub session: AgentSessionId,
-    /// What is said.
+    /// The message.
     pub request: &'a Request,
-    /// What a transcript shows of that until somebody has read it.
+    /// Message in the transcript until it has been interpreted.
     pub shown: String,
-    /// Its receipt, if it is to have one.
+    /// Receipt of the message, if it has an idempotency key.
     pub receipt: Option<&'a NewReceipt>,
-    /// Where its end is waited for.
+    /// Listener that waits for the end of the turn.
     pub reply: ReplyTo<'a>,
 }
 
-/// What became of a message.
+/// Result of accepting a message.
 #[derive(Debug)]
 pub enum Accepted {
-    /// The agent session is busy with it; its worker has to be given the job.
+    /// The turn was created; the caller must enqueue its job for this worker.
     Turn(WorkerId),
-    /// Its key was used before.
+    /// A message with this key was accepted before.
     Known(Receipt),
     /// The account has no such agent session.
     NoSession,
     /// The agent session is closed.
     Closed,
-    /// Its driver session has ended, and so has it.
+    /// The driver session has ended, which has closed the agent session.
     DriverEnded,
-    /// It takes no messages in this mode.
+    /// The mode does not allow messages.
     Manual,
-    /// A human drives.
+    /// A person has control.
     HumanDrives,
-    /// Another message is under way.
+    /// Another message is in progress.
     Busy,
-    /// It has taken all the messages that it may.
+    /// The agent session has reached a limit.
     Full(Full),
-    /// The account's agent sessions keep as much as they may.
+    /// The account's agent sessions have reached their limit of stored bytes.
     NoRoom(TooManyBytes),
     /// The driver session is still opening.
     Opening,
-    /// The driver session's worker died during an operation, of which nobody knows what it did.
+    /// The driver session's worker died during an operation, whose outcome is unknown.
     DriverLost,
-    /// Nobody has heard of the driver session's worker for a while, and nobody has found it dead.
+    /// The driver session's worker has sent no heartbeat recently, but has not been found dead.
     WorkerSilent,
 }
 
-/// Of what an agent session has as much as it may.
+/// Limit that an agent session has reached.
 #[derive(Debug, Clone, Copy)]
 pub enum Full {
-    /// Messages.
+    /// Number of messages.
     Turns {
-        /// How many it took.
+        /// Number of accepted messages.
         current: i32,
-        /// How many it may take.
+        /// Maximum number of messages.
         limit: u32,
     },
-    /// Bytes of what is kept of them.
+    /// Stored bytes of the messages.
     Bytes {
-        /// How many there are.
+        /// Number of stored bytes.
         current: i64,
-        /// From how many on it takes no more.
+        /// Number of stored bytes from which no message is accepted.
         limit: u64,
     },
 }
@@ -177,8 +176,9 @@ impl Full {
     }
 }
 
-/// Takes a message, if the agent session takes one now. The account is locked first, so that its messages count each other's bytes; `conn` is in a transaction that is committed whatever is answered. A human
-/// who was not heard of for long does not drive.
+/// Accepts a message if the agent session allows it. The account is locked first, so that its messages count each other's bytes.
+/// `conn` is in a transaction that the caller commits whatever this returns. The control of a person without a recent heartbeat
+/// ends.
 ///
 /// # Errors
 /// When the database fails.
@@ -189,7 +189,7 @@ pub async fn accept(
     settings: &Settings,
     limits: &Limits,
 ) -> sqlx::Result<Accepted> {
-    // Before the agent session, as whoever suspends the account locks them.
+    // Lock the account before the agent session, in the same order as a suspension.
     if accounts::lock(&mut *conn, new.account).await?.is_none() {
         return Ok(Accepted::NoSession);
     }
@@ -210,7 +210,7 @@ pub async fn accept(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(found) = found else { return Ok(Accepted::NoSession) };
-    // Whatever has become of the agent session since, what was answered stays answered.
+    // A stored response is returned whatever has happened to the agent session since.
     if let Some(receipt) = new.receipt
         && let Some(known) = receipts::find(&mut *conn, new.account, receipt).await?
     {
@@ -246,7 +246,7 @@ pub async fn accept(
         return Ok(Accepted::Opening);
     }
     if !found.stands {
-        // It is told what its next operation would be told.
+        // Fail with the same outcome as the next operation would.
         if !leftovers::fail_idle(&mut *conn, worker, driver, "unknown", &leftovers::worker_gone()).await? {
             return Ok(Accepted::DriverLost);
         }
@@ -259,15 +259,15 @@ pub async fn accept(
     if let Some(receipt) = new.receipt
         && !receipts::reserve(&mut *conn, new.account, new.session, receipt).await?
     {
-        // Another agent session's message had the key in this very moment.
+        // A concurrent message of another agent session has reserved the key.
         return Ok(Accepted::Known(Receipt::Mismatch));
     }
     insert(conn, sealer, new, worker).await?;
     Ok(Accepted::Turn(worker))
 }
 
-/// Writes the turn. Its commit does not wait for the disk: what a crash of the database can forget is a message of which nothing was
-/// done, since the first claim of a step waits for all that was committed before.
+/// Creates the turn. The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
+/// performed: the first claim of a step waits for all earlier commits.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
     let said = Said { message: new.shown.clone(), ..Said::default() };
@@ -301,11 +301,11 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
     Ok(())
 }
 
-/// What is said of a turn whose worker died.
-const LOST: &str = "The worker that carried this out died, and its browser with it. Of what was under way nobody knows what became of it: \
-                    see on the site what was done, close this agent session, and make another.";
+/// Reply of a turn whose worker died.
+const LOST: &str = "The worker that performed this turn died, and so did its browser. The outcome of the step in progress is unknown: \
+                    check the site for its effect, close this agent session, and create another one.";
 
-/// What a message came to
+/// Outcome of a message
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AgentTurn, example = json!({
     "turn_id": "turn_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "kind": "plan", "reply": "Done.",
@@ -317,25 +317,25 @@ const LOST: &str = "The worker that carried this out died, and its browser with 
     "tokens_used": 0,
 }))]
 pub struct TurnAnswer {
-    /// The turn
+    /// Turn ID
     #[schema(value_type = String)]
     pub turn_id: TurnId,
-    /// `plan`: something was to be done; `clarify`: it is not clear what is meant; `refuse`: it is not done
+    /// `plan`: the message had steps to perform; `clarify`: the message was ambiguous; `refuse`: the request was refused
     #[schema(value_type = String)]
     pub kind: TurnKind,
-    /// The answer in words
+    /// Reply in natural language
     pub reply: String,
-    /// The steps that there were to do, in their order
+    /// Steps of the turn, in order
     pub intents: Vec<Intent>,
-    /// Whom the message may have meant, when that is not clear: up to five
+    /// Elements the message may refer to if it is ambiguous, at most five
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Object>, required = false)]
     pub candidates: Option<Vec<Candidate>>,
-    /// Tokens that a model has used for it
+    /// Tokens that a model used for the turn
     pub tokens_used: i32,
 }
 
-/// Bytes that are stored of what a turn of the agent session was answered; `None` as long as it has not ended.
+/// Number of stored bytes of a turn's response; `None` while the turn has not ended.
 ///
 /// # Errors
 /// When the database fails.
@@ -354,7 +354,7 @@ pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: 
     Ok(bytes.fetch_optional(conn).await?.map(|bytes| u64::try_from(bytes).unwrap_or_default()))
 }
 
-/// What a turn came to, as it is stored, with what was typed in its agent session.
+/// Sealed response of a turn, with the typed texts of its agent session.
 #[derive(Debug)]
 pub struct SealedAnswer {
     turn: TurnId,
@@ -366,7 +366,7 @@ pub struct SealedAnswer {
     typed: SealedTexts,
 }
 
-/// What a turn of the agent session was answered; `None` as long as it has not ended.
+/// Reads the response of a turn; `None` while the turn has not ended.
 ///
 /// # Errors
 /// When the database fails.
@@ -391,16 +391,16 @@ pub async fn answer(
 }
 
 impl SealedAnswer {
-    /// About how many bytes are worked on.
+    /// Approximate number of bytes to process.
     #[must_use]
     pub fn weight(&self) -> usize {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// What customers see of it. This may take long.
+    /// Unseals the response for customers. This can take long.
     ///
     /// # Errors
-    /// When it was sealed with a key that this process does not have, or by another version of this program.
+    /// If it was sealed with a key that this process lacks, or written by another version of this program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
         let mut said: Said = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
@@ -421,7 +421,7 @@ fn weight(steps: &[SealedStep]) -> usize {
     steps.iter().map(SealedStep::bytes).sum()
 }
 
-/// What customers see of steps.
+/// Unseals steps for customers.
 fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
     let intents = steps.into_iter().map(|sealed| {
         let (step, content) = sealed.open(sealer)?;
@@ -435,29 +435,29 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
     intents.collect()
 }
 
-/// A turn, as a transcript tells of it.
+/// A turn in a transcript.
 #[derive(Debug)]
 pub struct Told {
-    /// Which.
+    /// ID of the turn.
     pub id: TurnId,
-    /// What was said.
+    /// Message and reply.
     pub said: Said,
-    /// What it is.
+    /// Kind of the turn.
     pub kind: TurnKind,
-    /// Its steps, without the content of captures.
+    /// Steps, without the content of captures.
     pub intents: Vec<Intent>,
-    /// Who read the message.
+    /// Component that interpreted the message.
     pub decomposer: Option<Decomposer>,
-    /// Tokens that a model has used for it.
+    /// Tokens that a model used for the turn.
     pub tokens_used: i32,
-    /// When the message came.
+    /// Time of the message.
     pub created_at: Timestamp,
-    /// When it was answered.
+    /// Time of the reply.
     pub done_at: Timestamp,
 }
 
-/// The turns of an agent session that have ended, the oldest first, from `from` on or behind it, at most `limit`, with how many
-/// bytes are stored of each.
+/// IDs and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
+/// turn, or with that turn if the flag is set.
 ///
 /// # Errors
 /// When the database fails.
@@ -485,7 +485,7 @@ pub async fn ended(
     Ok(rows.into_iter().map(|row| (row.id, u64::try_from(row.bytes).unwrap_or_default())).collect())
 }
 
-/// Turns as they are stored, with what was typed in their agent session.
+/// Sealed turns, with the typed texts of their agent session.
 #[derive(Debug)]
 pub struct SealedTurns {
     turns: Vec<SealedTurn>,
@@ -505,7 +505,7 @@ struct SealedTurn {
     done_at: Timestamp,
 }
 
-/// These turns of an agent session, in their order.
+/// Reads these turns of an agent session, oldest first.
 ///
 /// # Errors
 /// When the database fails.
@@ -530,16 +530,16 @@ pub async fn transcript(
 }
 
 impl SealedTurns {
-    /// About how many bytes are worked on.
+    /// Approximate number of bytes to process.
     #[must_use]
     pub fn weight(&self) -> usize {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// What customers see of them. This may take long.
+    /// Unseals the turns for customers. This can take long.
     ///
     /// # Errors
-    /// When one was sealed with a key that this process does not have, or by another version of this program.
+    /// If one was sealed with a key that this process lacks, or written by another version of this program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Told>> {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();

@@ -1,4 +1,4 @@
-//! Taking a screenshot, the document or a PDF.
+//! Capturing a screenshot, the DOM or a PDF.
 
 use std::string::FromUtf8Error;
 
@@ -15,16 +15,16 @@ use crate::usage::Record;
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Capture {
-    /// Of what.
+    /// Kind of capture.
     pub kind: CaptureKind,
-    /// The whole document instead of the viewport; for screenshots.
+    /// True to capture the whole document instead of the viewport; for screenshots.
     pub full_page: bool,
-    /// Bytes the result may have.
+    /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
 }
 
 impl Capture {
-    /// A capture under the limits of its kind.
+    /// Creates a capture with the size limit of its kind.
     #[must_use]
     pub fn new(kind: CaptureKind, full_page: bool, limits: &Limits) -> Self {
         let limit_bytes = match kind {
@@ -65,28 +65,28 @@ impl OperationOutput for CaptureResult {
     }
 }
 
-/// A capture
+/// Capture of a page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"kind": "screenshot", "encoding": "base64", "content": "iVBORw0KGgo…",
     "content_type": "image/png", "bytes": 48213, "duration_ms": 71, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Captured {
     #[schema(value_type = String)]
     pub kind: CaptureKind,
-    /// `base64` for a screenshot or PDF, `utf8` for a DOM snapshot.
+    /// Encoding of the content: `base64` for a screenshot or PDF, `utf8` for a DOM snapshot.
     #[schema(schema_with = in_place::<Encoding>)]
     pub encoding: Encoding,
     pub content: String,
     pub content_type: String,
-    /// Of the content before it was encoded
+    /// Size of the content in bytes, before encoding
     pub bytes: u64,
     pub duration_ms: u64,
-    /// The page's address
+    /// Address of the page
     pub url: String,
 }
 
 impl Captured {
-    /// A capture of so many bytes, which are not in it yet: they travel beside it, because as text they are a third longer.
+    /// Creates a capture without its content, which is transferred separately as bytes, because base64 is a third longer.
     #[must_use]
     pub fn without_content(kind: CaptureKind, bytes: usize, duration_ms: u64, url: String) -> Self {
         Self {
@@ -100,10 +100,10 @@ impl Captured {
         }
     }
 
-    /// The whole of it.
+    /// Adds the content.
     ///
     /// # Errors
-    /// When `bytes` should be text, and are none.
+    /// If the content of a DOM snapshot is not valid UTF-8.
     pub fn with_content(mut self, bytes: Vec<u8>) -> Result<Self, FromUtf8Error> {
         self.content = match self.encoding {
             Encoding::Base64 => BASE64.encode(bytes),
@@ -113,31 +113,31 @@ impl Captured {
     }
 }
 
-/// How a capture's content is written.
+/// Encoding of a capture's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// Bytes, as text.
+    /// Bytes in base64.
     Base64,
     /// Text.
     Utf8,
 }
 
-/// What a capture is.
+/// Kind of capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
-    /// A PNG in physical pixels.
+    /// PNG in physical pixels.
     Screenshot,
     /// The document as HTML.
     DomSnapshot,
-    /// A4 pages.
+    /// PDF with A4 pages.
     Pdf,
 }
 
 impl CaptureKind {
-    /// As the caller spells it.
+    /// Name in a request.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -150,7 +150,7 @@ impl CaptureKind {
         }
     }
 
-    /// The content's media type.
+    /// Media type of the content.
     fn content_type(self) -> &'static str {
         match self {
             Self::Screenshot => "image/png",

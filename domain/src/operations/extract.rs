@@ -1,4 +1,4 @@
-//! Reading values out of a page.
+//! Extracting values from a page.
 
 use std::collections::HashSet;
 
@@ -15,59 +15,59 @@ use crate::validation::{Invalid, Rules};
 /// `POST /v1/sessions/:id/extract`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extract {
-    /// Each under a name of its own.
+    /// Values to extract; each needs a unique name.
     pub extractions: Vec<Extraction>,
 }
 
-/// One value to read.
+/// A value to extract.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extraction {
-    /// Its key in the answer.
+    /// Key of the value in the response.
     pub name: String,
-    /// Of which elements.
+    /// Elements to read.
     pub element: Element,
-    /// What to take.
+    /// Data to read.
     #[serde(rename = "type")]
     pub take: Take,
-    /// For `text`.
+    /// Transformation, for `text`.
     pub transform: Option<Transform>,
-    /// For `attribute`.
+    /// Attribute name, for `attribute`.
     pub attribute: Option<String>,
-    /// For `list`: what to take of each match; its text when absent.
+    /// Sub-fields to read from each match, for `list`; the match's text if `None`.
     pub extract: Option<Vec<SubExtraction>>,
 }
 
-/// One value to read of each match of a list.
+/// A value to extract from each match of a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubExtraction {
-    /// Its key in the match's object.
+    /// Key in the object of the match.
     pub name: String,
-    /// CSS, inside the match.
+    /// CSS selector, evaluated inside the match.
     pub selector: String,
     /// Text or attribute.
     #[serde(rename = "type")]
     pub take: Take,
-    /// For `attribute`.
+    /// Attribute name, for `attribute`.
     pub attribute: Option<String>,
 }
 
-/// What to take of an element.
+/// Data to read from an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
-    /// Its text, trimmed.
+    /// Trimmed text.
     Text,
-    /// A named attribute.
+    /// Value of a named attribute.
     Attribute,
     /// All matches.
     List,
 }
 
-/// What to make of a text.
+/// Transformation of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
-    /// Its numeric part.
+    /// Numeric part of the text.
     Number,
 }
 
@@ -87,7 +87,7 @@ impl Extract {
     pub fn parse(extractions: Vec<Extraction>, limits: &Limits) -> Result<Self, Invalid> {
         let max = limits.extractions;
         if !(1..=max).contains(&extractions.len()) {
-            // Whoever sends a million is not told what is wrong with each.
+            // Report only the number of items, because the error list of a very long request would be long, too.
             return Err(Invalid::field("extractions", format!("must have 1 to {max} items")));
         }
         let mut rules = Rules::default();
@@ -95,7 +95,7 @@ impl Extract {
         for (i, item) in extractions.iter().enumerate() {
             let at = |field: &str| format!("extractions.{i}.{field}");
             rules.length(&item.name, 1, limits.extraction_name_chars, &at("name"));
-            rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
+            rules.require(names.insert(item.name.as_str()), &at("name"), "must be unique");
             require_element(&mut rules, &item.element, limits, &format!("extractions.{i}"));
             require_attribute(&mut rules, item.take, item.attribute.as_deref(), limits, &at("attribute"));
             for sub in require_subs(&mut rules, item, limits, &at("extract")) {
@@ -110,13 +110,13 @@ impl Extract {
     }
 }
 
-/// The values that were read
+/// Extracted values
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"value": {"title": "Shoes", "price": 89.9, "links": [{"href": "/sale"}]}}))]
 pub struct Extracted {
-    /// By extraction name; null or an empty array where nothing matched. Values of more than 8 MiB in all, and lists of more
-    /// than 10,000 matches, are withheld: a 502 `driver-error` with `bytes` and `limit_bytes`, or `matches` and
-    /// `limit_matches`, that leaves the session ready
+    /// Values by extraction name; null or an empty array if nothing matched. Values of more than 8 MiB in total and lists of more
+    /// than 10,000 matches are not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`, or
+    /// `matches` and `limit_matches`. The session stays ready
     #[schema(value_type = Object)]
     pub value: Map<String, Value>,
 }
@@ -127,8 +127,8 @@ fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, lim
     rules.length(attribute.unwrap_or_default(), 0, limits.extraction_name_chars, field);
 }
 
-/// The sub-fields of a list, each of which can be named in an error. There are none when there are too many, or their names
-/// are too long: they stand in the answer once a match.
+/// Validates and returns the sub-fields of a list. Returns none if there are too many or their names are too long: the errors
+/// would repeat the names.
 fn require_subs<'a>(rules: &mut Rules, item: &'a Extraction, limits: &Limits, field: &str) -> &'a [SubExtraction] {
     let subs = item.extract.as_deref().unwrap_or_default();
     let (most, chars) = (limits.sub_extractions, limits.extraction_name_chars);

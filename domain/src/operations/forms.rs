@@ -1,4 +1,4 @@
-//! Filling in forms that are found by their looks: search and login.
+//! Filling in forms whose fields are detected automatically: search and login.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::validation::{Invalid, Rules};
 /// `POST /v1/sessions/:id/search`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Search {
-    /// What to type.
+    /// Text to search for.
     pub query: String,
-    /// CSS; found by its looks when absent.
+    /// CSS selector of the search field; detected automatically if `None`.
     pub search_selector: Option<String>,
-    /// Whether to submit.
+    /// True to submit the form.
     pub submit: bool,
-    /// CSS that shows the results are there.
+    /// CSS selector of an element that appears with the results.
     pub wait_for_results_selector: Option<String>,
-    /// How long to look for the fields, and for the results.
+    /// Time limit for finding the fields, and for the results to appear.
     pub step_timeout: Duration,
-    /// All of the browser work.
+    /// Time limit of all browser work.
     pub work: Duration,
 }
 
@@ -37,15 +37,15 @@ impl Parameters for Search {
 
 impl OperationOutput for SearchResult {}
 
-/// What became of a search
+/// Outcome of a search
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"submitted": true, "query_truncated": false, "results_visible": true, "duration_ms": 1240}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct SearchResult {
     pub submitted: bool,
-    /// True when typing hit its safety bound; then nothing was submitted
+    /// True if typing reached its safety limit; nothing was submitted then
     pub query_truncated: bool,
-    /// With `wait_for_results_selector`: whether it showed in time
+    /// True if the element of `wait_for_results_selector` appeared in time; absent without that selector
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub results_visible: Option<bool>,
@@ -55,21 +55,21 @@ pub struct SearchResult {
 /// `POST /v1/sessions/:id/login`
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
-    /// Sealed on its way.
+    /// Sealed during transfer.
     pub username: String,
-    /// Sealed on its way.
+    /// Sealed during transfer.
     pub password: String,
-    /// CSS that shows the login worked.
+    /// CSS selector of an element that appears after a successful login.
     pub success_selector: Option<String>,
-    /// CSS; found by its looks when absent.
+    /// CSS selector of the user name field; detected automatically if `None`.
     pub username_selector: Option<String>,
-    /// CSS; found by its looks when absent.
+    /// CSS selector of the password field; detected automatically if `None`.
     pub password_selector: Option<String>,
-    /// CSS; found by its looks when absent.
+    /// CSS selector of the submit button; detected automatically if `None`.
     pub submit_selector: Option<String>,
-    /// How long to look for the fields, and for the outcome.
+    /// Time limit for finding the fields, and for the outcome to show.
     pub step_timeout: Duration,
-    /// All of the browser work.
+    /// Time limit of all browser work.
     pub work: Duration,
 }
 
@@ -99,32 +99,32 @@ impl Parameters for Login {
 
 impl OperationOutput for LoginResult {}
 
-/// What became of a login
+/// Outcome of a login
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"submitted": true, "credentials_truncated": false, "logged_in": true,
     "post_login_url": "https://example.com/home", "duration_ms": 2310}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct LoginResult {
     pub submitted: bool,
-    /// True when typing hit its safety bound; then nothing was submitted
+    /// True if typing reached its safety limit; nothing was submitted then
     pub credentials_truncated: bool,
-    /// An assessment, not proof
+    /// True if the login appears to have worked; an estimate, not proof
     pub logged_in: bool,
-    /// Absent when nothing was submitted
+    /// Address after the login; absent if nothing was submitted
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub post_login_url: Option<String>,
     pub duration_ms: u64,
 }
 
-/// What search and login have in common: selectors of the caller's, each of which may be absent.
+/// Validates the optional selectors of search and login.
 pub fn require_selectors<const N: usize>(rules: &mut Rules, selectors: [(&str, &Option<String>); N], limits: &Limits) {
     for (field, selector) in selectors {
         rules.length(selector.as_deref().unwrap_or_default(), 0, limits.selector_chars, field);
     }
 }
 
-/// And the seconds they are given.
+/// Validates the timeout of search and login.
 ///
 /// # Errors
 /// On `timeout_seconds`.

@@ -1,4 +1,4 @@
-//! Acting as a user does: tapping, typing, choosing, scrolling, pressing keys, going back and loading anew.
+//! User actions: tapping, typing, selecting, scrolling, pressing keys, going back and reloading.
 
 use std::time::Duration;
 
@@ -14,72 +14,74 @@ use crate::validation::{Invalid, Rules, both};
 /// `POST /v1/sessions/:id/interact`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interact {
-    /// What to do.
+    /// Action to perform.
     pub action: Action,
-    /// Until then.
+    /// Time limit of the action.
     pub timeout: Duration,
-    /// And when not.
+    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
-    /// Whether no form may be submitted until another interaction allows it. For those who act for a customer: no caller sends it.
+    /// True to hold back form submissions until another interaction allows them. Internal to agent sessions: no caller can set
+    /// it.
     #[serde(default)]
     pub hold_submissions: bool,
-    /// Whether its customer has approved of it: then one form may be submitted although they are held, or one that was sent before again.
+    /// True if the customer has approved the interaction. One form may then be submitted although submissions are held, or an
+    /// earlier submission repeated.
     #[serde(default)]
     pub approved: bool,
-    /// Whether it was done already, and only the form that it would have submitted, which was held, is to be submitted now.
+    /// True if the action was already performed and only its held submission is to be released now.
     #[serde(default)]
     pub release_submission: bool,
 }
 
-/// One act of a user.
+/// A user action.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Action {
-    /// A finger on an element.
+    /// Tap on an element.
     Tap {
-        /// Which.
+        /// Element to tap.
         element: Element,
     },
-    /// Text into an element.
+    /// Type text into an element.
     Type {
-        /// Which.
+        /// Element to type into.
         element: Element,
-        /// Sealed on its way, whatever `sensitive` says.
+        /// Text, sealed during transfer whatever `sensitive` says.
         text: String,
-        /// Milliseconds between keys; `None` leaves it to the behavioural profile.
+        /// Milliseconds between keys; `None` uses the behavioral profile.
         delay_ms: Option<u64>,
-        /// Never logged.
+        /// True to keep the text out of all logs.
         sensitive: bool,
     },
-    /// The page, or an element that scrolls.
+    /// Scroll the page or a scrollable element.
     Scroll {
-        /// Which; `None` is the page.
+        /// Element to scroll; `None` scrolls the page.
         element: Option<Element>,
         /// CSS pixels to the right.
         delta_x: i32,
         /// CSS pixels down.
         delta_y: i32,
     },
-    /// One key.
+    /// Press a key.
     Press {
-        /// A character, or a name such as `Enter`.
+        /// Character, or key name such as `Enter`.
         key: String,
     },
-    /// An option of a menu of the page.
+    /// Select an option of a `<select>` element.
     Select {
-        /// Which menu.
+        /// The `<select>` element.
         element: Element,
-        /// The option's value, or its label.
+        /// Value or label of the option.
         option: String,
     },
-    /// The page before, as a browser's button goes there.
+    /// Go back to the previous page, as the browser's back button does.
     Back,
-    /// The page once more.
+    /// Reload the page.
     Reload,
 }
 
 impl Action {
-    /// Which of them it is.
+    /// Kind of the action.
     #[must_use]
     pub fn kind(&self) -> ActionKind {
         match self {
@@ -93,23 +95,22 @@ impl Action {
         }
     }
 
-    /// Whether it touches a control, which can submit its form. What only moves or loads the page submits nothing itself.
+    /// True if the action touches a control, which can submit its form. Scrolling and loading pages cannot submit a form.
     #[must_use]
     pub fn touches(&self) -> bool {
         !self.navigates() && !matches!(self, Self::Scroll { .. })
     }
 
-    /// Whether it loads a page, and so counts as a navigation (contract: usage 7).
+    /// True if the action loads a page and therefore counts as a navigation (contract: usage 7).
     #[must_use]
     pub fn navigates(&self) -> bool {
         matches!(self, Self::Back | Self::Reload)
     }
 
-    /// The time that it gets when its caller names none: that of a navigation for one, and for a text the more the longer it
-    /// takes to type.
+    /// Default timeout: that of a navigation for going back and reloading, otherwise 10 s. Typing adds time for each character.
     ///
     /// # Errors
-    /// On `action.delay_ms`, when the pauses alone take longer than any operation may.
+    /// On `action.delay_ms`, if the delays alone exceed the maximum timeout.
     fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
         if self.navigates() {
             return Ok(NAVIGATE_TIMEOUT);
@@ -119,8 +120,7 @@ impl Action {
         let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
         if pauses > limits.max_timeout {
             let max = limits.max_timeout.as_millis();
-            let message =
-                format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
+            let message = format!("must allow {keys} characters to be typed within {max} ms, the maximum timeout");
             return Err(Invalid::field("action.delay_ms", message));
         }
         let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
@@ -128,7 +128,7 @@ impl Action {
     }
 }
 
-/// What an act is called.
+/// Kind of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
@@ -148,36 +148,36 @@ pub enum ActionKind {
     Reload,
 }
 
-/// What became of an interaction
+/// Outcome of an interaction
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Interacted {
-    /// False only with `on_timeout: return`
+    /// False only if the action timed out with `on_timeout: return`
     pub ok: bool,
-    /// The action's kind
+    /// Kind of the action
     #[schema(value_type = String)]
     pub kind: ActionKind,
     pub duration_ms: u64,
-    /// The page's address afterwards
+    /// Address of the page after the action
     pub url: String,
-    /// Whether a form would have been submitted by it, and was not: see [`Interact::hold_submissions`].
+    /// True if the action would have submitted a form and the submission was held: see [`Interact::hold_submissions`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
     pub submission_held: bool,
-    /// Whether the page would have submitted a form by itself, and did not.
+    /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
     pub page_submission_held: bool,
 }
 
-/// The time of a page to load when its caller names none.
+/// Default timeout of a page load.
 pub(super) const NAVIGATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time of any other interaction whose caller names none, but for what typing adds to it.
+/// Default timeout of other interactions, without the time for typing.
 const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a machine that is busy may need for a key, besides the pause after it.
+/// Additional time for each key on a busy machine, besides the delay between keys.
 pub const KEY_TAKES: Duration = Duration::from_millis(5);
 
 impl Parameters for Interact {

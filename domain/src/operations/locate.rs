@@ -1,14 +1,15 @@
-//! Finding out who it is that words mean, before anything is done to it. For those who act for a customer: there is no route.
+//! Locating the elements that a query matches, before an action is performed on them. Internal to agent sessions: no route offers
+//! it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{OperationOutput, OperationSpec, Parameters, Target};
 
-/// Asks which elements are meant.
+/// Request to locate elements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Locate {
-    /// By what.
+    /// Element query.
     pub sought: LocateBy,
 }
 
@@ -28,72 +29,73 @@ impl Parameters for Hold {
 
 impl OperationOutput for SubmissionHeld {}
 
-/// What an element is sought by. Only what can be seen is found.
+/// Element query. It finds only visible elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocateBy {
-    /// By what is exact.
+    /// An exact locator.
     Target(Target),
-    /// As a person describes it: what is called so, or else what has that in its name. A control of that role comes before
-    /// others, a name before a label, a placeholder and a text.
+    /// A person's description. An element whose name equals the words comes first, otherwise elements whose name contains them
+    /// match. Controls with the role precede others, and a name precedes a label, a placeholder and a text.
     Described {
-        /// What kind of control it is: one of [`super::ROLES`] or a word such as `field` or `dropdown`.
+        /// Kind of control: one of [`super::ROLES`], or a word such as `field` or `dropdown`.
         role: Option<String>,
-        /// What it is called; may be empty where there is a role.
+        /// Name of the element; may be empty if there is a role.
         words: String,
     },
-    /// What has the focus.
+    /// The focused element.
     Focused,
 }
 
-/// What was found.
+/// Elements that were found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// The first of them, at most [`super::MOST_CANDIDATES`].
+    /// First matches, at most [`super::MOST_CANDIDATES`].
     pub matches: Vec<Match>,
-    /// How many there are.
+    /// Number of matches.
     pub total: u64,
-    /// The page's origin.
+    /// Origin of the page.
     pub origin: String,
 }
 
-/// One element that is meant.
+/// An element that matches a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// CSS that means no other element of the page. ` >>> ` leads into a shadow root or a frame.
+    /// CSS selector that matches only this element. ` >>> ` descends into a shadow root or a frame.
     pub selector: String,
-    /// In our words, such as `button "Sign in"`.
+    /// Human-readable description, such as `button "Sign in"`.
     pub description: String,
     /// One of [`super::ROLES`], or `generic`.
     pub role: String,
-    /// Its accessible name, cut to size; may be empty.
+    /// Accessible name, truncated; may be empty.
     pub name: String,
-    /// What else it says of itself, or what it is in does: a line each, cut to size. It may differ from the name, which a page can write.
+    /// Other texts of the element and its form, one per line, truncated. They may differ from the name, which a page can set
+    /// freely.
     #[serde(default)]
     pub text: String,
-    /// Whether it submits a form when it is tapped.
+    /// True if tapping the element submits a form.
     pub submits: bool,
-    /// Whether Enter in it would submit a form.
+    /// True if pressing Enter in the element would submit a form.
     pub form_field: bool,
-    /// Whether it is checked; `None` when it cannot be, or is so in part.
+    /// Checked state; `None` if the element cannot be checked or is partly checked.
     pub checked: Option<bool>,
-    /// Another when its tag, type, role, name, the action of its form, or the page's origin is another.
+    /// Changes if the element's tag, type, role, name, form action or page origin changes.
     pub fingerprint: String,
 }
 
-/// Whether a page was kept from submitting a form by itself.
+/// Result of a check for held submissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmissionHeld {
-    /// Since this was last asked.
+    /// True if a page's own form submission was held since the last check.
     pub held: bool,
 }
 
-/// A fingerprint of what tells an element apart.
+/// Hashes the traits that identify an element.
 #[must_use]
 pub fn fingerprint(traits: &[String]) -> String {
     let mut hash = Sha256::new();
     for text in traits {
-        // With their lengths, so that no two lists look the same.
+        // Hash the lengths, too, so that different lists have different hashes.
         hash.update((text.len() as u64).to_be_bytes());
         hash.update(text);
     }

@@ -1,4 +1,4 @@
-//! Which element is meant: by a CSS selector, or by what a person would call it (contract: operations 29 to 33).
+//! Element queries: by CSS selector, or by the properties that a person sees (contract: operations 29 to 33).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,40 +6,40 @@ use super::require_selector;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// What an action, a condition or an extraction is about.
+/// Element query of an action, a condition or an extraction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Element {
-    /// CSS: the first that can be seen, or else the first.
+    /// CSS selector: the first visible match, otherwise the first match.
     Selector(String),
-    /// By what it is: of several an action takes none.
+    /// Locator by a property. An action fails if several elements match.
     Target(Target),
 }
 
-/// What an element is told by.
+/// Locator of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// CSS.
+    /// CSS selector.
     Selector(String),
-    /// What it is for those who cannot see it.
+    /// Accessibility role.
     Role {
         /// One of [`ROLES`].
         role: String,
-        /// A part of its accessible name.
+        /// Part of the accessible name.
         name: Option<String>,
     },
-    /// A part of its label.
+    /// Part of the label.
     Label(String),
-    /// A part of what it says.
+    /// Part of the text.
     Text(String),
-    /// A part of what stands in a field that is empty.
+    /// Part of the placeholder.
     Placeholder(String),
-    /// As a snapshot calls it.
+    /// Element's `ref` in a snapshot.
     Ref(String),
 }
 
-/// The roles that an element can be told by: those of WAI-ARIA that an element of HTML has or can be given, and `iframe`.
+/// Roles that a locator can use: the WAI-ARIA roles that an HTML element can have, and `iframe`.
 pub const ROLES: &[&str] = &[
     "alert",
     "alertdialog",
@@ -115,31 +115,31 @@ pub const ROLES: &[&str] = &[
     "treeitem",
 ];
 
-/// Digits of a ref at most: more than a session can be given.
+/// Maximum number of digits of a ref, more than a session can reach.
 const REF_DIGITS: usize = 9;
 
 impl Element {
-    /// What a caller has written as `selector` or `target`, of the field `of`; `None` when it is neither.
+    /// Combines the `selector` and `target` of the field `of`. Returns `None` if both are absent.
     ///
     /// # Errors
-    /// When it is both.
+    /// If both are given.
     pub fn chosen(selector: Option<String>, target: Option<Target>, of: &str) -> Result<Option<Self>, Invalid> {
         match (selector, target) {
-            (Some(_), Some(_)) => Err(Invalid::field(format!("{of}.target"), "must not stand beside selector")),
+            (Some(_), Some(_)) => Err(Invalid::field(format!("{of}.target"), "must not be combined with selector")),
             (selector, target) => Ok(selector.map(Self::Selector).or(target.map(Self::Target))),
         }
     }
 
-    /// [`Element::chosen`] where there has to be one.
+    /// Like [`Element::chosen`], but one of the two is required.
     ///
     /// # Errors
-    /// When it is both, or neither.
+    /// If both are given, or neither.
     pub fn required(selector: Option<String>, target: Option<Target>, of: &str) -> Result<Self, Invalid> {
-        let missing = || Invalid::field(format!("{of}.selector"), "is required, or target instead");
+        let missing = || Invalid::field(format!("{of}.selector"), "is required unless target is given");
         Self::chosen(selector, target, of)?.ok_or_else(missing)
     }
 
-    /// Where its caller wrote it, if it is a member of the field `of`.
+    /// Path of the query's member in the field `of`.
     #[must_use]
     pub fn field(&self, of: &str) -> String {
         match self {
@@ -149,23 +149,23 @@ impl Element {
     }
 }
 
-/// By a CSS selector.
+/// A CSS selector.
 impl From<String> for Element {
     fn from(selector: String) -> Self {
         Self::Selector(selector)
     }
 }
 
-/// One of several elements that a target can mean.
+/// One of several elements that match an ambiguous target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// In our words, such as `button "Sign in"`.
+    /// Human-readable description, such as `button "Sign in"`.
     pub description: String,
-    /// CSS that means no other.
+    /// CSS selector that matches only this element.
     pub selector: String,
 }
 
-/// Candidates that are told of, at most.
+/// Maximum number of candidates in a response.
 pub const MOST_CANDIDATES: usize = 5;
 
 pub(super) fn require_element(rules: &mut Rules, element: &Element, limits: &Limits, of: &str) {
@@ -188,7 +188,7 @@ fn require_target(rules: &mut Rules, target: &Target, limits: &Limits, field: &s
             if let Some(name) = name {
                 words(name, "name");
             }
-            rules.require(ROLES.contains(&role.as_str()), &at("role"), "must be a role of WAI-ARIA, such as button");
+            rules.require(ROLES.contains(&role.as_str()), &at("role"), "must be a WAI-ARIA role, such as button");
         }
         Target::Label(text) => words(text, "label"),
         Target::Text(text) => words(text, "text"),

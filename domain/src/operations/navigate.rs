@@ -16,15 +16,15 @@ use crate::validation::{Invalid, Rules, both};
 /// `POST /v1/sessions/:id/navigate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Navigate {
-    /// As the caller wrote it: the answer repeats it.
+    /// Address as the caller wrote it, repeated in the response.
     pub requested_url: String,
-    /// Where to.
+    /// Parsed address.
     pub url: BrowserUrl,
-    /// How far the page has to come.
+    /// Load state to wait for.
     pub wait_until: WaitUntil,
-    /// Until then, or the session errors.
+    /// Time limit; the session errors when it is exceeded.
     pub timeout: Duration,
-    /// Whether no form may be submitted from now on: see [`super::Interact::hold_submissions`].
+    /// True to hold back form submissions from now on: see [`super::Interact::hold_submissions`].
     #[serde(default)]
     pub hold_submissions: bool,
 }
@@ -62,34 +62,34 @@ impl Navigate {
     }
 }
 
-/// A page that was loaded
+/// Loaded page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"url": "https://example.com", "status": 200, "final_url": "https://example.com/", "duration_ms": 184}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Navigated {
-    /// As requested
+    /// Address as requested
     pub url: String,
-    /// The HTTP status of the main document
+    /// HTTP status of the main document
     #[schema(required = true)]
     pub status: Option<u16>,
-    /// After redirects; its first 32,768 characters, as of every address here that a page has chosen
+    /// Address after redirects, limited to its first 32,768 characters like every address that a page can choose
     pub final_url: String,
     pub duration_ms: u64,
-    /// Whether the page would have submitted a form by itself, and did not.
+    /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
     pub page_submission_held: bool,
 }
 
-/// An address a browser may be sent to: http or https, and not literally a private host.
+/// Address that a browser may load: http or https, and not a literal private address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BrowserUrl(Url);
 
 impl BrowserUrl {
     /// # Errors
-    /// On field `url`, when it is no absolute http or https URL, or names an address outright that the deployment does
-    /// not allow. A name that resolves to one is the egress guard's business, and so is what is near a worker.
+    /// On field `url`, if it is not an absolute http or https URL, or is a literal address that the deployment does not allow.
+    /// The egress guard checks the addresses that a host name resolves to, and addresses near a worker.
     pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
         let url = Url::parse(text.trim()).map_err(|e| {
             Invalid::field("url", format!("must be an absolute URL, such as https://example.com/: {e}"))
@@ -109,14 +109,14 @@ impl BrowserUrl {
         Ok(Self(url))
     }
 
-    /// The address, normalised.
+    /// Normalized address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// How far a page has to come before a navigation is done.
+/// Load state at which a navigation is complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitUntil {
@@ -125,6 +125,6 @@ pub enum WaitUntil {
     Load,
     /// The `DOMContentLoaded` event.
     DomContentLoaded,
-    /// No requests for half a second after `load`.
+    /// No requests for 500 ms after `load`.
     NetworkIdle,
 }

@@ -1,49 +1,49 @@
-//! How operations end.
+//! Outcomes of operations.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::validation::FieldError;
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done; the session is ready again. What came of it stands beside this.
+    /// The operation succeeded and the session is ready again. The result is stored separately.
     Done,
-    /// The engine refused the input; the session is ready again.
+    /// The engine rejected the input; the session is ready again.
     Invalid {
-        /// What was wrong with it.
+        /// Invalid fields.
         errors: Vec<FieldError>,
-        /// Further members of the problem document: what the caller could have meant.
+        /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         members: Map<String, Value>,
     },
-    /// Done, but the result is not to be had; the session is ready again.
+    /// The operation succeeded, but its result cannot be returned; the session is ready again.
     Withheld {
-        /// Why.
+        /// Reason.
         detail: String,
-        /// Further members of the problem document.
+        /// Additional members of the problem document.
         members: Map<String, Value>,
     },
     /// The browser failed; the session is errored.
     Failed {
-        /// How.
+        /// Failure of the browser.
         failure: Failure,
     },
-    /// DELETE won the race; the session is destroyed.
+    /// A DELETE came first; the session is destroyed.
     Destroyed,
-    /// The worker died with the operation under way: nobody knows what it did. The session stays busy until it is destroyed
-    /// (contract: workers 4).
+    /// The worker died during the operation, so its outcome is unknown. The session stays busy until it is destroyed (contract:
+    /// workers 4).
     Unknown,
 }
 
-/// Why a session errored.
+/// Reason a session errored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// As `session.failed` classes it.
+    /// Class in `session.failed`.
     pub class: FailureClass,
-    /// For the caller's eyes.
+    /// Detail for the caller.
     pub detail: String,
 }
 
@@ -51,28 +51,28 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// Out of time: 504.
+    /// Timeout: 504.
     #[strum(serialize = "SessionTimeoutError")]
     Timeout,
-    /// The browser failed: 502.
+    /// Browser failure: 502.
     #[strum(serialize = "DriverError")]
     Driver,
-    /// There is no browser: 503.
+    /// No browser available: 503.
     #[strum(serialize = "DriverNotIntegratedError")]
     NotIntegrated,
-    /// Anything else: 502.
+    /// Any other failure: 502.
     #[strum(serialize = "UnknownError")]
     Unknown,
 }
 
 impl FailureClass {
-    /// `error_name`
+    /// Value of `error_name`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// `error_message`
+    /// Value of `error_message`.
     #[must_use]
     pub fn message(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! What operations come to, from the browser that says it to whoever is told.
+//! Results of operations, from the browser to the caller.
 //!
-//! A driver makes the type that stands beside its operation. It is serialized once, where the operation ran, in the order that
-//! the contract shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
-//! capture's content is put into its place at the end: until then it travels beside the text, as bytes.
+//! A driver creates the result type of its operation. The worker serializes it once, with the members in the order of the
+//! contract. That text is stored, serves unchanged as the response body, and can be parsed into the same type. Only the content
+//! of a capture is inserted at the end; until then it is transferred separately as bytes.
 
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
@@ -17,35 +17,35 @@ impl OperationResult {
     /// The form in which it is stored.
     ///
     /// # Errors
-    /// When it cannot be serialized.
+    /// If serialization fails.
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = heavy(self.weight(), || to_raw_value(&self))?;
         Ok(StoredResult { json, content: self.into_content() })
     }
 }
 
-/// A result as text that nobody has to read in order to pass it on.
+/// Serialized result, which can be returned without parsing it.
 #[derive(Debug, Clone)]
 pub struct StoredResult {
-    /// The answer's body, but for a capture's content.
+    /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
-    /// A capture's content.
+    /// Content of a capture.
     pub content: Option<Vec<u8>>,
 }
 
 impl StoredResult {
-    /// The type that it was made of; of a capture, all but the content.
+    /// Parses the result; a capture lacks its content.
     ///
     /// # Errors
-    /// When it was made of another.
+    /// If the result has another type.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json.get())
     }
 
-    /// What the operation's caller is answered.
+    /// Response body for the caller.
     ///
     /// # Errors
-    /// When there is content, and the rest is none of a capture.
+    /// If there is content, but the result is not a capture.
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
@@ -59,7 +59,7 @@ impl StoredResult {
     }
 }
 
-/// An enumeration's values where a field has them, without the words that describe the type to us.
+/// Schema of an enumeration, without its internal description, for use in a field.
 pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(values)) = &mut schema {
@@ -84,7 +84,7 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    /// Asserts that a result is stored and answered as this text, and that the text is the same result again.
+    /// Asserts that a result is stored and returned as this text, and that the text parses into the same result.
     fn assert_kept<T: DeserializeOwned + Debug + PartialEq>(result: OperationResult, part: &T, text: &str) {
         let stored = result.store().expect("JSON");
         assert_eq!(stored.json.get(), text);
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(String::from_utf8(stored.into_body().expect("a body")).as_deref(), Ok(text));
     }
 
-    /// Contract: operations. Members stand in the order in which they are shown there.
+    /// Contract: operations. Members are in the order shown there.
     #[test]
     fn a_result_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         let navigated = Navigated {
@@ -224,7 +224,7 @@ mod tests {
         assert_kept(OperationResult::StateCapture(full.clone()), &full, &text);
     }
 
-    /// Contract: operations. The content stands between the encoding and its type, however it has travelled.
+    /// Contract: operations. The content is between the encoding and the media type, although it is transferred separately.
     #[test]
     fn a_capture_is_answered_with_its_content_in_its_place() {
         for (kind, bytes, text) in [

@@ -1,4 +1,4 @@
-//! Reading what a page shows, as those who cannot see it are told.
+//! Snapshots of a page, as assistive technology presents it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,30 +8,30 @@ use super::{OperationOutput, OperationSpec, Parameters};
 /// `POST /v1/sessions/:id/snapshot`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Whether it is also told where the links lead, for those who act for a customer: no caller asks for that.
+    /// True to include the targets of links. Internal to agent sessions: no caller can set it.
     #[serde(default)]
     pub links: bool,
 }
 
-/// What a page shows
+/// Snapshot of a page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "snapshot": "heading \"Log in\" [ref=e1] [level=1]\ntextbox \"E-mail\" [ref=e2] [required]\nbutton \"Sign in\" [ref=e3]",
     "nodes": 3, "truncated": false, "url": "https://example.com/login", "duration_ms": 14,
 }))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct PageSnapshot {
-    /// A line for each element that means something, and for each text: indented by two spaces for each element that it is in.
-    /// A name, a text and a value are JSON texts. At most 40,000 characters
+    /// One line for each meaningful element and each text, indented by two spaces for each enclosing element. Names, texts and
+    /// values are JSON strings. At most 40,000 characters
     pub snapshot: String,
-    /// How many lines there are
+    /// Number of lines
     pub nodes: u64,
-    /// Whether there was more on the page
+    /// True if the snapshot omits part of the page
     pub truncated: bool,
-    /// The page's address
+    /// Address of the page
     pub url: String,
     pub duration_ms: u64,
-    /// Where its links lead, each once: addresses of the web of at most 2,048 characters, of which there are 500 at most.
+    /// Distinct link targets: http and https addresses of at most 2,048 characters, at most 500 of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(ignore)]
     pub links: Vec<String>,

@@ -31,108 +31,108 @@ impl OperationOutput for SessionState {
     }
 }
 
-/// A session's state
+/// State of a session's browser
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "url": "https://example.com/", "title": "Example Domain",
     "cookies": [{"name": "theme", "value": "dark", "domain": "example.com", "path": "/"}],
     "local_storage": {"cart": "3"}, "captured_at": "2026-11-20T18:05:00.123Z", "page_state": {"state": "loaded"},
 }))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct SessionState {
-    /// Its first 32,768 characters
+    /// Address of the page, limited to its first 32,768 characters
     pub url: String,
-    /// Its first 4,096 characters
+    /// Title of the page, limited to its first 4,096 characters
     #[schema(required = true)]
     pub title: Option<String>,
-    /// At most 1,000
+    /// Cookies, at most 1,000
     #[schema(value_type = Vec<Object>)]
     pub cookies: Vec<Cookie>,
-    /// That of the page's origin, at most 1 MiB of it
+    /// Local storage of the page's origin, at most 1 MiB
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub local_storage: IndexMap<String, String>,
     #[schema(value_type = String, format = DateTime)]
     pub captured_at: Timestamp,
-    /// Null before the first lifecycle event
+    /// State of the page; null before the first lifecycle event
     #[schema(required = true)]
     pub page_state: Option<PageState>,
-    /// Present when the address, the title, the cookies or the storage were cut to size
+    /// True if the address, title, cookies or storage were truncated; absent otherwise
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// One cookie, of any host that the browser has been to.
+/// A cookie of any host that the browser has visited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Its name.
+    /// Cookie name.
     pub name: String,
-    /// Its value.
+    /// Cookie value.
     pub value: String,
-    /// The host, with a leading dot when it is valid for subdomains.
+    /// Host of the cookie; a leading dot includes subdomains.
     pub domain: String,
-    /// The path it is sent to.
+    /// Path of the cookie.
     pub path: String,
-    /// `None` for a session cookie.
+    /// Expiry; `None` for a session cookie.
     pub expires: Option<Timestamp>,
-    /// Hidden from scripts.
+    /// True if scripts cannot read the cookie.
     pub http_only: bool,
-    /// Sent over TLS only.
+    /// True if the cookie is sent only over TLS.
     pub secure: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 
-/// Where the page stands
+/// Load state of the page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PageState {
-    /// How far it is.
+    /// Load state.
     #[schema(schema_with = in_place::<PageStanding>)]
     pub state: PageStanding,
-    /// Present when errored
+    /// Error of the page; present if `state` is `errored`
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<PageError>,
 }
 
-/// How far a page is.
+/// Load state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(title = "PageStanding")]
 #[serde(rename_all = "lowercase")]
 pub enum PageStanding {
-    /// Under way.
+    /// The page is loading.
     Loading,
     /// The `load` event has fired.
     Loaded,
-    /// It failed, or is an HTTP error page.
+    /// The load failed, or returned an HTTP error page.
     Errored,
 }
 
-/// Why a page errored
+/// Error of a page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct PageError {
-    /// The layer that failed.
+    /// Layer that failed.
     #[schema(schema_with = in_place::<PageErrorKind>)]
     pub kind: PageErrorKind,
-    /// For `http`
+    /// HTTP status, for `http`
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub http_status: Option<u16>,
     pub message: String,
 }
 
-/// The layer that failed.
+/// Layer that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PageErrorKind {
     /// An HTTP status of 400 or above.
     Http,
-    /// The certificate or the handshake.
+    /// TLS handshake or certificate.
     Tls,
-    /// The name does not resolve.
+    /// Name resolution.
     Dns,
-    /// Anything below HTTP.
+    /// Network, below HTTP.
     Net,
-    /// The load took too long.
+    /// Timeout of the load.
     Timeout,
 }

@@ -1,4 +1,4 @@
-//! Waiting for something to come about.
+//! Waiting for a condition.
 
 use std::time::Duration;
 
@@ -14,34 +14,34 @@ use crate::validation::{Invalid, Rules, both};
 /// `POST /v1/sessions/:id/wait`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wait {
-    /// What for.
+    /// Condition to wait for.
     pub condition: Condition,
-    /// Until then.
+    /// Time limit of the wait.
     pub timeout: Duration,
-    /// And when not.
+    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
 }
 
-/// What to wait for.
+/// Condition to wait for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// An element that is visible.
+    /// An element is visible.
     Selector {
-        /// Which.
+        /// Element query.
         element: Element,
     },
-    /// No element, or an invisible one.
+    /// No element matches, or the match is invisible.
     SelectorHidden {
-        /// Which.
+        /// Element query.
         element: Element,
     },
-    /// The address.
+    /// The page's address matches a pattern.
     UrlMatches {
-        /// See [`crate::patterns::Pattern`]; found anywhere in the address.
+        /// Regular expression, which may match anywhere in the address: see [`crate::patterns::Pattern`].
         pattern: String,
     },
-    /// Just time.
+    /// A period of time.
     Time {
         /// Milliseconds.
         ms: u64,
@@ -49,7 +49,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Which of them it is.
+    /// Kind of the condition.
     #[must_use]
     pub fn kind(&self) -> ConditionKind {
         match self {
@@ -87,7 +87,7 @@ impl Wait {
             Condition::Selector { element } | Condition::SelectorHidden { element } => {
                 require_element(&mut rules, element, limits, "condition");
             }
-            // Whether it is a regular expression is not asked of somebody who has no session: see `patterns.rs`.
+            // The pattern is compiled only for a caller with a ready session: see `patterns.rs`.
             Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
@@ -100,7 +100,7 @@ impl Wait {
     }
 }
 
-/// What a condition is called.
+/// Kind of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionKind {
@@ -114,17 +114,17 @@ pub enum ConditionKind {
     Time,
 }
 
-/// What became of a wait
+/// Outcome of a wait
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"matched": true, "kind": "selector", "duration_ms": 412, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Waited {
-    /// False only with `on_timeout: return`
+    /// False only if the wait timed out with `on_timeout: return`
     pub matched: bool,
-    /// The condition's kind
+    /// Kind of the condition
     #[schema(value_type = String)]
     pub kind: ConditionKind,
     pub duration_ms: u64,
-    /// The page's address afterwards
+    /// Address of the page after the wait
     pub url: String,
 }

@@ -31,7 +31,7 @@ pub enum CreateError {
     #[error(transparent)]
     Profile(#[from] ChangeError),
     /// The profile has as many as it may have.
-    #[error("the profile has {current} snapshots; it may have {limit}")]
+    #[error("the profile has {current} snapshots; the limit is {limit}")]
     CapReached {
         /// Now.
         current: i64,

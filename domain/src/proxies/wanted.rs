@@ -133,13 +133,17 @@ impl Wanted {
         rules.credential("username", username.as_deref());
         rules.credential("password", password.sent());
         let has_colon = scheme == Scheme::Http && username.as_ref().is_some_and(|name| name.contains(':'));
-        rules.require(!has_colon, "username", "must not contain a colon, which ends it in Basic credentials");
+        rules.require(
+            !has_colon,
+            "username",
+            "must not contain a colon, which ends the user name in Basic credentials",
+        );
         // One that is kept may have a name.
         let is_anonymous = username.is_none() && password.sent().is_some() && before.is_none();
         rules.require(!is_anonymous, "username", "is required with a password");
         let at = if scheme.is_tunnel() {
-            rules.require(host.is_none(), "host", "must be absent: the configuration says it");
-            rules.require(port.is_none(), "port", "must be absent: the configuration says it");
+            rules.require(host.is_none(), "host", "must be absent: the configuration sets it");
+            rules.require(port.is_none(), "port", "must be absent: the configuration sets it");
             rules.config(scheme, &config, before.is_some(), checks)
         } else {
             rules.require(config.sent().is_none(), "config", "only tunnels have a configuration");

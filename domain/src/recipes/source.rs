@@ -18,10 +18,10 @@ pub enum SourceError {
     #[error("there is no agent session with this id")]
     NoAgentSession,
     /// There are too many for a recipe.
-    #[error("the agent session has more steps than a recipe may have, which is {0}")]
+    #[error("the agent session has more than {0} steps, the maximum of a recipe")]
     TooMany(u32),
     /// They have too many bytes for a recipe.
-    #[error("the steps of the agent session have {bytes} bytes; those of a recipe may have {limit}")]
+    #[error("the steps of the agent session have {bytes} bytes; a recipe may have at most {limit}")]
     TooLarge {
         /// Of these steps.
         bytes: usize,

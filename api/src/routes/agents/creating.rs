@@ -1,4 +1,4 @@
-//! Making agent sessions (contract: agents 1 to 6).
+//! Creating agent sessions (contract: agents 1 to 6).
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions;
 
-/// Where they are made.
+/// Path of the collection.
 const PATH: &str = "/v1/agent-sessions";
-/// How often somebody who repeats a create looks whether the first one was answered.
+/// Polling interval of a repeated create that waits for the first response.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long beyond the opening of a browser.
+/// Time that a repeated create waits beyond the timeout for opening a browser.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long whoever opened it has for the answer when it is open.
+/// Time the first request has to store its response after its browser opened.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Routes {
@@ -42,9 +42,9 @@ pub fn routes() -> Routes {
 
 /// Create an agent session
 ///
-/// Opens a browser of the chosen archetype, as a session is created, and answers when it is ready. It occupies one of the
-/// account's concurrent slots until the agent session is closed. With an `Idempotency-Key` the same request can be sent again: it
-/// makes nothing more, and has the answer of the first, a refusal included.
+/// Opens a browser of the chosen archetype, as for a session, and returns when it is ready. The agent session occupies one of the
+/// account's concurrent slots until it is closed. A request with an `Idempotency-Key` can be repeated: it creates nothing more
+/// and returns the first response, even if that was an error.
 #[utoipa::path(
     post, path = "/v1/agent-sessions", tag = "Agent sessions", operation_id = "createAgentSession",
     params(IdempotencyKey), request_body = CreateBody,
@@ -60,7 +60,7 @@ async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Result<Unchecked<CreateBody>>,
 ) -> Result<Response> {
-    // Before a replay, too: a key that may not use a profile does not receive the session of one that may.
+    // Authorize before a replay, too: a key without access to a profile must not receive the session of a key with access.
     let request = match body {
         Ok(body) => Ok((
             UsedResources::authorize(
@@ -74,11 +74,12 @@ async fn create(
     };
     let Some(key) = key else {
         let made = make(&app, &caller, request, None).await?;
-        let New { id, opened } = made.ok_or_else(|| Problem::internal(&"somebody else has no key"))?;
+        let New { id, opened } =
+            made.ok_or_else(|| Problem::internal(&"a create without an idempotency key found its key taken"))?;
         opened?;
         return Ok(answer(id, Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?));
     };
-    // Whatever the second request says, it has the answer of the first.
+    // The stored response is returned, whatever the second request contains.
     if let Some(found) = repeated(&app, &caller, &key).await? {
         return Ok(found);
     }
@@ -87,24 +88,24 @@ async fn create(
         Ok(Some(New { id, opened: Ok(()) })) => {
             (Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
         }
-        // It may be open in a moment, and whoever asks again hears of that.
+        // The browser may still open. A repeated request then reads the outcome.
         Ok(Some(New { opened: Err(problem), .. })) if problem.may_pass() => return Err(problem),
         Ok(Some(New { opened: Err(problem), .. })) => (Given::problem(&app, problem, PATH, &caller.request_id), true),
-        // What may pass is no answer for ever, and what is wrong with the request itself was not tried.
+        // Store only 404, 409 and 429. Other errors are temporary, or the request is invalid and was not attempted.
         Err(problem) if !matches!(problem.status().as_u16(), 404 | 409 | 429) => return Err(problem),
         Err(problem) => (Given::problem(&app, problem, PATH, &caller.request_id), false),
     };
     keep(&app, &caller, &key, given, made).await
 }
 
-/// An agent session that was made.
+/// Agent session that was created.
 struct New {
     id: AgentSessionId,
-    /// Whether its browser is open, or why not.
+    /// `Ok` if its browser opened, otherwise the problem.
     opened: Result<()>,
 }
 
-/// Makes an agent session, and waits until its browser is open. `None` when the key is somebody else's by now.
+/// Creates an agent session and waits until its browser is open. Returns `None` if another request has taken the key.
 async fn make(
     app: &App,
     caller: &Caller,
@@ -115,7 +116,7 @@ async fn make(
     let (body, token_budget) =
         body.check(|body| body.check(&app.config.agents, &app.config.limits).map(|budget| (body, budget)))?;
     if used.proxy.is_none() && app.config.require_customer_egress {
-        let message = "this deployment requires customer egress; name a saved proxy";
+        let message = "this deployment requires customer egress; set a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
     }
     let profile = used.profile.map(|profile| profile.id()).transpose()?;
@@ -145,7 +146,7 @@ async fn make(
         Err(full @ CreateError::CapacityExhausted) => return Err(sessions::refused_for_room(full)),
         created => created?,
     };
-    // The account is locked by now.
+    // `take_place` has locked the account.
     agents::require_room(&mut tx, account, &app.config.limits).await??;
     agents::create(&mut tx, &new, created.session.id, &caller.actor).await?;
     tx.commit().await?;
@@ -153,7 +154,7 @@ async fn make(
     Ok(Some(New { id, opened }))
 }
 
-/// Keeps an answer, and gives what is kept: somebody may have been faster.
+/// Stores a response and returns the stored one: another request may have stored its response first.
 async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -> Result<Response> {
     let answered = Answered { status: given.status.as_u16(), body: given.body.clone() };
     let mut conn = app.db.acquire().await?;
@@ -163,14 +164,14 @@ async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -
         creates::refuse(&mut conn, caller.account_id, key, &answered, app.config.limits.refused_creates).await?;
     }
     drop(conn);
-    // Of very many refusals the newest are kept, and this one may not be among them any more.
+    // Only the newest refusals are stored, so this one may already have been deleted.
     match repeated(app, caller, key).await? {
         Some(kept) => Ok(kept),
         None => replay(caller, &answered),
     }
 }
 
-/// What the first request of this key was answered, as soon as that is known. `None` when there was none.
+/// Response to the first request with this key, once it is known. `None` if there was no such request.
 async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Response>> {
     let deadline = Instant::now() + app.config.open_timeout + GRACE;
     let mut settled = None;
@@ -181,7 +182,7 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
             Some(Create::Answered(answered)) => return replay(caller, &answered).map(Some),
             Some(Create::Opening { id, driver }) => (id, driver),
         };
-        // Whoever made it may have died before it was answered.
+        // The process that created it may have died before it stored a response.
         let standing = rows::find(&mut conn, caller.account_id, driver).await?.map(|driver| driver.status);
         drop(conn);
         if Instant::now() > deadline {
@@ -208,9 +209,9 @@ fn not_opened(driver: SessionId) -> Problem {
     Problem::new(&kinds::DRIVER_ERROR, format!("the driver session {driver} did not open"))
 }
 
-/// Somebody else makes it, and takes long.
+/// Another request is creating the agent session and takes long.
 fn in_progress() -> Problem {
-    let detail = "another request with this Idempotency-Key is under way";
+    let detail = "another request with this Idempotency-Key is in progress";
     Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", "in_progress")
 }
 
@@ -228,7 +229,7 @@ fn replay(caller: &Caller, answered: &Answered) -> Result<Response> {
     })
 }
 
-/// What an answer says of the agent session: where it is, and what it uses.
+/// Agent session in a create response, with the resources it uses.
 #[derive(serde::Deserialize)]
 struct Made {
     id: AgentSessionId,

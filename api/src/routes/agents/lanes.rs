@@ -1,4 +1,4 @@
-//! Who drives an agent session (contract: agents 8 to 13).
+//! Control of an agent session (contract: agents 8 to 13).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -29,11 +29,11 @@ pub fn routes() -> Routes {
         .allow(WRITE_AGENTS, routes!(set_mode))
 }
 
-/// A human's client
+/// Client of a person
 #[derive(Deserialize, ToSchema)]
 #[schema(as = AgentSessionClient, example = json!({"client_id": "ada-laptop"}))]
 struct ClientBody {
-    /// What it calls itself: whoever drives is known by it
+    /// Name of the client; it identifies the client that has control
     #[schema(min_length = 1, max_length = 128)]
     client_id: String,
 }
@@ -42,19 +42,19 @@ struct ClientBody {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = AgentSessionModeChange, example = json!({"mode": "pair"}))]
 struct ModeBody {
-    /// Who may drive from now on
+    /// New mode
     #[schema(schema_with = wire::mode)]
     mode: Mode,
 }
 
 /// Take over from the AI
 ///
-/// In pair mode. Messages are refused until the client hands back, or is not heard of for 30 seconds; a turn under way begins no
-/// further step. Again by the client that drives it changes nothing.
+/// Gives control to the client, in pair mode. Messages are rejected until the client hands back or sends no heartbeat for 30 s. A
+/// turn in progress starts no further step. A takeover by the client that already has control changes nothing.
 #[utoipa::path(
     post, path = "/v1/agent-sessions/{id}/takeover", tag = "Agent sessions", operation_id = "takeOverAgentSession",
     params(IdPath<AgentSessionId>), request_body = ClientBody,
-    responses((status = 200, description = "The client drives", body = AgentSession),
+    responses((status = 200, description = "The agent session, controlled by the client", body = AgentSession),
               Restricted, Body, NoAgentSession, AgentElsewhere, Database),
 )]
 async fn take_over(
@@ -75,7 +75,7 @@ async fn take_over(
 #[utoipa::path(
     post, path = "/v1/agent-sessions/{id}/handback", tag = "Agent sessions", operation_id = "handBackAgentSession",
     params(IdPath<AgentSessionId>), request_body = ClientBody,
-    responses((status = 200, description = "The AI drives", body = AgentSession),
+    responses((status = 200, description = "The agent session, controlled by the AI", body = AgentSession),
               Restricted, Body, NoAgentSession, AgentElsewhere, Database),
 )]
 async fn hand_back(
@@ -91,13 +91,13 @@ async fn hand_back(
     .await
 }
 
-/// Keep driving
+/// Keep control
 ///
-/// A client that drives says so more often than every 30 seconds.
+/// Renews the client's control. A client in control must call this more often than every 30 s.
 #[utoipa::path(
     post, path = "/v1/agent-sessions/{id}/heartbeat", tag = "Agent sessions", operation_id = "keepDrivingAgentSession",
     params(IdPath<AgentSessionId>), request_body = ClientBody,
-    responses((status = 200, description = "The client drives on", body = AgentSession),
+    responses((status = 200, description = "The agent session, still controlled by the client", body = AgentSession),
               Restricted, Body, NoAgentSession, AgentElsewhere, Database),
 )]
 async fn heartbeat(
@@ -115,11 +115,11 @@ async fn heartbeat(
 
 /// Change the mode
 ///
-/// Not while a human drives in pair mode. The same mode again changes nothing.
+/// Fails while a person has control in pair mode. Setting the current mode again changes nothing.
 #[utoipa::path(
     post, path = "/v1/agent-sessions/{id}/mode", tag = "Agent sessions", operation_id = "setAgentSessionMode",
     params(IdPath<AgentSessionId>), request_body = ModeBody,
-    responses((status = 200, description = "It is in this mode", body = AgentSession),
+    responses((status = 200, description = "The agent session, in the new mode", body = AgentSession),
               Restricted, Body, NoAgentSession, AgentElsewhere, Database),
 )]
 async fn set_mode(
@@ -135,7 +135,8 @@ async fn set_mode(
     .await
 }
 
-/// Makes a change in a transaction, and answers the agent session. A lane that had lapsed has lapsed also for whom it refuses.
+/// Applies a change in a transaction and returns the agent session. The transaction is committed even if the change is refused,
+/// so that an expired takeover ends in either case.
 async fn change(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! An agent session by video (contract: livekit): what lets somebody into its room.
+//! Agent sessions over video (contract: livekit): access to their LiveKit rooms.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -33,7 +33,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(READ_AGENTS, routes!(token)).on_refusal(count_refusal).never_stored()
 }
 
-/// Counts a caller who may not read the agent session. One who says in no role for which it is cannot be counted.
+/// Counts a caller that may not read the agent session. A request without a valid role cannot be counted.
 fn count_refusal(target: &Uri, status: StatusCode) {
     if status == StatusCode::FORBIDDEN
         && let Ok(role) = role_in(&Query::of(target))
@@ -46,7 +46,7 @@ fn role_in(query: &Query) -> Result<Role, Invalid> {
     Role::parse(query.text("role")?.unwrap_or_default())
 }
 
-/// What lets somebody into an agent session's room
+/// Access to an agent session's LiveKit room
 #[derive(Serialize, ToSchema)]
 #[schema(as = LivekitToken, example = json!({
     "token": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.ZRrHA1JJJW8opsbCGfG_HACGpVUMN_a9IV7pAx_Zmeo",
@@ -54,24 +54,24 @@ fn role_in(query: &Query) -> Result<Role, Invalid> {
     "expires_at": "2026-11-20T18:15:00.000Z",
 }))]
 struct RoomAccess {
-    /// For LiveKit's SDKs: a JSON Web Token
+    /// JSON Web Token for the LiveKit SDKs
     token: String,
-    /// Where the LiveKit server is
+    /// Address of the LiveKit server
     url: String,
-    /// The room, which the token is good for alone
+    /// Room; the token is valid only for this room
     #[schema(value_type = String)]
     room: AgentSessionId,
-    /// Until when it lets somebody in. Who is in stays
+    /// Time the token expires. A client that is already connected stays connected
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
-/// As whom somebody comes, for the contract.
+/// Role parameter, for the contract.
 struct AsRole;
 
 impl IntoParams for AsRole {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let what = "A viewer watches; a controller sends input, too, which takes `write:agents`";
+        let what = "A viewer watches. A controller can also send input, which requires `write:agents`";
         let role: ParameterBuilder = query("role", what, role()).required(Required::True);
         vec![role.build()]
     }
@@ -79,12 +79,12 @@ impl IntoParams for AsRole {
 
 /// Get a LiveKit token
 ///
-/// For the room in which the agent session is shown by video, where the deployment has machines that show sessions. Without one this is a
-/// 503.
+/// Returns a token for the room that shows the agent session by video. Fails with 503 if the deployment has no machine that shows
+/// sessions.
 #[utoipa::path(
     get, path = "/v1/agent-sessions/{id}/livekit-token", tag = "Agent sessions", operation_id = "getAgentSessionLivekitToken",
     params(IdPath<AgentSessionId>, AsRole),
-    responses((status = 200, description = "The token, which is shown to nobody else", body = RoomAccess),
+    responses((status = 200, description = "The token, which is valid only for the caller's role", body = RoomAccess),
               Restricted, InvalidQuery, NoAgentSession, AgentElsewhere, Sealing),
 )]
 async fn token(
@@ -102,7 +102,7 @@ async fn token(
     Ok(Answer(minted.map_err(|refused| refused.problem)?))
 }
 
-/// Why there is no token. What the database caused is no outcome.
+/// Reason why no token was issued. A database error has no outcome to count.
 struct Refused {
     outcome: Option<TokenOutcome>,
     problem: Problem,
@@ -136,7 +136,8 @@ async fn mint(app: &App, caller: &Caller, path: &IdPath<AgentSessionId>, role: R
     let place = livekit::place(&mut conn, id, vault.as_ref().ok().copied()).await.map_err(|none| match none {
         NoPlace::Database(error) => error.into(),
         NoPlace::Full => {
-            let detail = "this deployment has no machine that could show the session by video, or none with room";
+            let detail =
+                "this deployment has no machine that can show the session by video, or none with free capacity";
             refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
         }
         NoPlace::Unreadable(error) => {

@@ -1,4 +1,4 @@
-//! Saying something in an agent session, and reading what was said (contract: agents 15 to 30).
+//! Sending messages to an agent session, and reading its transcript (contract: agents 15 to 30).
 
 use std::time::Duration;
 
@@ -39,25 +39,25 @@ use crate::http::readings::ReadingError;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Steps that one message may approve of.
+/// Maximum number of steps that one message can approve.
 const MOST_APPROVALS: usize = 100;
-/// Characters of a step's id, and of anything that is none.
+/// Maximum number of characters of a step's ID.
 const APPROVAL_CHARS: usize = 128;
-/// How long beyond its own time a turn is waited for: its last step may take its time, and its worker may die.
+/// Time to wait beyond the turn's own timeout: its last step may use its full timeout, and its worker may die.
 const GRACE: Duration = Duration::from_secs(150);
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_AGENTS, routes!(say)).allow(READ_AGENTS, routes!(transcript))
 }
 
-/// What is said in an agent session
+/// Message to an agent session
 #[derive(Deserialize, ToSchema)]
 #[schema(as = AgentMessage, example = json!({"message": "open https://example.com, then tap the 'Sign in' button"}))]
 struct MessageBody {
-    /// What is to be done, in words
+    /// Instructions in natural language
     #[schema(min_length = 1, max_length = 10_000)]
     message: String,
-    /// Ids of intents that wait for approval, which is given by this: then the plan that they are of goes on
+    /// IDs of the intents that this message approves. The plan that they belong to then continues
     #[schema(max_items = 100)]
     approvals: Option<Vec<String>>,
 }
@@ -79,15 +79,16 @@ impl MessageBody {
     }
 }
 
-/// Say what to do
+/// Send a message
 ///
-/// Reads the message, and does what it says, step by step. A step that submits data is not done unless its id is in `approvals` of the next
-/// message. One message at a time; whoever hangs up finds its end in the transcript. With an `Idempotency-Key` the same message
-/// can be sent again: nothing is done twice, and the answer is that of the first.
+/// Interprets the message and performs its steps one by one. A step that submits data is performed only after its ID is in
+/// `approvals` of the next message. An agent session processes one message at a time. If the client disconnects, the transcript
+/// shows the outcome. A message with an `Idempotency-Key` can be repeated: no step is performed twice, and the first response is
+/// returned.
 #[utoipa::path(
     post, path = "/v1/agent-sessions/{id}/message", tag = "Agent sessions", operation_id = "sendAgentMessage",
     params(IdPath<AgentSessionId>, IdempotencyKey), request_body = MessageBody,
-    responses((status = 200, description = "What came of it", body = TurnAnswer),
+    responses((status = 200, description = "The outcome of the turn", body = TurnAnswer),
               Restricted, Body, NoAgentSession, AgentElsewhere, AgentGone, AgentRoom, Database),
 )]
 async fn say(
@@ -101,7 +102,7 @@ async fn say(
     let session = path.id()?;
     let request = match body.and_then(|body| Ok(body.check(MessageBody::check)?)) {
         Ok(request) => request,
-        // Whose agent session it is comes before what is wrong with the message.
+        // Check the owner of the agent session before reporting errors in the message.
         Err(problem) => {
             let theirs = rows::exists(&mut *app.db.acquire().await?, caller.account_id, session).await?;
             return Err(if theirs { problem } else { not_found::<AgentSessionId>() });
@@ -118,7 +119,7 @@ async fn say(
         Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known).await,
         refused => return Err(refusal(&refused)),
     }
-    // From here on the message was taken, and whoever is told otherwise would send it again.
+    // The message is accepted at this point. An error response would make the client send it again.
     let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
     loop {
         let patient = waiter.told().await && Instant::now() < deadline;
@@ -130,14 +131,13 @@ async fn say(
             Err(error) => tracing::warn!(%error, %turn, "cannot read the end of a turn: trying again"),
         }
         if !patient {
-            let detail =
-                "nothing was heard of the turn in time; the message was taken, and the transcript will have its end";
+            let detail = "no outcome of the turn arrived in time; the message was accepted, and the transcript will show the outcome";
             return Err(Problem::new(&kinds::SESSION_TIMEOUT, detail));
         }
     }
 }
 
-/// Why a turn that may have ended is not answered yet.
+/// Reason why the response of a turn is not available yet.
 #[derive(Debug, thiserror::Error)]
 enum Unanswered {
     #[error(transparent)]
@@ -148,7 +148,7 @@ enum Unanswered {
     Reading(#[from] ReadingError),
 }
 
-/// What a turn came to, as an answer; `None` as long as it has not ended.
+/// Response of a turn; `None` while the turn has not ended.
 async fn answered(
     app: &App,
     caller: &Caller,
@@ -206,17 +206,17 @@ fn refusal(refused: &Accepted) -> Problem {
         Accepted::NoSession => not_found::<AgentSessionId>(),
         Accepted::Closed => conflict("the agent session is closed"),
         Accepted::DriverEnded => {
-            Problem::new(&kinds::SESSION_DESTROYED, "the driver session has ended, and the agent session with it")
+            Problem::new(&kinds::SESSION_DESTROYED, "the driver session has ended, and therefore the agent session")
         }
-        Accepted::Manual => conflict("the agent session is in manual mode: drive its driver session"),
-        Accepted::HumanDrives => conflict("a human drives the agent session"),
-        Accepted::Busy => conflict("another message is under way"),
+        Accepted::Manual => conflict("the agent session is in manual mode: use the operations of its driver session"),
+        Accepted::HumanDrives => conflict("a human controls the agent session"),
+        Accepted::Busy => conflict("another message is in progress"),
         Accepted::Full(Full::Turns { current, limit }) => {
-            let detail = "the agent session has taken all the messages that it may; make another";
+            let detail = "the agent session has reached its limit of messages; create another one";
             conflict(detail).with("current_turns", current).with("limit", limit)
         }
         Accepted::Full(Full::Bytes { current, limit }) => {
-            let detail = "the agent session has kept as much of its messages as it may; make another";
+            let detail = "the agent session has reached its limit of stored bytes; create another one";
             conflict(detail).with("current_bytes", current).with("limit", limit)
         }
         Accepted::NoRoom(full) => (*full).into(),
@@ -226,13 +226,13 @@ fn refusal(refused: &Accepted) -> Problem {
              agent session",
         ),
         Accepted::WorkerSilent => Problem::unavailable_for_now(
-            "the worker has not been heard of for a while, as after an outage of the database",
+            "the worker has not reported recently, for example after a database outage; try again",
         ),
-        Accepted::Turn(_) | Accepted::Known(_) => Problem::internal(&"a message that was taken is refused"),
+        Accepted::Turn(_) | Accepted::Known(_) => Problem::internal(&"an accepted message is handled as a refusal"),
     }
 }
 
-/// What the first message of a key was answered (contract: agents 28, 29).
+/// Returns the response to the first message with this key (contract: agents 28, 29).
 async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Receipt) -> Result<Response> {
     let refuse =
         |detail: &str, status: &str| Err(Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", status));
@@ -242,7 +242,7 @@ async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known:
             let reservation = app.answers.reserve(account, bytes).await?;
             let mut reading = app.readings.begin(account, bytes).await?;
             let sealed = receipts::sealed_body(&mut *app.db.acquire().await?, account, key).await?;
-            // It went with its agent session meanwhile.
+            // The receipt was deleted with its agent session in the meantime.
             let sealed = sealed.ok_or_else(not_found::<AgentSessionId>)?;
             let (vault, key) = (vault.clone(), key.to_owned());
             let opened = reading.run(sealed.len(), move || receipts::open(&vault, account, &key, &sealed)).await?;
@@ -252,13 +252,13 @@ async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known:
         }
         (Receipt::Mismatch, ..) => refuse("another message was sent with this Idempotency-Key", "mismatch"),
         (Receipt::InProgress | Receipt::Completed { .. }, ..) => refuse(
-            "the message of this Idempotency-Key is under way, or nobody knows what became of it; the transcript tells",
+            "the message with this Idempotency-Key is in progress, or its outcome is unknown; read the transcript",
             "in_progress",
         ),
     }
 }
 
-/// What somebody said, or was answered
+/// Message, or reply to a message
 #[derive(Serialize, ToSchema)]
 #[schema(as = AgentTranscriptEntry, example = json!({
     "turn_id": "turn_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "role": "user",
@@ -266,38 +266,38 @@ async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known:
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct Entry {
-    /// The turn, which is a message and its answer
+    /// Turn ID; a turn is a message and its reply
     #[schema(value_type = String)]
     turn_id: TurnId,
     /// `user` or `agent`
     role: &'static str,
-    /// What was said, without what was to be typed
+    /// Text of the message, without the texts to type
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     message: Option<String>,
-    /// What the turn came to
+    /// Outcome of the turn
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     kind: Option<TurnKind>,
-    /// The answer in words
+    /// Reply in natural language
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reply: Option<String>,
-    /// The steps that there were to do
+    /// Steps of the turn
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     intents: Option<Vec<Intent>>,
-    /// Whom the message may have meant
+    /// Elements the message may refer to
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Object>, required = false)]
     candidates: Option<Vec<Candidate>>,
-    /// Who read the message
+    /// Component that interpreted the message
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     decomposer: Option<Decomposer>,
-    /// Tokens that a model has used for it
+    /// Tokens that a model used for the turn
     tokens_used: i32,
-    /// When it was said
+    /// Time of the message or reply
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -305,7 +305,7 @@ struct Entry {
 impl Listed for Entry {
     const LIST: &'static str = "AgentTranscript";
     const MEANING: &'static str = "A page of a transcript, oldest first";
-    const ENTRIES: Option<&'static str> = Some("What was said");
+    const ENTRIES: Option<&'static str> = Some("The messages and replies");
 }
 
 type Transcript = Page<Entry>;
@@ -339,8 +339,8 @@ fn entries(told: Told) -> [Entry; 2] {
 
 /// Read a transcript
 ///
-/// What was said in the agent session and what was answered, the oldest first. Texts that were to be typed are not in it, nor is the
-/// content of captures.
+/// Returns the messages of the agent session and the replies, oldest first. Texts to type and the content of captures are
+/// omitted.
 #[utoipa::path(
     get, path = "/v1/agent-sessions/{id}/transcript", tag = "Agent sessions", operation_id = "getAgentTranscript",
     params(IdPath<AgentSessionId>, Paging),
@@ -357,7 +357,7 @@ async fn transcript(
     let limit = query.limit(&app.config.limits)? as usize;
     let named = session.to_string();
     let filters = [Some(named.as_str())];
-    // A page may end between a message and its answer.
+    // A page may end between a message and its reply.
     let scope = |list| CursorScope { account: caller.account_id, list, filters: &filters };
     let (whole, half) = (scope("agent-transcript"), scope("agent-transcript-message"));
     let cursors = app.cursors().await?;
@@ -398,8 +398,8 @@ async fn transcript(
     Ok(counted_json(text.map_err(|error| Problem::internal(&error))?, reservation))
 }
 
-/// Which turns a page has, and how many bytes are stored of them. A turn may be large: a page ends with the one that makes it large, so that
-/// nothing is read which is on another page.
+/// Selects the turns of a page and sums their stored bytes. The page ends with the turn that exceeds the byte limit, so that no
+/// turn of the next page is read.
 fn on_a_page(ended: &[(TurnId, u64)], most_entries: usize, page_bytes: u64) -> (Vec<TurnId>, u64) {
     let (mut turns, mut bytes) = (Vec::new(), 0_u64);
     for (turn, its_bytes) in ended {

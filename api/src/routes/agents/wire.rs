@@ -1,4 +1,4 @@
-//! What agent sessions look like on the wire.
+//! Request and response bodies of agent sessions.
 
 use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
@@ -17,32 +17,34 @@ use crate::http::openapi::{named, one_of, or_null};
 use crate::http::path::IdPath;
 use crate::http::resource_ref::ResourceRef;
 
-/// Body of `POST /v1/agent-sessions`; every field is optional.
+/// Body of `POST /v1/agent-sessions`; every field is optional
 #[derive(Deserialize, ToSchema)]
 #[schema(as = AgentSessionCreate, example = json!({"mode": "pair", "label": "checkout test"}))]
 pub struct CreateBody {
-    /// Who may drive: the AI (`ai`), the customer (`manual`), or both in turns (`pair`)
+    /// Control of the browser: the AI (`ai`), the customer (`manual`), or both in turn (`pair`)
     #[schema(schema_with = mode_or_null)]
     pub mode: Option<Mode>,
-    /// Tokens that models may use for it; 200,000 when absent
+    /// Maximum number of model tokens; 200,000 by default
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub token_budget: Option<u64>,
-    /// A saved proxy of the account, through which its browser leaves, and by no other way
+    /// Saved proxy of the account. The browser sends all its traffic through it
     #[schema(value_type = Option<String>, example = "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub proxy_id: Option<ResourceRef<ProxyId>>,
-    /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`
+    /// Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
+    /// `launch`
     pub archetype: Option<String>,
-    /// What its browser begins with. One live session at a time has a profile. Requires `write:profiles` besides `write:agents`
+    /// Profile that the browser starts from. A profile can have one live session at a time. Requires `write:profiles` in addition
+    /// to `write:agents`
     #[schema(value_type = Option<String>, example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub profile_id: Option<ResourceRef<ProfileId>>,
-    /// Free words
+    /// Free text
     #[schema(max_length = 120)]
     pub label: Option<String>,
-    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
 }
 
-/// The resources that a create uses, which its caller has the right to use.
+/// Resources of a create that the caller is authorized to use.
 pub struct UsedResources {
     pub profile: Option<IdPath<ProfileId>>,
     pub proxy: Option<IdPath<ProxyId>>,
@@ -50,7 +52,7 @@ pub struct UsedResources {
 
 impl UsedResources {
     /// # Errors
-    /// Forbidden, when the caller may not use one of them.
+    /// Forbidden, if the caller may not use one of them.
     pub fn authorize(
         caller: &Caller,
         profile: Option<&ResourceRef<ProfileId>>,
@@ -64,16 +66,16 @@ impl UsedResources {
 }
 
 impl CreateBody {
-    /// What it says of the driver session that is a matter of rules.
+    /// The driver session's parameters to validate.
     pub fn wishes(&self) -> Wishes<'_> {
         let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());
         Wishes { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
     }
 
-    /// The tokens that it asks for.
+    /// Validated token budget.
     ///
     /// # Errors
-    /// On what breaks a rule.
+    /// On invalid fields.
     pub fn check(&self, settings: &Settings, limits: &Limits) -> Result<i32, Invalid> {
         let mut rules = Rules::default();
         rules.note(self.wishes().check(limits).err());
@@ -86,7 +88,7 @@ impl CreateBody {
     }
 }
 
-/// A browser that is told in words what to do
+/// Browser driven by natural-language messages
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "agt_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -96,49 +98,49 @@ impl CreateBody {
     "updated_at": "2026-11-20T18:05:00.187Z", "destroyed_at": null,
 }))]
 pub struct AgentSession {
-    /// Its id
+    /// Agent session ID
     #[schema(value_type = String)]
     id: AgentSessionId,
-    /// Whose it is
+    /// Account that owns the agent session
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// Its driver session, which is a session like any other
+    /// Driver session: the ordinary session that holds the browser
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// Who may drive
+    /// Mode: allowed control of the browser
     #[schema(schema_with = mode)]
     mode: Mode,
-    /// Who does: in manual mode always the human
+    /// Current control of the browser; always `human` in manual mode
     #[schema(schema_with = control)]
     control: Control,
-    /// Where it stands; `closed` is for good
+    /// Status; `closed` is final
     #[schema(schema_with = status)]
     status: AgentStatus,
-    /// Why it is closed
+    /// Reason the agent session was closed
     #[schema(schema_with = close_reason, required = true)]
     close_reason: Option<CloseReason>,
-    /// The device that its browser is
+    /// Archetype of the browser
     archetype: String,
-    /// What its browser began with
+    /// Profile that the browser started from
     #[schema(value_type = Option<String>, required = true)]
     profile_id: Option<ProfileId>,
-    /// The saved proxy through which its browser leaves; it may have been deleted since
+    /// Saved proxy of the browser; it may have been deleted since
     #[schema(value_type = Option<String>, required = true)]
     proxy_id: Option<ProxyId>,
-    /// The customer's words
+    /// Label set by the customer
     #[schema(max_length = 120, required = true)]
     label: Option<String>,
-    /// Tokens that models may use for it
+    /// Maximum number of model tokens
     token_budget: i32,
-    /// Tokens that they have used
+    /// Model tokens used so far
     tokens_used: i64,
-    /// When it was asked for
+    /// Time the agent session was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it last changed
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When it was closed
+    /// Time the agent session was closed
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     destroyed_at: Option<Timestamp>,
 }

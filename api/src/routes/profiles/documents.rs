@@ -1,5 +1,5 @@
-//! Profiles as documents that another account, or another deployment, reads (docs/profile-format.md). They are written and
-//! read as they travel, whatever their size.
+//! Profiles as documents that other accounts and deployments can import (docs/profile-format.md). Documents are streamed in both
+//! directions, whatever their size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,13 +30,13 @@ use crate::http::state::App;
 use crate::http::{json, kinds, unknown_fields};
 
 pub fn routes() -> Routes {
-    // An export hands out cookies: a reader of somebody else's profiles may not.
+    // An export contains cookies, so read access to another account's profiles does not suffice.
     Routes::new().allow(WRITE_PROFILES, routes!(export)).allow(WRITE_PROFILES, routes!(import)).never_stored()
 }
 
-/// What documents are called.
+/// Media type of profile documents.
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
-/// A profile as a document
+/// Profile as a document
 #[derive(ToSchema)]
 #[schema(example = json!({
     "format": "kitfleet.profile", "version": 2, "exported_at": "2026-11-20T18:10:00.000Z",
@@ -44,58 +44,58 @@ const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
     "source_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "Shop, signed in",
     "archetype": "iphone-16-ios-18", "cookies": [], "origins": [], "left_out": [],
 }))]
-#[expect(dead_code, reason = "it is written and read piece by piece; this describes the whole")]
+#[expect(dead_code, reason = "documents are streamed; this type only describes them")]
 struct ProfileDocument {
-    /// `kitfleet.profile`
+    /// Format name: `kitfleet.profile`
     #[schema(pattern = "^kitfleet\\.profile$")]
     format: String,
-    /// The version of the format
+    /// Version of the format
     #[schema(minimum = 2, maximum = 2)]
     version: u32,
-    /// When it was written
+    /// Time of the export
     #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     exported_at: Option<Timestamp>,
-    /// Of which profile
+    /// Profile that was exported
     #[schema(nullable = false)]
     source_profile_id: Option<String>,
-    /// Whose that is
+    /// Account that owns that profile
     #[schema(nullable = false)]
     source_account_id: Option<String>,
-    /// What it is called
+    /// Name of the profile
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// The device that its sessions are, an id of `GET /v1/archetypes`
+    /// Archetype of the profile's sessions, an ID from `GET /v1/archetypes`
     archetype: String,
-    /// The cookies of all hosts
+    /// Cookies of all hosts
     cookies: Vec<DocumentCookie>,
-    /// What each origin stores
+    /// Storage of each origin
     origins: Vec<DocumentOrigin>,
-    /// What the profile holds and the document does not
+    /// Data of the profile that the document omits
     left_out: Vec<DocumentLack>,
 }
 
-/// A cookie
+/// Cookie
 #[derive(ToSchema)]
 #[schema(example = json!({
     "name": "session", "value": "0f2c", "domain": "shop.example", "path": "/", "expires": 1_795_000_000, "secure": true,
     "http_only": true, "same_site": "Lax",
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentCookie {
-    /// Its name
+    /// Cookie name
     name: String,
-    /// Its value
+    /// Cookie value
     value: String,
-    /// The host it is for; with a leading dot, the hosts below it too
+    /// Host of the cookie; with a leading dot, subdomains are included
     domain: String,
-    /// The path it is for
+    /// Path of the cookie
     path: String,
-    /// When it expires, in seconds since 1970; null for one that ends with the browser
+    /// Expiry in seconds since 1970; null for a session cookie
     #[schema(required = true)]
     expires: Option<i64>,
-    /// Whether only https gets it
+    /// True if the cookie is sent only over https
     secure: bool,
-    /// Whether scripts cannot see it
+    /// True if scripts cannot read the cookie
     http_only: bool,
     /// `Strict`, `Lax` or `None`
     #[schema(schema_with = same_site)]
@@ -106,7 +106,7 @@ fn same_site() -> RefOr<Schema> {
     one_of(&["Strict", "Lax", "None"], None)
 }
 
-/// What an origin stores
+/// Storage of an origin
 #[derive(ToSchema)]
 #[schema(example = json!({
     "origin": "https://shop.example", "local_storage": [["theme", "dark"]],
@@ -116,117 +116,117 @@ fn same_site() -> RefOr<Schema> {
         "records": [{"store": "items", "key": 7, "value": {"object": [["id", 7], ["added", {"date": 1_795_000_000_000.0}]]}}],
     }],
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentOrigin {
-    /// The origin
+    /// Origin
     origin: String,
-    /// In whose pages it is embedded that it keeps this in
+    /// Top-level site this storage is partitioned under
     #[schema(nullable = false)]
     embedded_in: Option<String>,
-    /// Its local storage: names and values, as docs/profile-format.md spells them
+    /// Local storage: names and values, encoded as in docs/profile-format.md
     #[schema(value_type = Option<Vec<Vec<serde_json::Value>>>, nullable = false)]
     local_storage: Option<Vec<(String, serde_json::Value)>>,
-    /// Its `IndexedDB` databases
+    /// `IndexedDB` databases
     databases: Vec<DocumentDatabase>,
 }
 
-/// A database of an origin
+/// `IndexedDB` database of an origin
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "cart", "version": 1, "stores": [], "records": []}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentDatabase {
-    /// What it is called
+    /// Database name
     name: String,
-    /// Its version
+    /// Database version
     #[schema(minimum = 1)]
     version: i64,
-    /// Its object stores
+    /// Object stores
     stores: Vec<DocumentStore>,
-    /// What is in them
+    /// Records of all object stores
     records: Vec<DocumentRecord>,
 }
 
-/// An object store
+/// Object store
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "items", "key_path": "id", "auto_increment": false, "last_key": 0, "indexes": []}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentStore {
-    /// What it is called
+    /// Store name
     name: String,
-    /// Where in a value its key is: nowhere, a path, or paths
+    /// Key path of the store: null, one path, or several paths
     key_path: serde_json::Value,
-    /// Whether it makes keys up
+    /// True if the store generates keys
     auto_increment: bool,
-    /// The last one that it made up
+    /// Last generated key
     last_key: i64,
-    /// Its indexes
+    /// Indexes of the store
     indexes: Vec<DocumentIndex>,
 }
 
-/// An index of an object store
+/// Index of an object store
 #[derive(ToSchema)]
 #[schema(example = json!({"name": "by_name", "key_path": "name", "unique": false, "multi_entry": false}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentIndex {
-    /// What it is called
+    /// Index name
     name: String,
-    /// Where in a value its key is: a path, or paths
+    /// Key path of the index: one path, or several paths
     key_path: serde_json::Value,
-    /// Whether no two values have the same
+    /// True if no two records may have the same key
     unique: bool,
-    /// Whether each item of an array is a key
+    /// True if each item of an array is a separate key
     multi_entry: bool,
 }
 
-/// A record of an object store
+/// Record of an object store
 #[derive(ToSchema)]
 #[schema(example = json!({"store": "items", "key": 7, "value": {"object": [["id", 7]]}}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentRecord {
-    /// Where it is
+    /// Object store of the record
     store: String,
-    /// Its key
+    /// Record key
     key: serde_json::Value,
-    /// Its value, as docs/profile-format.md spells it
+    /// Record value, encoded as in docs/profile-format.md
     value: serde_json::Value,
-    /// Its keys in indexes
+    /// Keys of the record in indexes
     #[schema(nullable = false)]
     index_keys: Option<Vec<DocumentIndexKey>>,
 }
 
-/// A record's key in an index
+/// Key of a record in an index
 #[derive(ToSchema)]
 #[schema(example = json!({"index": "by_name", "key": "Mug"}))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentIndexKey {
-    /// The index
+    /// Index name
     index: String,
-    /// The key
+    /// Key in the index
     key: serde_json::Value,
 }
 
-/// What a profile holds and its document does not
+/// Data of a profile that its document omits
 #[derive(ToSchema)]
 #[schema(example = json!({
     "origin": "https://shop.example", "database": "cart", "store": "pictures", "reason": "unsupported", "count": 3,
 }))]
-#[expect(dead_code, reason = "as of a document")]
+#[expect(dead_code, reason = "it describes a part of `ProfileDocument`")]
 struct DocumentLack {
-    /// Of which origin
+    /// Origin of the data
     origin: String,
-    /// In whose pages that is embedded
+    /// Top-level site that the data is partitioned under
     #[schema(nullable = false)]
     embedded_in: Option<String>,
-    /// Of which database
+    /// Database of the data
     #[schema(nullable = false)]
     database: Option<String>,
-    /// Of which object store
+    /// Object store of the data
     #[schema(nullable = false)]
     store: Option<String>,
-    /// Why: it holds what only a browser has, there is too much of it, or it cannot be read
+    /// Reason: the data has no form outside a browser, is too large, or cannot be read
     #[schema(schema_with = left_out_because)]
     reason: String,
-    /// How many
+    /// Number of omitted items
     count: i64,
 }
 
@@ -234,12 +234,12 @@ fn left_out_because() -> RefOr<Schema> {
     one_of(&["unsupported", "too_large", "unreadable"], None)
 }
 
-/// The largest document may take so many times as long to arrive as another body, which is far smaller.
+/// Factor by which the largest document may take longer to arrive than another body, which is far smaller.
 const PATIENCE: f64 = 20.0;
 
-/// Returns when less of a document has come by now than has to: the largest has `PATIENCE` times `body_timeout`, smaller ones as
-/// much less as they are smaller, and all of them twice that time besides, in which they wait for their turn. Who sends a byte
-/// now and then has one of the few turns that all accounts share.
+/// Returns when a document arrives too slowly. Every document has twice `body_timeout`, which includes the wait for its turn. The
+/// largest document has another `PATIENCE` times `body_timeout`, and smaller ones have a proportional share. Without this limit,
+/// a client that sends a byte now and then would hold one of the few slots that all accounts share.
 async fn too_slow(received: &AtomicU64, limit: u64, body_timeout: Duration) {
     let begun = Instant::now();
     #[expect(clippy::cast_precision_loss, reason = "documents have fewer bytes than that")]
@@ -254,8 +254,9 @@ async fn too_slow(received: &AtomicU64, limit: u64, body_timeout: Duration) {
 
 /// Export a profile
 ///
-/// As a document that can be imported into any account: its cookies and the values in its storage, in clear. Of a profile that a live session
-/// has, it is what the session before it left. An export that breaks off is not whole.
+/// Returns a document that can be imported into any account. It contains the cookies and storage values in plain text. If a live
+/// session uses the profile, the document contains the data that the session before it saved. If the transfer breaks off, the
+/// document is incomplete.
 #[utoipa::path(
     get, path = "/v1/profiles/{id}/export", tag = "Profiles", operation_id = "exportProfile",
     params(IdPath<ProfileId>),
@@ -271,7 +272,7 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
     let headers = [(CONTENT_TYPE, MEDIA_TYPE.to_owned()), (CONTENT_DISPOSITION, disposition)];
     wait_until_kept(&app, account, id).await?;
     if method == Method::HEAD {
-        // It hands nothing out, and so there is nothing to write down.
+        // A HEAD request returns no data, so no export is recorded.
         let found = profiles::find(&mut *app.db.acquire().await?, account, id).await?;
         return found.map(|_| headers.into_response()).ok_or_else(not_found::<ProfileId>);
     }
@@ -290,8 +291,8 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
 
 /// Import a profile
 ///
-/// Makes a profile of a document of `GET /v1/profiles/{id}/export`, of at most 300 MiB. All of it is checked before anything is
-/// kept. A document of version 1, which held files of a browser, is refused.
+/// Creates a profile from a document of `GET /v1/profiles/{id}/export`, of at most 300 MiB. The whole document is validated
+/// before anything is stored. Documents of version 1, which contained browser files, are rejected.
 #[utoipa::path(
     post, path = "/v1/profiles/import", tag = "Profiles", operation_id = "importProfile",
     request_body(content((ProfileDocument = "application/vnd.kitfleet.profile+json"))),
@@ -304,13 +305,13 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
 async fn import(caller: Caller, State(app): State<App>, request: Request) -> Result<Created> {
     let (parts, body) = request.into_parts();
     let body = if body.is_end_stream() {
-        // As everywhere, no body is an empty object.
+        // As on other routes, an empty body counts as an empty object.
         axum::body::Body::from("{}")
     } else {
         json::require_json(&parts.headers)?;
         body
     };
-    // The declared length is known before a byte of the body is.
+    // The declared length is known before the body arrives.
     let limit = app.config.limits.profile_document_bytes;
     if body.size_hint().lower() > limit {
         return Err(DocumentError::TooLarge(limit).into());
@@ -357,8 +358,10 @@ impl From<DocumentError> for Problem {
             DocumentError::TooLarge(limit) => {
                 Self::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string()).with("limit_bytes", limit)
             }
-            DocumentError::Malformed(_) => Self::bad_request(format!("the request's body is no document: {error}")),
-            DocumentError::Body(_) => Self::bad_request("the request's body broke off"),
+            DocumentError::Malformed(_) => {
+                Self::bad_request(format!("the request's body is not a profile document: {error}"))
+            }
+            DocumentError::Body(_) => Self::bad_request("the request's body is incomplete"),
             DocumentError::NotYet(not_yet) => not_yet.into(),
             DocumentError::Disk(_) => unavailable(&error),
         }

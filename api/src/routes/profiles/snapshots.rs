@@ -1,4 +1,4 @@
-//! Snapshots of profiles: what they held at one moment.
+//! Snapshots of profiles: their data at one moment.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -29,7 +29,7 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Snapshots have routes that are not among those of desktop apps on the free tier.
+/// Desktop apps on the free tier cannot use these routes.
 const WRITE_SNAPSHOTS: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin);
 
 pub fn routes() -> Routes {
@@ -40,25 +40,25 @@ pub fn routes() -> Routes {
         .allow(WRITE_SNAPSHOTS, routes!(delete))
 }
 
-/// What a profile held at one moment
+/// Data of a profile at one moment
 #[derive(Serialize, ToSchema)]
 #[schema(as = ProfileSnapshot, example = json!({
     "id": "psnap_019aa1d4-22b1-7c06-8f7e-0d4a8b6c1e90", "profile_id": "prof_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "label": "before the checkout", "size_bytes": 183_204, "created_at": "2026-11-20T18:09:30.000Z",
 }))]
 struct Snapshot {
-    /// Its id
+    /// Snapshot ID
     #[schema(value_type = String)]
     id: SnapshotId,
-    /// Of which profile
+    /// Profile that the snapshot was taken from
     #[schema(value_type = String)]
     profile_id: ProfileId,
-    /// Its owner's words
+    /// Label set by the customer
     #[schema(max_length = 120, required = true)]
     label: Option<String>,
-    /// The size of what it holds, compressed and sealed
+    /// Size of the stored data in bytes, compressed and sealed
     size_bytes: i64,
-    /// When it was made
+    /// Time the snapshot was taken
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -93,14 +93,15 @@ impl From<snapshots::Snapshot> for Snapshot {
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"label": "before the checkout"}))]
 struct SnapshotCreate {
-    /// Free words
+    /// Free text
     #[schema(max_length = 120)]
     label: Option<String>,
 }
 
 /// Take a snapshot of a profile
 ///
-/// Of a profile that a live session has, it is what the session before it left.
+/// Stores the current data of the profile. If a live session uses the profile, the snapshot contains the data that the session
+/// before it saved.
 #[utoipa::path(
     post, path = "/v1/profiles/{id}/snapshots", tag = "Profiles", operation_id = "createProfileSnapshot",
     params(IdPath<ProfileId>), request_body = SnapshotCreate,
@@ -163,7 +164,7 @@ async fn list(
 
 /// Restore a snapshot
 ///
-/// As a new profile: the one that it is of stays as it is.
+/// Creates a new profile from the snapshot. The snapshot's profile does not change.
 #[utoipa::path(
     post, path = "/v1/profile-snapshots/{id}/restore", tag = "Profiles", operation_id = "restoreProfileSnapshot",
     params(IdPath<SnapshotId>), request_body = ProfileCopy,
@@ -185,11 +186,11 @@ async fn restore(
 
 /// Delete a snapshot
 ///
-/// For good.
+/// Deletes the snapshot permanently.
 #[utoipa::path(
     delete, path = "/v1/profile-snapshots/{id}", tag = "Profiles", operation_id = "deleteProfileSnapshot",
     params(IdPath<SnapshotId>),
-    responses((status = 204, description = "It is gone"), Restricted, NoSnapshot, Database),
+    responses((status = 204, description = "The snapshot is deleted"), Restricted, NoSnapshot, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<SnapshotId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;

@@ -1,4 +1,4 @@
-//! Whether a saved proxy works. A worker tries it, from where sessions leave; this process dials nothing.
+//! Checks of saved proxies. A worker makes the connection, because sessions run on workers; the API process opens none.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -30,12 +30,12 @@ pub fn routes() -> Routes {
 
 /// Check a saved proxy
 ///
-/// A worker connects to it and through it, as a session would, and says what came of it within 20 seconds. An account checks one at a
-/// time.
+/// A worker connects to the proxy and through it, as a session would, and reports the result within 20 s. An account can run one
+/// check at a time.
 #[utoipa::path(
     post, path = "/v1/account/me/proxies/{id}/check", tag = "Proxies", operation_id = "checkProxy",
     params(IdPath<ProxyId>),
-    responses((status = 200, description = "What came of it", body = ProxyCheck), Restricted, NoProxy, CheckingProxy, RateLimited),
+    responses((status = 200, description = "The result of the check", body = ProxyCheck), Restricted, NoProxy, CheckingProxy, RateLimited),
 )]
 async fn check(
     caller: Caller,
@@ -43,7 +43,7 @@ async fn check(
     path: IdPath<ProxyId>,
     _body: Unused,
 ) -> Result<Answer<ProxyCheck>> {
-    // Whoever tries out hosts and ports would otherwise have a fast scanner.
+    // Without this limit, a caller could use checks as a fast port scanner.
     app.rate_limits.check(Bucket::ProxyCheck, caller.account_id.to_string().as_str()).await?;
     let check = ProxyCheckId::generate();
     let waiter = app.replies.expect_end(Work::ProxyCheck(check));
@@ -53,20 +53,20 @@ async fn check(
     Ok(Answer(checked?))
 }
 
-/// Gives a worker the check.
+/// Assigns the check to a worker.
 async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) -> Result<()> {
     let account = caller.account_id;
     let mut tx = app.db.begin().await?;
     let proxy = proxies::hold(&mut tx, account, proxy).await?.ok_or_else(not_found::<ProxyId>)?;
     if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
-        return Err(proxy_in_use(&"a live session leaves through it, from which a check would take its packets", user));
+        return Err(proxy_in_use(&"a live session uses the proxy, and a check would divert its packets", user));
     }
     let secrets = proxy.open(app.config.auth.vault.as_ref()).map_err(sealed_elsewhere)?;
-    let no_worker = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is there");
+    let no_worker = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is available");
     let worker = workers::any(&mut tx).await?.ok_or_else(no_worker)?;
     let reply = app.replies.address(&caller.request_id);
     if !checks::begin(&mut tx, account, check, (&proxy, &secrets), &worker, reply.channel).await? {
-        return Err(Problem::new(&kinds::CONFLICT, "another check of this account is under way"));
+        return Err(Problem::new(&kinds::CONFLICT, "another check of this account is in progress"));
     }
     enqueue_untold(&mut tx, &CheckProxy { worker: worker.id, check }).await?;
     tx.commit().await?;
@@ -74,7 +74,7 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
     Ok(())
 }
 
-/// What came of it.
+/// Waits for the result of the check.
 async fn wait(app: &App, check: ProxyCheckId, waiter: WorkWaiter) -> Result<ProxyCheck> {
     let deadline = Instant::now() + HEARD_WITHIN;
     loop {
@@ -82,8 +82,8 @@ async fn wait(app: &App, check: ProxyCheckId, waiter: WorkWaiter) -> Result<Prox
         match checks::standing(&mut *app.db.acquire().await?, check).await? {
             Standing::Done(checked) => return Ok(checked.into()),
             Standing::UnderWay if patient => {}
-            Standing::UnderWay => return Err(Problem::unavailable_for_now("nothing was heard of the check in time")),
-            Standing::Lost => return Err(Problem::unavailable_for_now("the worker that made the check is gone")),
+            Standing::UnderWay => return Err(Problem::unavailable_for_now("the check did not finish in time")),
+            Standing::Lost => return Err(Problem::unavailable_for_now("the worker that ran the check is gone")),
         }
     }
 }

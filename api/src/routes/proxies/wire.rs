@@ -1,4 +1,4 @@
-//! What saved proxies look like on the wire.
+//! Request and response bodies of saved proxies.
 
 use kitfleet_domain::ids::ProxyId;
 use kitfleet_domain::proxies::checks::Checked;
@@ -20,51 +20,51 @@ use crate::routes::webhooks::events::EgressCapabilities;
     "label": "Office", "scheme": "socks5", "host": "proxy.example.com", "port": 1080, "username": "kit", "password": "open sesame",
 }))]
 pub struct NewProxy {
-    /// What to call it; white space around it does not count
+    /// Label; leading and trailing white space is removed
     #[schema(min_length = 1)]
     label: String,
-    /// What it speaks
+    /// Protocol of the proxy
     #[schema(schema_with = scheme)]
     scheme: Scheme,
-    /// Where it is, for `socks5` and `http`: a name, or a public address
+    /// Host, for `socks5` and `http`: a name or a public address
     host: Option<String>,
-    /// Its port, for `socks5` and `http`
+    /// Port, for `socks5` and `http`
     #[schema(minimum = 1, maximum = 65_535)]
     port: Option<u64>,
-    /// Who it is told that asks, 1 to 255 bytes; for `http` without a colon
+    /// User name sent to the proxy, 1 to 255 bytes; for `http` without a colon
     #[schema(min_length = 1, max_length = 255)]
     username: Option<String>,
-    /// What proves it, 1 to 255 bytes. On replacement: absent keeps it, null removes it
+    /// Password sent to the proxy, 1 to 255 bytes. On replacement, an absent password is kept, and null removes it
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 255)]
     password: Change,
-    /// A tunnel's: the text of a wg-quick file for `wireguard` (at most 16 KiB), of a client's profile with inline certificates and keys
-    /// for `openvpn` (at most 64 KiB). On replacement: absent keeps it
+    /// Configuration of a tunnel: for `wireguard` the text of a wg-quick file (at most 16 KiB), for `openvpn` a client profile
+    /// with inline certificates and keys (at most 64 KiB). On replacement, an absent configuration is kept
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 65_536)]
     config: Change,
 }
 
 impl NewProxy {
-    /// What it says, before anybody looked whether it keeps to the rules.
+    /// The unvalidated parameters.
     pub fn wanted(self) -> Wanted {
         let Self { label, scheme, host, port, username, password, config } = self;
         Wanted { label, scheme, host, port, username, password, config }
     }
 }
 
-/// Where a tunnel's configuration says that its server is, or what is wrong with it, which names a directive and never its value.
+/// Reads the server's endpoint from a tunnel configuration. The error names the faulty directive, never its value.
 pub fn read_config(scheme: Scheme, text: &str) -> Result<Endpoint, String> {
     let read = match scheme {
         Scheme::Wireguard => wireguard::Config::parse(text).map(|config| config.endpoint().clone()),
         Scheme::Openvpn => openvpn::Profile::parse(text).map(|profile| profile.endpoint().clone()),
-        Scheme::Socks5 | Scheme::Http => return Err("is of no use to this scheme".to_owned()),
+        Scheme::Socks5 | Scheme::Http => return Err("is not used by this scheme".to_owned()),
     };
     let at = read.map_err(|error| error.to_string())?;
     Ok(Endpoint { host: at.host, port: at.port })
 }
 
-/// A way out that a customer brings, without its secrets
+/// Saved proxy, without its secrets
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "label": "Office", "scheme": "socks5", "host": "proxy.example.com",
@@ -72,30 +72,30 @@ pub fn read_config(scheme: Scheme, text: &str) -> Result<Endpoint, String> {
     "updated_at": "2026-11-20T18:05:00.123Z",
 }))]
 pub struct SavedProxy {
-    /// Its id
+    /// Proxy ID
     #[schema(value_type = String)]
     id: ProxyId,
-    /// What its owner calls it
+    /// Label set by the customer
     #[schema(min_length = 1, max_length = 120)]
     label: String,
-    /// What it speaks
+    /// Protocol of the proxy
     #[schema(schema_with = scheme)]
     scheme: Scheme,
-    /// Where it is; of a tunnel, where its configuration says that the server is
+    /// Host of the proxy, or of the server in the tunnel configuration
     host: String,
-    /// Its port
+    /// Port of the proxy or server
     port: i32,
-    /// Who it is told that asks
+    /// User name sent to the proxy
     #[schema(required = true)]
     username: Option<String>,
-    /// Whether a password is kept
+    /// True if a password is stored
     has_password: bool,
-    /// Whether a configuration is kept
+    /// True if a configuration is stored
     has_config: bool,
-    /// When it was saved
+    /// Time the proxy was saved
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it last changed
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
@@ -128,25 +128,25 @@ impl Listed for SavedProxy {
     const MEANING: &'static str = "Saved proxies, newest first";
 }
 
-/// Whether a saved proxy works
+/// Result of a proxy check
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "reachable": true, "latency_ms": 84, "exit_address": "198.51.100.7",
     "capabilities": {"udp_associate": false, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []}, "error": null,
 }))]
 pub struct ProxyCheck {
-    /// Whether a session could leave through it
+    /// True if a session can use the proxy
     reachable: bool,
-    /// Milliseconds until it could
+    /// Milliseconds until the proxy was ready for use
     #[schema(required = true)]
     latency_ms: Option<u64>,
-    /// The address as which it would leave, where the deployment asks for it
+    /// Public address of sessions that use the proxy, if the deployment determines it
     #[schema(required = true)]
     exit_address: Option<String>,
-    /// What it can do; null of other schemes than `socks5`
+    /// Capabilities of the proxy; null for schemes other than `socks5`
     #[schema(value_type = Option<EgressCapabilities>, required = true)]
     capabilities: Option<Value>,
-    /// Why no session could, in words
+    /// Reason why sessions cannot use the proxy, as text
     #[schema(required = true)]
     error: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! A recipe as a program (contract: recipes 13 to 16): plain calls of the REST interface, in the language of whoever runs it.
+//! Recipes as programs (contract: recipes 13 to 16): plain calls of the REST API in the caller's language.
 //!
-//! A page's words, and a customer's, are data of a program and never a part of its code. So every text of a body is written by
-//! [`quoted`], in ASCII and without a quotation mark that would end it in any of the three languages, and comments hold only
-//! characters that show. Everything else in a program is written here. What was typed is not known here at all: whoever runs a program
-//! says it, by variables of the environment.
+//! Texts from pages and customers are data of a program, never code. Every text of a body is written by [`quoted`]: in ASCII,
+//! without a quotation mark that would end it in any of the three languages. Comments contain only visible characters. All other
+//! parts of a program are constants of this module. Typed texts are unknown here: the program reads them from environment
+//! variables.
 
 mod curl;
 mod python;
@@ -16,24 +16,24 @@ use std::collections::BTreeMap;
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::recipes::steps::{Condition, Element, Item, Sought, Step};
 
-/// What a program can be written in.
+/// Language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Bash, which calls curl.
+    /// Bash with curl.
     Curl,
-    /// Python, with its standard library.
+    /// Python with its standard library.
     Python,
-    /// TypeScript for Node, which is JavaScript as well: no type has to be written down in it.
+    /// TypeScript for Node. The program is also valid JavaScript, because it needs no type annotations.
     Typescript,
 }
 
 impl Language {
-    /// The language of this name.
+    /// Language with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Curl, Self::Python, Self::Typescript].into_iter().find(|language| language.name() == name)
     }
 
-    /// As a request spells it.
+    /// Name in a request.
     fn name(self) -> &'static str {
         match self {
             Self::Curl => "curl",
@@ -42,7 +42,7 @@ impl Language {
         }
     }
 
-    /// How a file of it ends.
+    /// File name extension.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Curl => "sh",
@@ -51,7 +51,7 @@ impl Language {
         }
     }
 
-    /// The media type of a program.
+    /// Media type of a program.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Curl => "text/x-shellscript",
@@ -60,7 +60,7 @@ impl Language {
         }
     }
 
-    /// The program that does these steps on the service at `base_url`.
+    /// Writes the program that performs these steps on the service at `base_url`.
     pub fn write(self, label: &str, steps: &[Step], base_url: &str) -> String {
         let program = Program::of(label, steps, base_url);
         match self {
@@ -71,24 +71,24 @@ impl Language {
     }
 }
 
-/// A program before it is written in a language.
+/// Program before it is written in a language.
 struct Program<'a> {
-    /// Where the service is, unless whoever runs it says otherwise.
+    /// Default address of the service.
     base_url: &'a str,
-    /// What it is called, for a comment.
+    /// Label, for a comment.
     label: String,
     variables: Vec<Variable>,
     calls: Vec<Call<'a>>,
 }
 
-/// What is typed in one step, which whoever runs it says.
+/// Text that one step types; the user of the program supplies it.
 struct Variable {
     name: String,
     /// For a comment.
     what: String,
 }
 
-/// One operation on the session.
+/// Operation on the session.
 struct Call<'a> {
     /// For a comment.
     what: String,
@@ -97,32 +97,32 @@ struct Call<'a> {
     answer: Answer,
 }
 
-/// What becomes of what an operation answers.
+/// Handling of an operation's response.
 enum Answer {
     Dropped,
-    /// It is printed, as the service wrote it.
+    /// Printed unchanged.
     Printed,
-    /// Its content is put into a file.
+    /// Content written to a file.
     Bytes(String),
-    /// The same, of a text.
+    /// Text content written to a file.
     Text(String),
 }
 
-/// A body, in which something may be said by whoever runs the program.
+/// Request body, which can contain values that the user of the program supplies.
 enum Json<'a> {
     Text(&'a str),
     Number(i64),
     True,
-    /// The value of this variable.
+    /// Value of this variable.
     Typed(String),
     Object(Vec<(&'a str, Json<'a>)>),
     List(Vec<Json<'a>>),
 }
 
-/// How a language writes what differs.
+/// Syntax that differs between languages.
 struct Words {
     truth: &'static str,
-    /// The value of a variable of the environment.
+    /// Expression for the value of an environment variable.
     typed: fn(&str) -> String,
 }
 
@@ -163,9 +163,9 @@ fn separated<T>(items: &[T], [begin, end]: [char; 2], out: &mut String, write: i
     out.push(end);
 }
 
-/// A text as JSON, Python and TypeScript write it, in letters, digits and marks of ASCII. There is no apostrophe in it either, so
-/// that a shell takes it as it is between two of them. What lies beyond U+FFFF becomes the two halves of UTF-16; Python keeps
-/// them apart, and its `json` writes them as they stood.
+/// A text as a string literal of JSON, Python and TypeScript, in printable ASCII. It contains no apostrophe, so that a shell can
+/// quote it with apostrophes. A character beyond U+FFFF becomes two UTF-16 surrogates; Python keeps them separate, and its `json`
+/// module writes the same two escapes.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -180,11 +180,11 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// How many characters of a text a comment shows.
+/// Maximum number of characters of a text in a comment.
 const SHOWN: usize = 200;
 
-/// A text as a comment may have it: one line of characters that show. Whatever ends a line somewhere, or turns the direction of
-/// writing, is none of them.
+/// A text as one line of visible characters, for a comment. Line separators and marks that change the writing direction are
+/// replaced.
 fn shown(text: &str) -> String {
     let is_visible = |letter: char| letter.is_alphanumeric() || matches!(letter, ' '..='~');
     let mut letters = text.chars();
@@ -205,8 +205,8 @@ impl<'a> Program<'a> {
             let number = nth + 1;
             let variable = |element: &Element| {
                 let name = unused(&variable_name(element), &mut names);
-                let secret = if element.is_for_secrets() { ", which is a secret" } else { "" };
-                let what = shown(&format!("what step {number} types into {}{secret}", name_of(element)));
+                let secret = if element.is_for_secrets() { ", a secret" } else { "" };
+                let what = shown(&format!("text that step {number} types into {}{secret}", name_of(element)));
                 program.variables.push(Variable { name: name.clone(), what });
                 name
             };
@@ -217,38 +217,39 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// The variables that have to be set.
+    /// Names of the required variables.
     fn needed(&self) -> impl Iterator<Item = &str> {
         [API_KEY].into_iter().chain(self.variables.iter().map(|variable| variable.name.as_str()))
     }
 
-    /// The comment at its beginning. It has a dozen lines before anything that somebody else wrote: in the first ones of a file some
-    /// programs look for more than comments, as Python does for an encoding.
+    /// Comment at the beginning of the program. It has about twelve lines before the first text that a customer or page wrote,
+    /// because some programs interpret the first lines of a file: Python looks there for an encoding.
     fn preface(&self, mark: &str, needs: &str, run: &str) -> String {
         let mut lines = vec![
-            format!("A recipe of Kitfleet as a program: plain calls of its REST interface. It needs {needs}."),
+            format!("A Kitfleet recipe as a program that calls the REST API. It needs {needs}."),
             String::new(),
             format!("    {run}"),
             String::new(),
-            "These variables of the environment say what it does not know; it ends before it begins when one is missing:".to_owned(),
+            "Set these environment variables. The program exits before the first step if a required one is missing:"
+                .to_owned(),
             String::new(),
-            format!("    {API_KEY}: a key that may write sessions"),
-            format!("    {URL}: where the service is, if it is not at the address below"),
+            format!("    {API_KEY}: an API key with the scope write:sessions"),
+            format!("    {URL}: address of the service; optional, the default is below"),
         ];
         lines.extend(self.variables.iter().map(|Variable { name, what }| format!("    {name}: {what}")));
         lines.push(String::new());
-        lines.push(format!("The recipe: {}", self.label));
+        lines.push(format!("Recipe: {}", self.label));
         lines.into_iter().map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n").collect()
     }
 }
 
-/// Who calls.
+/// Environment variable with the API key.
 const API_KEY: &str = "KITFLEET_API_KEY";
-/// Where the service is.
+/// Environment variable with the address of the service.
 const URL: &str = "KITFLEET_URL";
 
-/// The name of the variable for what is typed into an element, after what the field is called. The prefix keeps it from being one
-/// that means something to the machine, whatever a page calls its fields.
+/// Name of the variable for the text typed into an element, derived from the field's name. The prefix prevents a page from
+/// choosing a name that has a meaning to the operating system.
 fn variable_name(element: &Element) -> String {
     let called = element.description.split_once('"').map(|(_, rest)| rest.trim_end_matches('"'));
     let from = |text: &str| {
@@ -262,8 +263,8 @@ fn variable_name(element: &Element) -> String {
     format!("RECIPE_{name}")
 }
 
-/// A name that is not among `names` yet, to which it comes. Each name there has the number that was tried last for it, so that a thousand
-/// fields of one name take a thousand tries.
+/// Returns a name that is not in `names` yet and adds it. Each entry stores the last number tried for that name, so that a
+/// thousand fields of one name take a thousand tries.
 fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
     let Some(mut tried) = names.get(name).copied() else {
         names.insert(name.to_owned(), 1);
@@ -280,7 +281,7 @@ fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
     }
 }
 
-/// A step as a request: the operation, and its body. `variable` names the one for what is typed into an element.
+/// Converts a step to an operation and its body. `variable` names the variable for the text typed into an element.
 fn request(step: &Step, variable: impl FnOnce(&Element) -> String) -> (&'static str, Json<'_>) {
     match step {
         Step::Navigate { url } => ("navigate", Json::Object(vec![("url", Json::Text(url))])),
@@ -326,7 +327,7 @@ fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
     vec![("kind", Json::Text(kind)), more]
 }
 
-/// The member that says whom an operation has to look for.
+/// Body member that locates an element.
 fn looked_for(sought: &Sought) -> (&'static str, Json<'_>) {
     match sought.target() {
         Some(members) => {
@@ -358,7 +359,7 @@ fn answer(step: &Step, number: usize) -> Answer {
     }
 }
 
-/// A step in words.
+/// Description of a step.
 fn told(step: &Step) -> String {
     match step {
         Step::Navigate { url } => format!("Open {url}"),
@@ -372,19 +373,21 @@ fn told(step: &Step) -> String {
         }
         Step::Wait { condition: Condition::Selector(sought) } => format!("Wait for {}", sought.description),
         Step::Wait { condition: Condition::SelectorHidden(sought) } => {
-            format!("Wait until {} is gone", sought.description)
+            format!("Wait until {} disappears", sought.description)
         }
-        Step::Wait { condition: Condition::UrlMatches { pattern } } => format!("Wait for an address like {pattern}"),
+        Step::Wait { condition: Condition::UrlMatches { pattern } } => {
+            format!("Wait for an address that matches {pattern}")
+        }
         Step::Wait { condition: Condition::Time { ms } } => format!("Wait for {ms} ms"),
         Step::Capture { capture: CaptureKind::Screenshot } => "Take a screenshot".to_owned(),
-        Step::Capture { capture: CaptureKind::Pdf } => "Print it as PDF".to_owned(),
-        Step::Capture { capture: CaptureKind::DomSnapshot } => "Take the document".to_owned(),
+        Step::Capture { capture: CaptureKind::Pdf } => "Capture a PDF".to_owned(),
+        Step::Capture { capture: CaptureKind::DomSnapshot } => "Capture the DOM".to_owned(),
         Step::Extract { items } => {
             let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
             format!("Read {}", names.join(", "))
         }
         Step::Back => "Go back".to_owned(),
-        Step::Reload => "Load it again".to_owned(),
+        Step::Reload => "Reload the page".to_owned(),
     }
 }
 

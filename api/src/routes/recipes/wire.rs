@@ -1,4 +1,4 @@
-//! Recipes, as customers see them. What was typed has no place in these types.
+//! Request and response bodies of recipes. These types have no field for typed texts.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::openapi::{literally_true, named, one_of, tagged};
 
-/// What was done in an agent session
+/// Recorded steps of an agent session
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "rec_019aa1d4-22b1-7c06-8f7e-0d4a8b6c1e90", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -21,27 +21,27 @@ use crate::http::openapi::{literally_true, named, one_of, tagged};
     "intent_count": 3, "created_at": "2026-11-20T18:09:30.000Z", "updated_at": "2026-11-20T18:09:30.000Z",
 }))]
 pub struct Recipe {
-    /// Its id
+    /// Recipe ID
     #[schema(value_type = String)]
     id: RecipeId,
-    /// Whose it is
+    /// Account that owns the recipe
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// What it was made of; null once that is gone
+    /// Agent session that the recipe was created from; null after that is deleted
     #[schema(value_type = Option<String>, required = true)]
     agent_session_id: Option<AgentSessionId>,
-    /// What its maker calls it
+    /// Label set by the customer
     #[schema(min_length = 1, max_length = 120)]
     label: String,
-    /// What its maker says of it
+    /// Description set by the customer
     #[schema(max_length = 2_000)]
     description: String,
-    /// How many steps it has
+    /// Number of steps
     intent_count: i32,
-    /// When it was made
+    /// Time the recipe was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// The same: a recipe never changes
+    /// Same as `created_at`: a recipe never changes
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
@@ -61,12 +61,12 @@ impl From<recipes::Recipe> for Recipe {
     }
 }
 
-/// A recipe with its steps
+/// Recipe with its steps
 #[derive(Serialize, ToSchema)]
 pub struct RecipeWithSteps {
     #[serde(flatten)]
     recipe: Recipe,
-    /// What was done, in its order
+    /// Steps in their order
     #[schema(schema_with = intent_log)]
     intent_log: Vec<RecipeStep>,
 }
@@ -93,57 +93,57 @@ enum RecipeStep {
     Reload,
 }
 
-/// A page that was loaded
+/// Load a page
 #[derive(Serialize, ToSchema)]
 struct Address {
     url: String,
 }
 
-/// An element that was tapped
+/// Tap an element
 #[derive(Serialize, ToSchema)]
 struct Element {
-    /// CSS
+    /// CSS selector
     selector: String,
-    /// What it was, for people
+    /// Human-readable description of the element
     description: String,
 }
 
-/// Text into an element. What it was is shown nowhere
+/// Type text into an element. The text is never returned
 #[derive(Serialize, ToSchema)]
 struct Typed {
-    /// CSS
+    /// CSS selector
     selector: String,
-    /// What it was, for people
+    /// Human-readable description of the element
     description: String,
     #[schema(schema_with = literally_true)]
     sensitive: bool,
 }
 
-/// A key that was pressed
+/// Press a key
 #[derive(Serialize, ToSchema)]
 struct Key {
     key: String,
 }
 
-/// An option that was chosen
+/// Select an option
 #[derive(Serialize, ToSchema)]
 struct Choice {
-    /// CSS
+    /// CSS selector
     selector: String,
-    /// What it was, for people
+    /// Human-readable description of the element
     description: String,
     option: String,
 }
 
-/// The page, or an element that scrolls
+/// Scroll the page or a scrollable element
 #[derive(Serialize, ToSchema)]
 #[schema(as = RecipeScroll)]
 struct Scroll {
-    /// CSS; the page when absent
+    /// CSS selector; absent if the page scrolls
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     selector: Option<String>,
-    /// What it was, for people
+    /// Human-readable description of the element
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     description: Option<String>,
@@ -153,7 +153,7 @@ struct Scroll {
     delta_y: i64,
 }
 
-/// What was waited for
+/// Wait for a condition
 #[derive(Serialize, ToSchema)]
 #[schema(as = RecipeWait)]
 struct Wait {
@@ -170,28 +170,28 @@ enum Condition {
     Time(Time),
 }
 
-/// What was looked for: an element by a selector, or by what somebody said of it
+/// Element, located by a selector or by a query
 #[derive(Serialize, ToSchema)]
 struct Sought {
-    /// CSS; absent where there is a `target`
+    /// CSS selector; absent if there is a `target`
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     selector: Option<String>,
-    /// What it was told by otherwise, as operations take it
+    /// Element query, in the form that operations accept
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     target: Option<BTreeMap<&'static str, String>>,
-    /// What it was, for people
+    /// Human-readable description of the element
     description: String,
 }
 
-/// An address in which an expression was found
+/// Address that matches a regular expression
 #[derive(Serialize, ToSchema)]
 struct Pattern {
     pattern: String,
 }
 
-/// Just time
+/// Period of time
 #[derive(Serialize, ToSchema)]
 #[schema(as = RecipeTime)]
 struct Time {
@@ -199,7 +199,7 @@ struct Time {
     ms: u64,
 }
 
-/// The page, captured
+/// Capture the page
 #[derive(Serialize, ToSchema)]
 #[schema(as = RecipeCapture)]
 struct Capture {
@@ -207,7 +207,7 @@ struct Capture {
     capture: CaptureKind,
 }
 
-/// Values that were read
+/// Extract values from the page
 #[derive(Serialize, ToSchema)]
 #[schema(as = RecipeExtract)]
 struct Extract {
@@ -215,28 +215,28 @@ struct Extract {
     items: Vec<RecipeItem>,
 }
 
-/// One value that was read
+/// Value to extract
 #[derive(Serialize, ToSchema)]
 struct RecipeItem {
     name: String,
-    /// CSS; absent where there is a `target`
+    /// CSS selector; absent if there is a `target`
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     selector: Option<String>,
-    /// What it was told by otherwise, as operations take it
+    /// Element query, in the form that operations accept
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     target: Option<BTreeMap<&'static str, String>>,
-    /// What it was, for people
+    /// Human-readable description of the element
     description: String,
-    /// Which attribute; the text when null
+    /// Attribute to read; the text if null
     #[schema(required = true)]
     attribute: Option<String>,
-    /// Whether of every match
+    /// True to read every match
     list: bool,
 }
 
-/// A page, once more
+/// Go back, or reload the page
 #[derive(ToSchema)]
 struct Nothing {}
 

@@ -1,4 +1,4 @@
-//! Challenges, by which sessions are paused (contract: challenges).
+//! Challenges that pause sessions (contract: challenges).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -26,20 +26,20 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(resolve))
 }
 
-/// The challenge by which a session is paused
+/// Challenge that pauses a session
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "challenge_id": "chl_019aa1de-6c00-7d3e-8f15-1b2c3d4e5f60", "type": "cloudflare_turnstile",
     "detected_at": "2026-11-20T18:05:04.512Z",
 }))]
 pub struct SessionChallenge {
-    /// Its id
+    /// Challenge ID
     #[schema(value_type = String)]
     challenge_id: ChallengeId,
-    /// Whose it is
+    /// Challenge provider and type
     #[schema(schema_with = challenge_type)]
     r#type: ChallengeType,
-    /// When it was detected
+    /// Time the challenge was detected
     #[schema(value_type = String, format = DateTime)]
     detected_at: Timestamp,
 }
@@ -50,7 +50,7 @@ impl From<Standing> for SessionChallenge {
     }
 }
 
-/// A challenge, and what became of it
+/// Challenge and its outcome
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "challenge_id": "chl_019aa1de-6c00-7d3e-8f15-1b2c3d4e5f60", "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
@@ -58,27 +58,27 @@ impl From<Standing> for SessionChallenge {
     "detected_at": "2026-11-20T18:05:04.512Z", "outcome": "resolved", "ended_at": "2026-11-20T18:06:31.020Z",
 }))]
 struct ResolvedChallenge {
-    /// Its id
+    /// Challenge ID
     #[schema(value_type = String)]
     challenge_id: ChallengeId,
-    /// The session to whose browser it came
+    /// Session in which the challenge appeared
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// Whose it is
+    /// Challenge provider and type
     #[schema(schema_with = challenge_type)]
     r#type: ChallengeType,
-    /// How sure that was
+    /// Confidence of the detection, from 0 to 1
     #[schema(minimum = 0, maximum = 1)]
     confidence: f64,
-    /// How it was told
+    /// Evidence for the detection, as text
     detail: String,
-    /// When it was detected
+    /// Time the challenge was detected
     #[schema(value_type = String, format = DateTime)]
     detected_at: Timestamp,
-    /// How it ended: at its owner's word, or because the page does not show it any more
+    /// Reason the challenge ended: the account resolved it, or it disappeared from the page
     #[schema(schema_with = outcome, required = true)]
     outcome: Option<HowEnded>,
-    /// When it ended
+    /// Time the challenge ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     ended_at: Option<Timestamp>,
 }
@@ -104,14 +104,14 @@ fn outcome() -> RefOr<Schema> {
 
 /// Resolve a challenge
 ///
-/// Lets a session go on that a challenge pauses, whether the page still shows it or not: it is not told of again until another page
-/// is shown. Of a challenge that has ended already nothing is changed.
+/// Resumes a session that a challenge pauses, even if the page still shows the challenge. The challenge is not reported again
+/// until the session shows another page. A challenge that has already ended is not changed.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/challenges/{challenge_id}/resolve", tag = "Sessions",
     operation_id = "resolveSessionChallenge",
     params(IdPath<SessionId>, IdPath<ChallengeId>),
     responses(
-        (status = 200, description = "It has ended", body = ResolvedChallenge), Restricted, NoChallenge, Database,
+        (status = 200, description = "The ended challenge", body = ResolvedChallenge), Restricted, NoChallenge, Database,
     ),
 )]
 async fn resolve(
@@ -131,10 +131,10 @@ async fn resolve(
     }
 }
 
-/// Contract: challenges 6. What a session that is paused answers to what it does not take.
+/// Contract: challenges 6. Problem for a request that a paused session does not accept.
 pub fn paused(challenge: Standing) -> Problem {
     let detail = format!(
-        "the session is paused by a challenge ({}); it goes on when that is gone or was resolved",
+        "the session is paused by a challenge ({}); it resumes when the challenge disappears or is resolved",
         challenge.kind.name(),
     );
     Problem::new(&kinds::CONFLICT, detail).with("challenge", SessionChallenge::from(challenge))

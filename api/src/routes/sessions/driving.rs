@@ -1,4 +1,4 @@
-//! The trip of an operation: claim the session, tell its worker, wait for the outcome.
+//! Running an operation: claims the session, notifies its worker and waits for the outcome.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::http::kinds;
 use crate::http::path::not_found;
 use crate::http::state::App;
 
-/// An operation that was done. As an answer it says in `Server-Timing` which part of the time was the browser's.
+/// Result of an operation. The response reports the browser's share of the time in `Server-Timing`.
 pub struct Done {
     /// JSON.
     body: Vec<u8>,
@@ -39,7 +39,7 @@ impl IntoResponse for Done {
     }
 }
 
-/// Has `operation` done on the caller's session.
+/// Runs `operation` on the caller's session.
 pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Operation) -> Result<Done> {
     let answers = Some((&app.answers, caller.account_id));
     let driving = Driving { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
@@ -68,8 +68,8 @@ impl From<DriveError> for Problem {
     }
 }
 
-/// Refuses what would be refused of a session that is not the caller's, or not ready, before anything is made of the
-/// operation. Whether it still is ready the claim finds out.
+/// Fails if the session is not the caller's or not ready, before any work is done for the operation. The claim checks again
+/// later.
 pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
     let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
     let found = found.ok_or_else(not_found::<SessionId>)?;
@@ -80,25 +80,25 @@ pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Re
     }
 }
 
-/// While it is not known whether a worker lives, nothing is changed, and may be asked for again.
+/// Problem for a worker that may or may not be alive. Nothing has changed, and the caller can retry.
 pub fn worker_silent() -> Problem {
-    Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
+    Problem::unavailable_for_now("the worker has not reported recently, for example after a database outage; try again")
 }
 
-/// Why a session takes no operation, by where it stands.
+/// Problem for a session whose status does not allow an operation.
 pub fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
-        // Ready by now, but another operation was faster.
+        // The session is ready again, but another operation claimed it first.
         SessionStatus::Busy | SessionStatus::Ready => {
-            Problem::new(&kinds::CONFLICT, "the session is busy with another operation, or a person acts in it")
+            Problem::new(&kinds::CONFLICT, "the session is busy with another operation, or a person is controlling it")
         }
         SessionStatus::Destroyed => Problem::new(&kinds::SESSION_DESTROYED, "the session is destroyed"),
         SessionStatus::Errored => Problem::new(&kinds::SESSION_DESTROYED, "the session is errored; create a new one"),
     }
 }
 
-/// The problem that an outcome other than success is.
+/// Problem for an outcome other than success.
 pub fn refusal(outcome: Outcome) -> Problem {
     match outcome {
         Outcome::Invalid { errors, members } => Problem::from(Invalid(errors)).with_members(members),
@@ -116,6 +116,6 @@ pub fn refusal(outcome: Outcome) -> Problem {
                           stays busy until it is destroyed";
             Problem::new(&kinds::DRIVER_ERROR, detail)
         }
-        Outcome::Done => Problem::internal(&"an operation that was done came to nothing"),
+        Outcome::Done => Problem::internal(&"an operation that succeeded has no result"),
     }
 }

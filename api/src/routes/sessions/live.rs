@@ -1,5 +1,5 @@
-//! Watching a session's browser (contract: live 24 to 28). Who may is said here; what is shown, and what is done in it, passes through
-//! without being read.
+//! Watching a session's browser (contract: live 24 to 28). This module decides which client may connect; it forwards frames and
+//! input without parsing them.
 
 use std::sync::Arc;
 
@@ -53,13 +53,13 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// What stands before a ticket among the subprotocols that a client offers.
+/// Prefix of the ticket among the subprotocols that a client offers.
 const TICKET: &str = "ticket.";
 
-/// What a server proves with that it speaks WebSocket (RFC 6455, section 1.3).
+/// GUID from which the server computes its handshake response (RFC 6455, section 1.3).
 const KEYS_OTHER_HALF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A viewer reads what the state shows. A controller drives the session, which takes that right alone.
+/// A viewer needs the right to read the state. A controller needs only the right to operate the session.
 const WATCH_OR_DRIVE: Rule = READ_STATE.or_scope(Scope::WriteSessions);
 
 pub fn routes() -> Routes {
@@ -70,10 +70,10 @@ pub fn routes() -> Routes {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = LiveTicketRequest, example = json!({"role": "viewer"}))]
 struct TicketBody {
-    /// What its bearer may do, `viewer` by default
+    /// Role of the ticket's holder, `viewer` by default
     #[schema(schema_with = role_or_null)]
     role: Option<Role>,
-    /// What a controller's client calls itself when it takes over an agent session
+    /// Name of the controller's client, recorded when it takes over an agent session
     #[schema(min_length = 1, max_length = 128)]
     client_id: Option<String>,
 }
@@ -86,33 +86,33 @@ pub(in crate::routes) fn role() -> RefOr<Schema> {
     named("LiveRole", one_of(Role::NAMES, None))
 }
 
-/// A ticket to a session's live view
+/// Ticket for a session's live view
 #[derive(Serialize, ToSchema)]
 pub struct LiveTicket {
-    /// Good once. Offer `ticket.` and this as a WebSocket subprotocol beside `kitfleet.live.v1`
+    /// Ticket, valid for one connection. Offer it with the prefix `ticket.` as a WebSocket subprotocol beside `kitfleet.live.v1`
     #[schema(example = "pX2l…")]
     ticket: String,
-    /// Where to connect
+    /// WebSocket address to connect to
     #[schema(
         format = "uri",
         example = "wss://fleet.example.com/v1/sessions/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f/live"
     )]
     url: String,
-    /// A page that does so
+    /// Page that connects with this ticket
     #[schema(
         format = "uri",
         example = "https://fleet.example.com/live/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f#ticket=pX2l…"
     )]
     page_url: String,
-    /// Until when
+    /// Time the ticket expires
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
-/// Ask for a ticket to the live view
+/// Create a ticket for the live view
 ///
-/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`
-/// instead. With `write:agents` and a `client_id` it may also take over an agent session there, and hand it back.
+/// A viewer sees the browser. A controller can also send input while a person has control; it needs `write:sessions` instead.
+/// With `write:agents` and a `client_id` a controller can also take over an agent session in the live view and hand it back.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/live-tickets", tag = "Sessions", operation_id = "createLiveTicket",
     params(IdPath<SessionId>), request_body = TicketBody,
@@ -142,13 +142,13 @@ async fn issue(
         client_id: client.as_ref().map(ClientId::as_str),
         takes_over,
         acting: caller.actor.account().unwrap_or(caller.account_id),
-        // For the audit log, where it can come to that.
+        // A takeover is written to the audit log with this origin.
         origin: if takes_over { from.origin() } else { Origin::default() },
         credential: caller.credential,
         ttl: app.config.live.ticket_ttl,
     };
     let issued = live::issue(&mut conn, &new).await?;
-    // It may have ended since it was found.
+    // The session may have ended since it was read.
     let ended = if session.status == SessionStatus::Errored { session.status } else { SessionStatus::Destroyed };
     let (ticket, expires_at) = issued.ok_or_else(|| not_ready(ended))?;
     Ok((StatusCode::CREATED, Answer(live_ticket(&app, session.id, &ticket, expires_at))))
@@ -163,8 +163,8 @@ pub(super) fn live_ticket(app: &App, session: SessionId, ticket: &Token, expires
 
 /// Watch a session
 ///
-/// A WebSocket. It needs no other credential than the ticket, which is offered as a subprotocol, and of pages only those of this
-/// service, and of origins that the deployment allows, may open it.
+/// Opens a WebSocket. The ticket, offered as a subprotocol, is the only credential. In a browser, only pages of this service and
+/// of origins that the deployment allows can open it.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/live", tag = "Sessions", operation_id = "watchSession",
     params(IdPath<SessionId>),
@@ -175,18 +175,20 @@ async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Req
     let upgrade = Upgrade::of(&mut request)?;
     check_origin(&app, request.headers())?;
     let greeting = Greeting { session_id: path.id()?, ticket: ticket_in(request.headers())? };
-    // Of a burst everybody has a place before anybody is brought to a worker, which takes a while.
+    // Take the permit before the worker connection, which is slow, so that a burst of requests cannot exceed the limit.
     let view = Arc::clone(&app.views).try_acquire_owned();
-    let view = view.map_err(|_| Problem::new(&kinds::CONFLICT, "too many watch by this process now"))?;
+    let view = view.map_err(|_| {
+        Problem::new(&kinds::CONFLICT, "this API process already serves its maximum number of live views")
+    })?;
     let stream = reach(&app, &greeting).await?;
     Ok(upgrade.carry(&app, view, stream))
 }
 
-/// A request to leave HTTP.
+/// Request to upgrade the connection.
 struct Upgrade {
     underlying: OnUpgrade,
     accept: HeaderValue,
-    /// Its place among all connections, if anybody counts them.
+    /// The connection's entry in the connection limit, if the server counts connections.
     place: Option<Arc<Place>>,
 }
 
@@ -203,20 +205,21 @@ impl Upgrade {
         let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
         let underlying = request.extensions_mut().remove::<OnUpgrade>();
         let place = request.extensions_mut().remove::<Arc<Place>>();
-        accept.zip(underlying).map(|(accept, underlying)| Self { underlying, accept, place }).ok_or_else(|| {
-            Problem::bad_request("this is a WebSocket of version 13 (RFC 6455), and the request does not open one")
-        })
+        accept
+            .zip(underlying)
+            .map(|(accept, underlying)| Self { underlying, accept, place })
+            .ok_or_else(|| Problem::bad_request("this route requires a WebSocket handshake of version 13 (RFC 6455)"))
     }
 
-    /// Agrees, and carries what either side says until one of them has ended, or the process stops.
+    /// Accepts the upgrade and copies bytes in both directions until one side closes or the process stops.
     fn carry(self, app: &App, view: OwnedSemaphorePermit, mut stream: Box<dyn Stream>) -> Response {
         let (underlying, stopping, place) = (self.underlying, app.tunnels_cut.clone(), self.place);
-        // Before the request has ended, so that at no moment the connection counts as one that nobody would miss.
+        // Begin before the request ends, so that the connection never counts as idle and is not closed for being idle.
         let busy = place.as_ref().map(|place| place.activity.begin());
         app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
             let (_view, _place, _busy) = (view, place, busy);
             if let Ok(upgraded) = underlying.await {
-                // However it ends, there is nobody left to tell.
+                // The connection is over, so an error has no recipient.
                 let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
             }
         }));
@@ -232,7 +235,7 @@ impl Upgrade {
     }
 }
 
-/// A page of somebody else's could have been given a ticket, but nothing that it needs one for.
+/// Rejects pages of other sites, even if they have obtained a ticket.
 fn check_origin(app: &App, headers: &HeaderMap) -> Result<()> {
     let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
     let own = Url::parse(&app.config.base_url).ok().map(|url| url.origin().ascii_serialization());
@@ -243,7 +246,7 @@ fn check_origin(app: &App, headers: &HeaderMap) -> Result<()> {
     Err(Problem::forbidden("pages of this origin may not open a live view; the deployment allows some by live.origins"))
 }
 
-/// The ticket among the subprotocols, which come with the one that is spoken.
+/// Reads the ticket from the offered subprotocols, which must include the live-view protocol.
 fn ticket_in(headers: &HeaderMap) -> Result<String> {
     if !tokens(headers, SEC_WEBSOCKET_PROTOCOL).any(|protocol| protocol == PROTOCOL) {
         return Err(Problem::bad_request(format!("offer the subprotocol {PROTOCOL}")));
@@ -254,21 +257,21 @@ fn ticket_in(headers: &HeaderMap) -> Result<String> {
         .ok_or_else(|| Problem::unauthorized(format!("offer a ticket, as the subprotocol {TICKET}…")))
 }
 
-/// The words of a header that has several, separated by commas.
+/// Comma-separated tokens of a header.
 fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Brings a viewer to the worker that has the session.
+/// Connects a viewer to the session's worker.
 async fn reach(app: &App, greeting: &Greeting) -> Result<Box<dyn Stream>> {
-    let no_ticket = || Problem::unauthorized("the ticket is not good for this session: it was used, or has expired");
+    let no_ticket = || Problem::unauthorized("the ticket is not valid for this session: it was used or has expired");
     let mut conn = app.db.acquire().await?;
     let lives = live::look_at(&mut conn, greeting.session_id, &greeting.ticket).await?.ok_or_else(no_ticket)?;
     if !lives {
         return Err(not_ready(SessionStatus::Destroyed));
     }
-    let nothing = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this session's browser shows nothing");
+    let nothing = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this session's browser has no live view");
     let end = workers::live_end(&mut conn, greeting.session_id).await?.ok_or_else(nothing)?;
     drop(conn);
     link::connect(&end, greeting).await.map_err(|error| match error {
@@ -276,8 +279,8 @@ async fn reach(app: &App, greeting: &Greeting) -> Result<Box<dyn Stream>> {
         ConnectError::NotAdmitted(NotAdmitted::Full) => Problem::new(&kinds::CONFLICT, NotAdmitted::Full.to_string()),
         ConnectError::NotAdmitted(NotAdmitted::Session) => nothing(),
         ConnectError::NotAdmitted(NotAdmitted::Unavailable) | ConnectError::Unreachable(_) => {
-            tracing::warn!(%error, session = %greeting.session_id, "cannot connect a viewer to the session's worker");
-            Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "the session's worker cannot be reached now")
+            tracing::warn!(%error, session = %greeting.session_id, "cannot connect a viewer to the worker");
+            Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "the session's worker cannot be reached; try again later")
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Addresses by which anybody may watch a session who has them (contract: live 29 to 33).
+//! Links through which anyone who has them can watch a session (contract: live 29 to 33).
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Links are none of the routes below sessions, which a desktop app has on the free tier.
+/// Desktop apps on the free tier can use the routes under a session; this route is not one of them.
 const DELETE_LINK: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin);
 
 pub fn routes() -> Routes {
@@ -46,40 +46,40 @@ pub fn routes() -> Routes {
         .never_stored()
 }
 
-/// How long anybody may watch
+/// Validity of a new live link
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CreateLiveLink, example = json!({"expires_in": 3600}))]
 struct NewLiveLink {
-    /// Seconds, an hour by default
+    /// Validity in seconds; one hour by default
     #[schema(minimum = 1, maximum = 86_400)]
     expires_in: Option<i64>,
 }
 
-/// Seconds.
+/// In seconds.
 const AN_HOUR: i64 = 3_600;
 
-/// An address by which anybody may watch who has it
+/// Link to watch a session
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "lnk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "session_id": "ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f",
     "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T19:05:00.123Z",
 }))]
 struct LiveLink {
-    /// Its id
+    /// Link ID
     #[schema(value_type = String)]
     id: LiveLinkId,
-    /// What it shows
+    /// Session that the link shows
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// When it was made
+    /// Time the link was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Until when it is good
+    /// Time the link expires
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
-/// A new link to a session's live view
+/// New link to a session's live view
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "lnk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "session_id": "ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f",
@@ -89,7 +89,7 @@ struct LiveLink {
 struct NewlyMadeLiveLink {
     #[serde(flatten)]
     link: LiveLink,
-    /// The page to open. It is shown this once
+    /// Page to open. The address is returned only in this response
     #[schema(format = "uri")]
     url: String,
 }
@@ -100,10 +100,10 @@ impl From<Link> for LiveLink {
     }
 }
 
-/// Share a session's live view
+/// Create a live link
 ///
-/// Whoever opens the address sees what the browser shows, without an account, and can do nothing. It ends with the session, and with
-/// whatever lets its maker see that.
+/// Anyone with the address can watch the browser without an account, but cannot control it. The link ends when the session ends,
+/// or when its creator loses access to the session.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/live-links", tag = "Sessions", operation_id = "createLiveLink",
     params(IdPath<SessionId>), request_body = NewLiveLink,
@@ -141,7 +141,7 @@ async fn create(
         Made::Ended => Err(not_ready(SessionStatus::Destroyed)),
         Made::TooMany => Err(Problem::new(
             &kinds::CONFLICT,
-            format!("the session has {} links; take one back, or wait", links::MOST),
+            format!("the session has {} links; delete one, or wait until one expires", links::MOST),
         )),
     }
 }
@@ -150,12 +150,12 @@ type LiveLinkList = Page<LiveLink>;
 
 impl Listed for LiveLink {
     const LIST: &'static str = "LiveLinkList";
-    const MEANING: &'static str = "All links that are good, newest first";
+    const MEANING: &'static str = "All valid links, newest first";
 }
 
 /// List the links to a session's live view
 ///
-/// Those that are good, without their addresses.
+/// Returns the links that are still valid, without their addresses.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/live-links", tag = "Sessions", operation_id = "listLiveLinks",
     params(IdPath<SessionId>),
@@ -169,31 +169,31 @@ async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -
     Ok(Answer(links.into_iter().map(LiveLink::from).collect()))
 }
 
-/// Take a link back
+/// Delete a live link
 ///
-/// Whoever watches by it is cut off within five seconds.
+/// Disconnects its viewers within 5 s.
 #[utoipa::path(
     delete, path = "/v1/live-links/{id}", tag = "Sessions", operation_id = "deleteLiveLink",
     params(IdPath<LiveLinkId>),
-    responses((status = 204, description = "It is good no more"), Restricted, NoLink, Database),
+    responses((status = 204, description = "The link is no longer valid"), Restricted, NoLink, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<LiveLinkId>, _body: Unused) -> Result<StatusCode> {
     let taken = links::take_back(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     if taken { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<LiveLinkId>()) }
 }
 
-/// What somebody has who was sent an address
+/// Secret of a live link
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"link": "pX2lq0b6T7wYb1l2mC3nD4oE5pF6qG7rH8sI9tJ0uK1"}))]
 struct FollowLiveLink {
-    /// What stands behind the `#` of its address
+    /// Part of the link's address after the `#`
     #[schema(min_length = 1, max_length = 128)]
     link: String,
 }
 
-/// Follow a link to a session's live view
+/// Exchange a live link for a ticket
 ///
-/// Answers a ticket to watch by, as often as it is asked. It needs no credential but the link.
+/// Returns a new live-view ticket each time it is called. It needs no credential except the link.
 #[utoipa::path(
     post, path = "/v1/live-links/follow", tag = "Sessions", operation_id = "followLiveLink",
     request_body = FollowLiveLink,

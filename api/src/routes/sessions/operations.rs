@@ -1,4 +1,4 @@
-//! What a session can be told to do.
+//! Operations on a session.
 
 mod bodies;
 mod targets;
@@ -27,7 +27,7 @@ use crate::http::state::App;
 
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody};
 
-/// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
+/// Reading the state returns cookies and claims the session, so read access to another account's sessions does not suffice.
 pub(super) const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
 
@@ -46,12 +46,12 @@ pub fn routes() -> Routes {
 
 /// Load a page
 ///
-/// An HTTP error page is a success with its `status`. A page that cannot be reached (DNS, TLS, network) is a 502, and
-/// the session is errored.
+/// An HTTP error page counts as a success and is returned with its `status`. If the page cannot be reached (DNS, TLS, network),
+/// the request fails with 502 and the session is errored.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigateInSession",
     params(IdPath<SessionId>), request_body = NavigateBody,
-    responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The loaded page", body = Navigated), Restricted, Body, NoSession, Driving),
 )]
 async fn navigate(
     caller: Caller,
@@ -66,14 +66,14 @@ async fn navigate(
     driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
-/// Tap, type, choose, scroll, press a key, go back or load anew
+/// Tap, type, select, scroll, press a key, go back or reload
 ///
-/// What several elements match is done to none of them: a 400 lists up to five `candidates`, and the session stays `ready`.
-/// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
+/// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
+/// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
     params(IdPath<SessionId>), request_body = InteractBody,
-    responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The outcome of the action", body = Interacted), Restricted, Body, NoSession, Driving),
 )]
 async fn interact(
     caller: Caller,
@@ -85,11 +85,11 @@ async fn interact(
     driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
 }
 
-/// Wait for an element, an address or a time
+/// Wait for an element, an address or a period of time
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
     params(IdPath<SessionId>), request_body = WaitBody,
-    responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The outcome of the wait", body = Waited), Restricted, Body, NoSession, Driving),
 )]
 async fn wait(
     caller: Caller,
@@ -100,7 +100,7 @@ async fn wait(
     let operation = body.check(|body| body.into_operation(&app.config.limits))?;
     let session = path.id()?;
     if let Condition::UrlMatches { pattern } = &operation.condition {
-        // It takes time to find out whether it is one, and whoever has no session for it gets none of that.
+        // Compiling the pattern takes time, so require a ready session first.
         driving::require_ready(&app, &caller, session).await?;
         app.patterns.compile(pattern).await?;
     }
@@ -109,7 +109,7 @@ async fn wait(
 
 /// Read the session's state
 ///
-/// A live operation on the browser: it claims the session like any other.
+/// Reads the state from the live browser, which claims the session like any other operation.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
     params(IdPath<SessionId>),
@@ -119,7 +119,7 @@ async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) 
     driving::run(&app, &caller, path.id()?, Operation::StateCapture(StateCapture {})).await
 }
 
-/// Take a screenshot, the DOM or a PDF
+/// Capture a screenshot, the DOM or a PDF
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "captureInSession",
     params(IdPath<SessionId>), request_body = CaptureBody,
@@ -135,7 +135,7 @@ async fn capture(
     driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
 }
 
-/// Read values out of the page
+/// Extract values from the page
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extractFromSession",
     params(IdPath<SessionId>), request_body = ExtractBody,
@@ -151,14 +151,14 @@ async fn extract(
     driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
 }
 
-/// Read what the page shows
+/// Take a snapshot of the page
 ///
-/// As it is told to those who cannot see it: roles, names and states, and a `ref` by which an operation can mean the element.
-/// Never what stands in a password field.
+/// Returns the page as assistive technology presents it: roles, names, states, and a `ref` that operations can use to address an
+/// element. The value of a password field is never included.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/snapshot", tag = "Sessions", operation_id = "snapshotPageInSession",
     params(IdPath<SessionId>), request_body = SnapshotBody,
-    responses((status = 200, description = "What it shows", body = PageSnapshot), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The snapshot", body = PageSnapshot), Restricted, Body, NoSession, Driving),
 )]
 async fn snapshot(
     caller: Caller,
@@ -171,11 +171,11 @@ async fn snapshot(
 
 /// Fill in and submit a search form
 ///
-/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds.
+/// Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "searchInSession",
     params(IdPath<SessionId>), request_body = SearchBody,
-    responses((status = 200, description = "It is done", body = SearchResult), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The outcome of the search", body = SearchResult), Restricted, Body, NoSession, Driving),
 )]
 async fn search(
     caller: Caller,
@@ -190,12 +190,12 @@ async fn search(
 
 /// Fill in and submit a login form
 ///
-/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds. The
-/// credentials are sealed on their way to the browser. `logged_in` is an assessment, not proof.
+/// Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
+/// The credentials are sealed on their way to the browser. `logged_in` is an estimate, not proof.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "loginInSession",
     params(IdPath<SessionId>), request_body = LoginBody,
-    responses((status = 200, description = "It is done", body = LoginResult), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "The outcome of the login", body = LoginResult), Restricted, Body, NoSession, Driving),
 )]
 async fn login(
     caller: Caller,
@@ -208,7 +208,7 @@ async fn login(
     driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
 }
 
-/// Comes before everything else about the request (contract: operations 25).
+/// This check precedes all other checks of the request (contract: operations 25).
 fn require_real_driver(app: &App) -> Result<()> {
     if app.config.direct_driver_real {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What sessions look like on the wire.
+//! Request and response bodies of sessions.
 
 use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
 use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus, Wishes};
@@ -16,61 +16,62 @@ use crate::http::openapi::{named, one_of, or_null};
 use crate::http::resource_ref::ResourceRef;
 use crate::routes::webhooks::events::EgressCapabilities;
 
-/// Body of `POST /v1/sessions`; every field is optional.
+/// Body of `POST /v1/sessions`; every field is optional
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SessionCreate, example = json!({"archetype": "iphone-16-ios-18", "label": "checkout test"}))]
 pub struct CreateBody {
-    /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`.
+    /// Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
+    /// `launch`
     pub archetype: Option<String>,
-    /// `production_customer`; others are reserved.
+    /// Purpose: `production_customer`; other values are reserved
     #[schema(default = "production_customer")]
     pub purpose: Option<String>,
-    /// Free words.
+    /// Free text
     #[schema(max_length = 120)]
     pub label: Option<String>,
-    /// Free data, of 16 KiB when written as JSON.
+    /// Customer data, at most 16 KiB as JSON
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
-    /// What it begins with: cookies and storage that sessions left before. One live session at a time has a profile.
-    /// Requires `write:profiles` besides `write:sessions`.
+    /// Profile that the session starts from, with the cookies and storage of earlier sessions. A profile can have one live
+    /// session at a time. Requires `write:profiles` in addition to `write:sessions`
     #[schema(value_type = Option<String>, example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub profile_id: Option<ResourceRef<ProfileId>>,
-    /// How deliberate the session's user seems; fixed for its life.
+    /// Typing and touch speed of the simulated user; fixed for the lifetime of the session
     #[schema(schema_with = behavioral_profile)]
     pub behavioral_profile: Option<BehavioralProfile>,
-    /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
+    /// Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
     #[schema(maximum = 120_000, default = 0)]
     pub wait_timeout_ms: Option<u64>,
-    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
-    /// Refused by reading it: a body with it never gets as far as a handler.
+    /// A body with this field is rejected during deserialization and never reaches a handler.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
     _proxy: (),
 }
 
-/// Body of `POST /v1/profiles/{id}/launch`; every field is optional.
+/// Body of `POST /v1/profiles/{id}/launch`; every field is optional
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ProfileLaunch, example = json!({"label": "checkout test"}))]
 pub struct LaunchBody {
-    /// `production_customer`; others are reserved.
+    /// Purpose: `production_customer`; other values are reserved
     #[schema(default = "production_customer")]
     purpose: Option<String>,
-    /// Free words.
+    /// Free text
     #[schema(max_length = 120)]
     label: Option<String>,
-    /// Free data, of 16 KiB when written as JSON; `profile_id` and `profile_name` are added.
+    /// Customer data, at most 16 KiB as JSON; `profile_id` and `profile_name` are added
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// How deliberate the session's user seems; fixed for its life.
+    /// Typing and touch speed of the simulated user; fixed for the lifetime of the session
     #[schema(schema_with = behavioral_profile)]
     behavioral_profile: Option<BehavioralProfile>,
-    /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
+    /// Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
     #[schema(maximum = 120_000, default = 0)]
     wait_timeout_ms: Option<u64>,
-    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     detect_challenges: Option<bool>,
-    /// Refused by reading it, as on a direct create.
+    /// Rejected during deserialization, as on a direct create.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
     _proxy: (),
@@ -95,9 +96,11 @@ impl From<LaunchBody> for CreateBody {
     }
 }
 
-/// A proxy that was dropped in silence would send the session's traffic out in the open, so even `null` is refused.
+/// Ignoring a proxy silently would send the session's traffic out unproxied, so even `null` is rejected.
 fn refuse_proxy<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
-    Err(D::Error::custom("is not accepted here; customer egress is set through an agent session with a saved proxy"))
+    Err(D::Error::custom(
+        "is not accepted here; customer egress is configured through an agent session with a saved proxy",
+    ))
 }
 
 fn behavioral_profile() -> RefOr<Schema> {
@@ -105,7 +108,7 @@ fn behavioral_profile() -> RefOr<Schema> {
 }
 
 impl CreateBody {
-    /// What it says of the session that is a matter of rules.
+    /// The parameters to validate.
     pub fn wishes(&self) -> Wishes<'_> {
         Wishes {
             archetype: self.archetype.as_deref(),
@@ -117,7 +120,7 @@ impl CreateBody {
     }
 }
 
-/// A session
+/// Session
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -127,47 +130,47 @@ impl CreateBody {
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
-    /// Its id
+    /// Session ID
     #[schema(value_type = String)]
     id: SessionId,
-    /// Whose it is
+    /// Account that owns the session
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// The key that made it; null when a web session did
+    /// API key that created the session; null if a web session created it
     #[schema(value_type = Option<String>, required = true)]
     api_key_id: Option<ApiKeyId>,
-    /// Where it stands; `destroyed` and `errored` are terminal
+    /// Session status; `destroyed` and `errored` are terminal
     #[schema(schema_with = status)]
     status: SessionStatus,
-    /// The device it is
+    /// Archetype of the browser
     archetype: String,
-    /// What it is for
+    /// Purpose of the session
     purpose: String,
-    /// The customer's words
+    /// Label set by the customer
     #[schema(max_length = 120, required = true)]
     label: Option<String>,
-    /// The customer's data
+    /// Data set by the customer
     #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
-    /// What its egress can do, once it is known
+    /// Capabilities of the session's egress, once they are known
     #[schema(value_type = Option<EgressCapabilities>, required = true)]
     egress_capabilities: Option<Value>,
-    /// The same as the harness reported it
+    /// Egress capabilities as the harness reported them
     #[schema(value_type = Option<Object>, required = true)]
     egress_capability_report: Option<Value>,
-    /// The challenge by which it is paused
+    /// Challenge that pauses the session
     #[schema(required = true)]
     challenge: Option<SessionChallenge>,
-    /// When it was asked for
+    /// Time the session was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it last changed
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Its last successful state read
+    /// Time of the last successful state read
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_state_at: Option<Timestamp>,
-    /// When it was destroyed
+    /// Time the session was destroyed
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     destroyed_at: Option<Timestamp>,
 }
@@ -186,7 +189,7 @@ impl From<sessions::Session> for Session {
             archetype: session.archetype,
             purpose: session.purpose,
             label: session.label,
-            // The column holds nothing but JSON.
+            // The column holds only valid JSON.
             metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,

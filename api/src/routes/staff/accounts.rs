@@ -1,4 +1,4 @@
-//! Customers' accounts, as staff see and change them.
+//! Customers' accounts: staff can read and change them.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -28,9 +28,9 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::audit_log::{self, AuditPage};
 
-/// Characters of a note, at most.
+/// Maximum number of characters of a note.
 const NOTE_CHARS: usize = 5_000;
-/// Characters of a refund's reference, at most.
+/// Maximum number of characters of a refund's reference.
 const REFERENCE_CHARS: usize = 200;
 
 pub fn routes() -> Routes {
@@ -46,7 +46,7 @@ pub fn routes() -> Routes {
         .for_staff(routes!(refund))
 }
 
-/// A customer's account
+/// Customer account
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
@@ -54,36 +54,36 @@ pub fn routes() -> Routes {
     "own_limits": {"concurrent_sessions": 40, "profiles": null},
 }))]
 struct CustomerAccount {
-    /// Its id
+    /// Account ID
     #[schema(value_type = String)]
     id: AccountId,
-    /// Where its mail goes
+    /// E-mail address
     email: String,
-    /// What its owner is called
+    /// Name of the account owner
     name: String,
-    /// Whether it may act
+    /// Account status
     #[schema(schema_with = status)]
     status: AccountStatus,
-    /// What it pays for
+    /// Tier of the account
     #[schema(schema_with = tier)]
     tier: Tier,
-    /// When its address was proven
+    /// Time the e-mail address was verified
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     email_verified_at: Option<Timestamp>,
-    /// When it signed up
+    /// Time the account was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Limits that replace those of its tier
+    /// Limits that replace those of the tier
     own_limits: OwnLimits,
 }
 
-/// Limits of one account that replace those of its tier; null where the tier decides
+/// Limits of one account that replace those of its tier; null if the tier's limit applies
 #[derive(Serialize, ToSchema)]
 struct OwnLimits {
-    /// Live sessions at once
+    /// Maximum number of live sessions
     #[schema(required = true)]
     concurrent_sessions: Option<u32>,
-    /// Profiles
+    /// Maximum number of profiles
     #[schema(required = true)]
     profiles: Option<u32>,
 }
@@ -116,14 +116,14 @@ impl Listed for CustomerAccount {
 
 /// List accounts
 ///
-/// Deleted ones too.
+/// Returns all accounts, including deleted ones.
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Staff", operation_id = "listCustomers",
     params(
         Paging,
-        ("email" = Option<String>, Query, description = "Only those with this address, in any spelling"),
-        ("tier" = Option<String>, Query, description = "Only those on this tier"),
-        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("email" = Option<String>, Query, description = "Filter by e-mail address, in any spelling"),
+        ("tier" = Option<String>, Query, description = "Filter by tier"),
+        ("status" = Option<String>, Query, description = "Filter by status"),
     ),
     responses((status = 200, description = "A page", body = CustomerAccountList), Unauthorized, InvalidQuery, Database),
 )]
@@ -143,7 +143,7 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<C
 
 /// Get an account
 ///
-/// A deleted one too.
+/// Deleted accounts are included.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{id}", tag = "Staff", operation_id = "getCustomer",
     params(IdPath<AccountId>),
@@ -160,7 +160,7 @@ async fn shown(conn: &mut PgConnection, id: AccountId) -> Result<Answer<Customer
 
 /// Suspend an account
 ///
-/// Its credentials do nothing more, and its live sessions end.
+/// Disables the account's credentials and ends its live sessions.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/suspend", tag = "Staff", operation_id = "suspendCustomer",
     params(IdPath<AccountId>), request_body = Because,
@@ -190,21 +190,21 @@ async fn reactivate(State(app): State<App>, Deed { id, by }: Deed<AccountId>) ->
     shown(&mut conn, id).await
 }
 
-/// Another tier for an account
+/// Change of an account's tier
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"tier": "api_builder", "reason": "a trial, until the end of the month"}))]
 struct SetTier {
-    /// Which
+    /// New tier
     #[schema(schema_with = tier)]
     tier: String,
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
 /// Move an account to another tier
 ///
-/// Live sessions stay.
+/// Live sessions continue.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/tier", tag = "Staff", operation_id = "setCustomerTier",
     params(IdPath<AccountId>), request_body = SetTier,
@@ -229,29 +229,29 @@ async fn set_tier(
     shown(&mut conn, id).await
 }
 
-/// Limits for an account. An absent one stays as it is
+/// Change of an account's limits. An absent limit does not change
 #[derive(Deserialize, ToSchema)]
 #[schema(as = UpdateCustomerLimits, example = json!({"concurrent_sessions": 40, "profiles": 500, "reason": "a load test, until Friday"}))]
 struct ChangeLimits {
-    /// Live sessions at once; null for the limit of the tier
+    /// Maximum number of live sessions; null for the limit of the tier
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u32>, maximum = 10_000)]
     concurrent_sessions: Option<OwnLimit>,
-    /// Profiles; null for the limit of the tier
+    /// Maximum number of profiles; null for the limit of the tier
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u32>, maximum = 1_000_000)]
     profiles: Option<OwnLimit>,
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// A limit of an account's own; null for that of its tier.
+/// A limit of this account; null for the limit of its tier.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct OwnLimit(Option<i64>);
 
-/// The change of one limit, whose maximum is `most`.
+/// Parses the change of one limit, which may be at most `most`.
 fn limit_change(limit: Option<&OwnLimit>, name: &'static str, most: u32) -> Result<LimitChange, Invalid> {
     let number = match limit {
         None => return Ok(LimitChange::Unchanged),
@@ -263,7 +263,8 @@ fn limit_change(limit: Option<&OwnLimit>, name: &'static str, most: u32) -> Resu
 
 /// Change the limits of an account
 ///
-/// They replace those of its tier, whatever tier it moves to. What the account has beyond a lower limit stays.
+/// Sets limits that replace those of the tier, even if the account moves to another tier. Sessions and profiles above a lower
+/// limit are kept.
 #[utoipa::path(
     patch, path = "/v1/admin/accounts/{id}/limits", tag = "Staff", operation_id = "updateCustomerLimits",
     params(IdPath<AccountId>), request_body = ChangeLimits,
@@ -296,12 +297,12 @@ async fn change_limits(
 
 /// List the audit log of an account
 ///
-/// As its owner reads it, but without the members of payloads that tell where somebody was.
+/// Returns the log as the account owner reads it, without the payload members that reveal where an actor connected from.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{id}/log", tag = "Staff", operation_id = "listCustomerLog",
     params(
         IdPath<AccountId>, Paging,
-        ("action" = Option<String>, Query, description = "Only entries of this one action", example = "session.created"),
+        ("action" = Option<String>, Query, description = "Filter by action", example = "session.created"),
     ),
     responses((status = 200, description = "A page", body = AuditPage), Unauthorized, InvalidQuery, NoCustomer, Database),
 )]
@@ -312,21 +313,21 @@ async fn log(_: Staff, State(app): State<App>, path: IdPath<AccountId>, query: Q
     audit_log::page(&app, &query, Log { account, reader: None }, "account_log").await
 }
 
-/// Something to remember about an account
+/// Note about an account
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"note": "Prefers to be called.", "reason": "ticket 4711"}))]
 struct Note {
-    /// What
+    /// Text of the note
     #[schema(min_length = 1, max_length = 5000)]
     note: String,
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// Note something about an account
+/// Add a note to an account
 ///
-/// The note stands in the account's audit log, where its owner can read it.
+/// Writes the note to the account's audit log, where the account owner can read it.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/notes", tag = "Staff", operation_id = "recordNote",
     params(IdPath<AccountId>), request_body = Note,
@@ -352,27 +353,27 @@ async fn note(
     Ok((StatusCode::CREATED, shown(&mut conn, id).await?))
 }
 
-/// Money that was given back
+/// Refund
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"amount_cents": 1900, "currency": "usd", "reference": "re_3MmlLrLkdIwHu7ix0snN0B15", "reason": "charged twice"}))]
 struct RecordRefund {
-    /// How much, in hundredths
+    /// Amount in hundredths of the currency unit
     #[schema(minimum = 1)]
     amount_cents: i64,
-    /// Of what, such as `usd`: 3 to 20 letters and digits
+    /// Currency, such as `usd`: 3 to 20 letters and digits
     #[schema(min_length = 3, max_length = 20)]
     currency: String,
-    /// Under which name it is found at whoever moved it
+    /// Reference of the refund at the payment provider
     #[schema(min_length = 1, max_length = 200)]
     reference: String,
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
 /// Record a refund
 ///
-/// It moves no money.
+/// Records a refund that was made elsewhere; it moves no money.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/refunds", tag = "Staff", operation_id = "recordRefund",
     params(IdPath<AccountId>), request_body = RecordRefund,

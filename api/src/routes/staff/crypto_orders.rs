@@ -1,4 +1,4 @@
-//! Crypto orders, as staff see and end them.
+//! Crypto orders: staff can list, expire and settle them.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -25,7 +25,7 @@ pub fn routes() -> Routes {
     Routes::new().for_staff(routes!(list)).for_staff(routes!(expire)).for_staff(routes!(settle))
 }
 
-/// A customer's crypto order
+/// Customer's crypto order
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "flagged": true, "flag": "it was paid after it had failed",
@@ -35,12 +35,12 @@ pub fn routes() -> Routes {
     "paid_at": null, "paid_until": null, "failed_at": "2026-11-20T19:30:00.123Z", "reason": "expired",
 }))]
 struct CustomerOrder {
-    /// Whose it is
+    /// Account that owns the order
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// Whether somebody should look at it
+    /// True if the order needs manual review
     flagged: bool,
-    /// Why
+    /// Reason for the flag
     #[schema(required = true)]
     flag: Option<String>,
     #[serde(flatten)]
@@ -63,13 +63,13 @@ impl Listed for CustomerOrder {
 
 /// List crypto orders
 ///
-/// Everybody's.
+/// Returns the orders of all accounts.
 #[utoipa::path(
     get, path = "/v1/admin/crypto-orders", tag = "Staff", operation_id = "listCustomerOrders",
     params(
         Paging,
-        ("status" = Option<String>, Query, description = "Only those that stand so"),
-        ("flagged" = Option<bool>, Query, description = "Only those that somebody should look at, or only others"),
+        ("status" = Option<String>, Query, description = "Filter by status"),
+        ("flagged" = Option<bool>, Query, description = "Filter by whether the order needs manual review"),
     ),
     responses((status = 200, description = "A page", body = CustomerOrderList), Unauthorized, InvalidQuery, Database),
 )]
@@ -90,7 +90,7 @@ async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOr
 
 /// Expire a crypto order
 ///
-/// It fails. Only one that is pending, and that should have been paid by now.
+/// Marks the order as failed. The order must be pending, and its payment deadline must have passed.
 #[utoipa::path(
     post, path = "/v1/admin/crypto-orders/{id}/expire", tag = "Staff", operation_id = "expireCustomerOrder",
     params(IdPath<OrderId>), request_body = Because,
@@ -107,7 +107,7 @@ async fn expire(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Resul
 
 /// Settle a crypto order
 ///
-/// It is paid. One that is pending, or one that has failed and is flagged, as money came for it later.
+/// Marks the order as paid. The order must be pending, or failed and flagged because money arrived for it later.
 #[utoipa::path(
     post, path = "/v1/admin/crypto-orders/{id}/settle", tag = "Staff", operation_id = "settleCustomerOrder",
     params(IdPath<OrderId>), request_body = Because,

@@ -1,4 +1,4 @@
-//! Webhook deliveries of all customers, and their way back from the dead-letter state.
+//! Webhook deliveries of all customers, and requeueing of dead letters.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -26,14 +26,14 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Deliveries that are named in one request, at most.
+/// Maximum number of deliveries named in one request.
 const MOST_NAMED: usize = 1_000;
 
 pub fn routes() -> Routes {
     Routes::new().for_staff(routes!(list)).for_staff(routes!(requeue)).for_staff(routes!(get_requeue))
 }
 
-/// A delivery, without what was sent and what was answered
+/// Webhook delivery, without the request and response bodies
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -41,29 +41,29 @@ pub fn routes() -> Routes {
     "attempts": 6, "last_response_status": 500, "last_error": null, "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct AnyDelivery {
-    /// Its id
+    /// Delivery ID
     #[schema(value_type = String)]
     id: DeliveryId,
-    /// Whose it is
+    /// Account that owns the endpoint
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// To where it goes
+    /// Target endpoint
     #[schema(value_type = String)]
     endpoint_id: WebhookId,
-    /// Of what kind its event is
+    /// Type of the event
     event_type: String,
-    /// Where it stands
+    /// Delivery status
     #[schema(schema_with = status)]
     status: DeliveryStatus,
-    /// Attempts that ended
+    /// Number of finished attempts
     attempts: i32,
-    /// What the endpoint answered last
+    /// HTTP status of the endpoint's last response
     #[schema(required = true)]
     last_response_status: Option<i32>,
-    /// Why there was no answer
+    /// Reason the last attempt got no response
     #[schema(required = true)]
     last_error: Option<String>,
-    /// When it was made
+    /// Time the delivery was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -100,9 +100,9 @@ impl Listed for AnyDelivery {
     get, path = "/v1/admin/webhook-deliveries", tag = "Staff", operation_id = "listCustomersDeliveries",
     params(
         Paging,
-        ("status" = Option<String>, Query, description = "Only those that stand so"),
-        ("endpoint_id" = Option<String>, Query, description = "Only those to this endpoint"),
-        ("account_id" = Option<String>, Query, description = "Only those of this account"),
+        ("status" = Option<String>, Query, description = "Filter by status"),
+        ("endpoint_id" = Option<String>, Query, description = "Filter by endpoint"),
+        ("account_id" = Option<String>, Query, description = "Filter by account"),
     ),
     responses((status = 200, description = "A page", body = AnyDeliveryList), Unauthorized, InvalidQuery, Database),
 )]
@@ -123,37 +123,37 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<A
     Ok(Answer(page.await?.map(AnyDelivery::from)))
 }
 
-/// Dead letters to send once more: exactly one of the first three says which
+/// Dead letters to requeue, selected by exactly one of the first three fields
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"endpoint_id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "reason": "their server is back"}))]
 struct RequeueDeliveries {
-    /// These: all of them, or none
+    /// Deliveries to requeue. If one cannot be requeued, none is
     #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 1000)]
     delivery_ids: Option<Vec<String>>,
-    /// All of this endpoint
+    /// Endpoint whose dead letters are requeued
     #[schema(value_type = Option<String>)]
     endpoint_id: Option<String>,
-    /// All of this account, but for its disabled endpoints'
+    /// Account whose dead letters are requeued, except those of disabled endpoints
     #[schema(value_type = Option<String>)]
     account_id: Option<String>,
-    /// Of an endpoint or an account: only those that were made since
+    /// Earliest creation time of the deliveries; only with `endpoint_id` or `account_id`
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// For the logs
+    /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// Deliveries that are sent once more
+/// Requeued deliveries
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"requeued": ["wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1"]}))]
 struct RequeuedDeliveries {
-    /// Which
+    /// IDs of the deliveries
     #[schema(value_type = Vec<String>)]
     requeued: Vec<DeliveryId>,
 }
 
-/// How far the requeue of many deliveries has come
+/// Progress of a requeue
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "rqu_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -161,26 +161,26 @@ struct RequeuedDeliveries {
     "done_at": null,
 }))]
 struct RequeueProgress {
-    /// Its id
+    /// Requeue ID
     #[schema(value_type = String)]
     id: RequeueId,
-    /// Whose deliveries they are
+    /// Account that owns the deliveries
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// To where they go; null for all of the account's
+    /// Target endpoint of the deliveries; null for all endpoints of the account
     #[schema(value_type = Option<String>, required = true)]
     endpoint_id: Option<WebhookId>,
-    /// Since when they were made; null for all
+    /// Earliest creation time of the deliveries; null for all
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     since: Option<Timestamp>,
-    /// How many waited when it was asked for
+    /// Number of dead letters at the time of the request
     total: i64,
-    /// How many are on their way
+    /// Number of deliveries requeued so far
     requeued: i64,
-    /// When it was asked for
+    /// Time the requeue was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When all were; null until then
+    /// Time the requeue finished; null while it is running
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     done_at: Option<Timestamp>,
 }
@@ -192,7 +192,7 @@ impl From<requeues::Requeue> for RequeueProgress {
     }
 }
 
-/// Which dead letters a body means.
+/// Dead letters that a body selects.
 enum Wanted {
     Named(Vec<DeliveryId>),
     All(Whose, Option<Timestamp>),
@@ -206,7 +206,7 @@ impl RequeueDeliveries {
         let message = "must have exactly one of delivery_ids, endpoint_id and account_id";
         rules.require(ways.into_iter().filter(|given| *given).count() == 1, "body", message);
         let is_alone = named.is_none() || self.since.is_none();
-        rules.require(is_alone, "since", "goes with endpoint_id or account_id only");
+        rules.require(is_alone, "since", "is allowed only with endpoint_id or account_id");
         let is_bounded = named.is_none_or(|number| (1..=MOST_NAMED).contains(&number));
         rules.require(is_bounded, "delivery_ids", format!("must have 1 to {MOST_NAMED} entries"));
         rules.check()
@@ -224,7 +224,7 @@ impl RequeueDeliveries {
                 let account = id.parse().map_err(|_| not_found::<AccountId>())?;
                 Ok(Wanted::All(Whose::Account(account), since))
             }
-            (None, None, None) => Err(Problem::internal(&"a body that was checked names no deliveries")),
+            (None, None, None) => Err(Problem::internal(&"a validated body names no deliveries")),
         }
     }
 }
@@ -235,14 +235,14 @@ fn named_deliveries(ids: &[String]) -> Result<Vec<DeliveryId>> {
 
 /// Requeue dead letters
 ///
-/// Under their own ids, with their attempts counted anew. All of an endpoint or an account take a while: the answer is 202
-/// then, and its `id` tells how far that has come.
+/// Sends dead letters again under their own IDs and resets their attempt counts. Requeueing all of an endpoint or account takes a
+/// while: the response is then 202, and `GET /v1/admin/webhook-deliveries/requeues/{id}` returns the progress.
 #[utoipa::path(
     post, path = "/v1/admin/webhook-deliveries/requeue", tag = "Staff", operation_id = "requeueDeliveries",
     request_body = RequeueDeliveries,
     responses(
-        (status = 200, description = "Those that were named are on their way", body = RequeuedDeliveries),
-        (status = 202, description = "All of them will be", body = RequeueProgress),
+        (status = 200, description = "The named deliveries are requeued", body = RequeuedDeliveries),
+        (status = 202, description = "The requeue has started", body = RequeueProgress),
         Unauthorized, Body, NoRequeue, OutOfPlace, Database,
     ),
 )]
@@ -269,7 +269,7 @@ async fn requeue(staff: Staff, State(app): State<App>, body: Unchecked<RequeueDe
 #[utoipa::path(
     get, path = "/v1/admin/webhook-deliveries/requeues/{id}", tag = "Staff", operation_id = "getRequeue",
     params(IdPath<RequeueId>),
-    responses((status = 200, description = "How far it has come", body = RequeueProgress), Unauthorized, NoRequeue, Database),
+    responses((status = 200, description = "The progress of the requeue", body = RequeueProgress), Unauthorized, NoRequeue, Database),
 )]
 async fn get_requeue(_: Staff, State(app): State<App>, path: IdPath<RequeueId>) -> Result<Answer<RequeueProgress>> {
     let found = requeues::find(&mut *app.db.acquire().await?, path.id()?).await?;

@@ -1,4 +1,4 @@
-//! What staff tell customers of what goes wrong (contract: staff 16; status 10 to 14).
+//! Incidents on the status page (contract: staff 16; status 10 to 14).
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -38,19 +38,19 @@ fn open_status() -> RefOr<Schema> {
     "reason": "alert 4711",
 }))]
 struct IncidentToPost {
-    /// What it is about
+    /// Title of the incident
     #[schema(min_length = 1, max_length = 120)]
     title: String,
-    /// What is known
+    /// First message
     #[schema(min_length = 1, max_length = 5000)]
     message: String,
-    /// How bad it is
+    /// Severity of the incident
     #[schema(schema_with = impact)]
     impact: String,
-    /// Which of `api`, `workers`, `webhooks`, `mail` and `database` it is about
+    /// Affected components: `api`, `workers`, `webhooks`, `mail` and `database`
     #[schema(max_items = 5)]
     components: Option<Vec<String>>,
-    /// For the log
+    /// Reason, recorded in the log
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
@@ -59,32 +59,32 @@ struct IncidentToPost {
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"message": "We know why.", "status": "identified", "reason": "found by Grace"}))]
 struct IncidentNews {
-    /// What is new
+    /// Message of the update
     #[schema(min_length = 1, max_length = 5000)]
     message: String,
-    /// How far its solution is
+    /// New status of the incident
     #[schema(schema_with = open_status)]
     status: String,
-    /// For the log
+    /// Reason, recorded in the log
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// Body of an incident's end
+/// Body of an incident's resolution
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"message": "It was a full disk.", "reason": "fixed by Grace"}))]
 struct IncidentSolution {
-    /// What is told; without it, that it is over
+    /// Final message. A standard message by default
     #[schema(min_length = 1, max_length = 5000)]
     message: Option<String>,
-    /// For the log
+    /// Reason, recorded in the log
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
 /// Post an incident
 ///
-/// It is shown on the status page, and every subscriber is mailed.
+/// Shows the incident on the status page and mails every subscriber.
 #[utoipa::path(
     post, path = "/v1/admin/incidents", tag = "Staff", operation_id = "createIncident", request_body = IncidentToPost,
     responses((status = 201, description = "The incident", body = Incident), Unauthorized, Body, Database),
@@ -111,7 +111,7 @@ impl Listed for Incident {
 
 /// List incidents
 ///
-/// Resolved ones too.
+/// Returns all incidents, including resolved ones.
 #[utoipa::path(
     get, path = "/v1/admin/incidents", tag = "Staff", operation_id = "listIncidents",
     params(Paging, ("status" = Option<String>, Query, description = "Only incidents with this status")),
@@ -127,9 +127,9 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<I
     Ok(Answer(page.await?.map(Incident::from)))
 }
 
-/// Say what is new of an incident
+/// Update an incident
 ///
-/// Each subscriber is mailed the newest once in an hour.
+/// Adds a message to the incident. Each subscriber receives the newest message at most once an hour.
 #[utoipa::path(
     post, path = "/v1/admin/incidents/{id}/updates", tag = "Staff", operation_id = "updateIncident",
     params(IdPath<IncidentId>), request_body = IncidentNews,
@@ -155,7 +155,7 @@ async fn update(
 
 /// Resolve an incident
 ///
-/// It leaves the status page, and every subscriber is mailed.
+/// Removes the incident from the status page and mails every subscriber.
 #[utoipa::path(
     post, path = "/v1/admin/incidents/{id}/resolve", tag = "Staff", operation_id = "resolveIncident",
     params(IdPath<IncidentId>), request_body = IncidentSolution,

@@ -1,4 +1,4 @@
-//! Jobs, as staff see them.
+//! Jobs: staff can list, retry and cancel them.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ use crate::http::openapi::{Body, Database, InvalidQuery, NoJob, OutOfPlace, Unau
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Where a job can stand.
+/// Possible statuses of a job.
 const STATUSES: [&str; 5] = ["pending", "running", "done", "failed", "killed"];
 
 pub fn routes() -> Routes {
@@ -35,7 +35,7 @@ pub fn routes() -> Routes {
         .for_staff(routes!(cancel))
 }
 
-/// The job in a path. What cannot be a job's id is one more job that does not exist.
+/// Job ID in a path. A malformed ID is treated as the ID of an unknown job.
 struct JobPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for JobPath {
@@ -48,7 +48,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     }
 }
 
-/// A job
+/// Job
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "01KB8Z5A6Q3N0M9R8T7V6W5X4Y", "queue": "emails", "status": "failed", "body": {"email": "eml_…"}, "attempts": 1,
@@ -56,30 +56,30 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     "result": {"Err": "attempt 1 failed (transport)"},
 }))]
 struct Job {
-    /// Its id: of an operation `int_…`, of a webhook delivery `wdl_…`
+    /// Job ID. An operation's job has an ID `int_…`, a webhook delivery's job an ID `wdl_…`
     id: String,
-    /// Where it waits or waited
+    /// Queue of the job
     queue: String,
     /// `pending`, `running`, `done`, `failed` or `killed`
     status: String,
-    /// What it is about
+    /// Parameters of the job
     #[schema(value_type = Object)]
     body: Value,
-    /// Times it was tried
+    /// Number of attempts
     attempts: i32,
-    /// When it may run
+    /// Earliest time the job may run
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     run_at: Option<Timestamp>,
-    /// Who took it
+    /// Process that claimed the job
     #[schema(required = true)]
     lock_by: Option<String>,
-    /// When it was taken
+    /// Time the job was claimed
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     lock_at: Option<Timestamp>,
-    /// When it ended
+    /// Time the job ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     done_at: Option<Timestamp>,
-    /// What it came to
+    /// Result of the job
     #[schema(value_type = Option<Object>, required = true)]
     result: Option<Value>,
 }
@@ -103,8 +103,8 @@ impl Listed for Job {
     get, path = "/v1/admin/jobs", tag = "Staff", operation_id = "listJobs",
     params(
         Paging,
-        ("queue" = Option<String>, Query, description = "Only those of this queue"),
-        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("queue" = Option<String>, Query, description = "Filter by queue"),
+        ("status" = Option<String>, Query, description = "Filter by status"),
     ),
     responses((status = 200, description = "A page", body = JobList), Unauthorized, InvalidQuery, Database),
 )]
@@ -121,25 +121,25 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<J
     Ok(Answer(page.await?.map(Job::from)))
 }
 
-/// A queue's numbers
+/// Job counts of a queue
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "queue": "emails", "pending": 1, "running": 0, "done": 512, "failed": 2, "killed": 0, "oldest_pending_seconds": 0.4,
 }))]
 struct QueueNumbers {
-    /// The queue
+    /// Queue name
     queue: String,
-    /// Jobs that wait
+    /// Waiting jobs
     pending: i64,
-    /// Jobs under way
+    /// Running jobs
     running: i64,
-    /// Jobs that ended well
+    /// Jobs that succeeded
     done: i64,
-    /// Jobs that did not
+    /// Jobs that failed
     failed: i64,
-    /// Jobs that were stopped
+    /// Jobs that were cancelled or stopped
     killed: i64,
-    /// Seconds the oldest due job has waited
+    /// Seconds that the oldest due job has waited
     #[schema(required = true)]
     oldest_pending_seconds: Option<f64>,
 }
@@ -155,13 +155,13 @@ type QueueNumbersList = Page<QueueNumbers>;
 
 impl Listed for QueueNumbers {
     const LIST: &'static str = "QueueNumbersList";
-    const MEANING: &'static str = "All queues and their numbers";
+    const MEANING: &'static str = "All queues with their job counts";
 }
 
 /// Count jobs
 #[utoipa::path(
     get, path = "/v1/admin/jobs/stats", tag = "Staff", operation_id = "countJobs",
-    responses((status = 200, description = "Each queue's numbers", body = QueueNumbersList), Unauthorized, Database),
+    responses((status = 200, description = "The job counts of each queue", body = QueueNumbersList), Unauthorized, Database),
 )]
 async fn stats(_: Staff, State(app): State<App>) -> Result<Answer<QueueNumbersList>> {
     let found = inspect::stats(&mut *app.db.acquire().await?).await?;
@@ -170,7 +170,7 @@ async fn stats(_: Staff, State(app): State<App>) -> Result<Answer<QueueNumbersLi
 
 /// Retry a job
 ///
-/// One that failed, or a dead letter. No browser's operation runs twice.
+/// Runs a failed job or a dead letter again. Browser operations are never run twice.
 #[utoipa::path(
     post, path = "/v1/admin/jobs/{id}/retry", tag = "Staff", operation_id = "retryJob",
     params(("id" = String, Path, description = "The job")), request_body = Because,
@@ -190,7 +190,7 @@ async fn retry(
 
 /// Cancel a job
 ///
-/// One that waits, for good.
+/// Cancels a waiting job permanently.
 #[utoipa::path(
     post, path = "/v1/admin/jobs/{id}/cancel", tag = "Staff", operation_id = "cancelJob",
     params(("id" = String, Path, description = "The job")), request_body = Because,

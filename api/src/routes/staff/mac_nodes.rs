@@ -22,51 +22,51 @@ pub fn routes() -> Routes {
     Routes::new().for_staff(routes!(register)).on_refusal(count_refusal)
 }
 
-/// Counts a caller who is no staff: for them there is no such route.
+/// Counts callers that are not staff, for which the route returns 404.
 fn count_refusal(_: &Uri, status: StatusCode) {
     if status == StatusCode::NOT_FOUND {
         metrics::count_registration(RegisterOutcome::NotFound);
     }
 }
 
-/// Body of a registration. It has no `Debug`: the secret must not get into a log.
+/// Body of a registration. It does not implement `Debug`, so that the secret cannot reach a log.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = MacNodeRegistration, example = json!({
     "name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret", "capacity": 8,
 }))]
 struct RegisterBody {
-    /// What staff call it. The same name again replaces the rest
+    /// Name of the machine. Registering a name again replaces the other fields
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// Where its LiveKit server is, as `wss://…`
+    /// Address of the machine's LiveKit server, `wss://…`
     #[schema(max_length = 2048)]
     livekit_url: String,
-    /// Which key of that server tokens are signed with
+    /// API key of that server, with which tokens are signed
     #[schema(min_length = 1, max_length = 255)]
     api_key: String,
-    /// That key's secret
+    /// Secret of the API key
     #[schema(min_length = 1, max_length = 1024)]
     api_secret: String,
-    /// Rooms that it can have at a time; any number without one
+    /// Maximum number of rooms at a time; unlimited by default
     #[schema(minimum = 1, maximum = 10000)]
     capacity: Option<i32>,
 }
 
-/// A machine that shows agent sessions by video
+/// Machine that shows agent sessions by video
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "mac_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "mac-1", "livekit_url": "wss://mac-1.example.com",
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct MacNode {
-    /// Which
+    /// Machine ID
     #[schema(value_type = String)]
     id: MacNodeId,
-    /// What staff call it
+    /// Name of the machine
     name: String,
-    /// Where its LiveKit server is
+    /// Address of the machine's LiveKit server
     livekit_url: String,
-    /// Since when
+    /// Time the machine was registered
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -83,12 +83,12 @@ impl RegisterBody {
     }
 }
 
-/// Register a machine for video
+/// Register a video machine
 ///
-/// The same name again replaces what it was registered with, and is answered 200.
+/// Registering a name again replaces the machine's settings and returns 200.
 #[utoipa::path(
     post, path = "/v1/mac-nodes/register", tag = "Staff", operation_id = "registerMacNode", request_body = RegisterBody,
-    responses((status = 200, description = "The machine was replaced", body = MacNode),
+    responses((status = 200, description = "The machine's settings were replaced", body = MacNode),
               (status = 201, description = "The machine is registered", body = MacNode),
               Unauthorized, Body, Sealing),
 )]

@@ -1,4 +1,4 @@
-//! Sessions of all accounts, as staff see and end them.
+//! Sessions of all accounts: staff can list, inspect and destroy them.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -31,7 +31,7 @@ pub fn routes() -> Routes {
     Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(destroy))
 }
 
-/// A session of any account, in a list
+/// Session of any account, in a list
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -41,42 +41,42 @@ pub fn routes() -> Routes {
     "ended_at": null,
 }))]
 struct CustomerSession {
-    /// Id of the session
+    /// ID of the session
     #[schema(value_type = String)]
     id: SessionId,
-    /// Account that owns it
+    /// Account that owns the session
     #[schema(value_type = String)]
     account_id: AccountId,
     /// Status of the session
     #[schema(schema_with = status)]
     status: SessionStatus,
-    /// Kind of the operation under way
+    /// Kind of the operation in progress
     #[schema(required = true)]
     operation: Option<String>,
-    /// Device that it emulates
+    /// Archetype of the browser
     archetype: String,
-    /// Label that the customer gave it
+    /// Label set by the customer
     #[schema(required = true)]
     label: Option<String>,
-    /// Worker that has its browser
+    /// Worker that owns the browser
     #[schema(value_type = String)]
     worker_id: WorkerId,
-    /// Name of the worker; null when its row was purged
+    /// Name of the worker; null if its row was purged
     #[schema(required = true)]
     worker_name: Option<String>,
-    /// Profile that it began with
+    /// Profile that the session started from
     #[schema(value_type = Option<String>, required = true)]
     profile_id: Option<ProfileId>,
-    /// Agent session that drives it
+    /// Agent session that uses the session as its driver
     #[schema(value_type = Option<String>, required = true)]
     agent_session_id: Option<AgentSessionId>,
-    /// Time of its creation
+    /// Time the session was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Time of its last change
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Time of its end
+    /// Time the session ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     ended_at: Option<Timestamp>,
 }
@@ -108,7 +108,7 @@ impl Listed for CustomerSession {
     const MEANING: &'static str = "A page of sessions of all accounts, newest first";
 }
 
-/// A session of any account, with all that tells why it stands as it does
+/// Session of any account, with the details that explain its status
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
@@ -126,57 +126,57 @@ impl Listed for CustomerSession {
     "created_at": "2026-11-20T18:05:00.123Z", "updated_at": "2026-11-20T18:05:00.187Z", "ended_at": null,
 }))]
 struct CustomerSessionDetail {
-    /// Id of the session
+    /// ID of the session
     #[schema(value_type = String)]
     id: SessionId,
-    /// Account that owns it
+    /// Account that owns the session
     #[schema(value_type = String)]
     account_id: AccountId,
     /// E-mail address of the account
     account_email: String,
-    /// Key that created it; null when a web session did
+    /// API key that created the session; null if a web session created it
     #[schema(value_type = Option<String>, required = true)]
     api_key_id: Option<ApiKeyId>,
     /// Status of the session
     #[schema(schema_with = status)]
     status: SessionStatus,
-    /// What it waits for; null when it waits for its owner's next request, or for nothing
+    /// Event that the session waits for; null if it waits for the account owner's next request, or has ended
     #[schema(schema_with = waits_for, required = true)]
     waits_for: Option<&'static str>,
-    /// Device that it emulates
+    /// Archetype of the browser
     archetype: String,
-    /// Purpose that the customer gave it
+    /// Purpose of the session
     purpose: String,
-    /// Label that the customer gave it
+    /// Label set by the customer
     #[schema(required = true)]
     label: Option<String>,
-    /// Address of the page after the last operation whose result is still kept
+    /// Address of the page after the last operation whose result is still stored
     #[schema(required = true)]
     url: Option<String>,
-    /// Operation under way
+    /// Operation in progress
     #[schema(required = true)]
     operation: Option<OperationUnderWay>,
-    /// Worker that has its browser
+    /// Worker that owns the browser
     worker: WorkerOfSession,
-    /// Profile that it began with
+    /// Profile that the session started from
     #[schema(required = true)]
     profile: Option<ProfileLease>,
-    /// Saved proxy that it leaves through
+    /// Saved proxy of the session
     #[schema(value_type = Option<String>, required = true)]
     proxy_id: Option<ProxyId>,
-    /// Agent session that drives it
+    /// Agent session that uses the session as its driver
     #[schema(required = true)]
     agent_session: Option<AgentOfSession>,
-    /// Challenge that pauses it
+    /// Challenge that pauses the session
     #[schema(required = true)]
     challenge: Option<SessionChallenge>,
-    /// Time of its creation
+    /// Time the session was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Time of its last change
+    /// Time of the last change
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Time of its end
+    /// Time the session ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     ended_at: Option<Timestamp>,
 }
@@ -185,22 +185,22 @@ fn waits_for() -> RefOr<Schema> {
     or_null(named("SessionWaitsFor", one_of(WaitsFor::NAMES, None)))
 }
 
-/// The operation that has claimed a session
+/// Operation that has claimed a session
 #[derive(Serialize, ToSchema)]
 struct OperationUnderWay {
-    /// Id of the operation
+    /// ID of the operation
     #[schema(value_type = String)]
     id: IntentId,
-    /// Kind, such as `navigate`
+    /// Kind of operation, such as `navigate`
     kind: String,
     /// `queued` or `running`
     status: String,
-    /// Request that asked for it
+    /// Request that started the operation
     request_id: String,
     /// Time of the request
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Time at which the worker began it
+    /// Time the worker started the operation
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     started_at: Option<Timestamp>,
 }
@@ -212,24 +212,24 @@ impl From<OperationInfo> for OperationUnderWay {
     }
 }
 
-/// The worker of a session
+/// Worker of a session
 #[derive(Serialize, ToSchema)]
 struct WorkerOfSession {
-    /// Id of the worker
+    /// ID of the worker
     #[schema(value_type = String)]
     id: WorkerId,
-    /// Name of the worker; null when its row was purged
+    /// Name of the worker; null if its row was purged
     #[schema(required = true)]
     name: Option<String>,
     /// `active`, `draining`, `stopped` or `lost`
     #[schema(required = true)]
     status: Option<String>,
-    /// Whether it was heard of during its lease
+    /// True if the worker's lease is valid
     is_alive: bool,
-    /// Time of its last heartbeat
+    /// Time of the last heartbeat
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     last_seen_at: Option<Timestamp>,
-    /// Number of the slot that the session takes
+    /// Slot number of the session on the worker
     #[schema(required = true)]
     slot: Option<i32>,
 }
@@ -241,18 +241,18 @@ impl From<WorkerInfo> for WorkerOfSession {
     }
 }
 
-/// A session's hold on its profile
+/// Session's lease of its profile
 #[derive(Serialize, ToSchema)]
 struct ProfileLease {
-    /// Id of the profile
+    /// ID of the profile
     #[schema(value_type = String)]
     id: ProfileId,
     /// Name of the profile
     #[schema(required = true)]
     name: Option<String>,
-    /// Whether the session holds the state of the profile, which it saves when it ends
+    /// True if the session holds the profile's data and saves it when the session ends
     is_held: bool,
-    /// Another session that still holds it
+    /// Another session that still holds the lease
     #[schema(value_type = Option<String>, required = true)]
     holder: Option<SessionId>,
 }
@@ -264,19 +264,19 @@ impl From<inspection::ProfileLease> for ProfileLease {
     }
 }
 
-/// The agent session of a session
+/// Agent session of a session
 #[derive(Serialize, ToSchema)]
 struct AgentOfSession {
-    /// Id of the agent session
+    /// ID of the agent session
     #[schema(value_type = String)]
     id: AgentSessionId,
     /// `manual`, `ai` or `pair`
     mode: String,
-    /// Whether a turn is under way
+    /// True if a turn is in progress
     has_turn: bool,
-    /// Whether a step waits for approval
+    /// True if a step waits for approval
     needs_approval: bool,
-    /// Whether a person drives it
+    /// True if a person has control
     is_human_driven: bool,
 }
 
@@ -315,7 +315,7 @@ impl From<SessionDetail> for CustomerSessionDetail {
 
 /// List sessions of all accounts
 ///
-/// Those that live, unless `all` or a terminal status is asked for.
+/// Returns live sessions, unless `all` or a terminal status is requested.
 #[utoipa::path(
     get, path = "/v1/admin/sessions", tag = "Staff", operation_id = "listCustomerSessions",
     params(
@@ -324,7 +324,7 @@ impl From<SessionDetail> for CustomerSessionDetail {
         ("status" = Option<String>, Query, description = "Only sessions of this status"),
         ("account_id" = Option<String>, Query, description = "Only sessions of this account"),
         ("worker_id" = Option<String>, Query, description = "Only sessions on this worker"),
-        ("profile_id" = Option<String>, Query, description = "Only sessions that began with this profile"),
+        ("profile_id" = Option<String>, Query, description = "Only sessions that started from this profile"),
     ),
     responses((status = 200, description = "A page", body = CustomerSessionList), Unauthorized, InvalidQuery, Database),
 )]
@@ -366,7 +366,7 @@ async fn shown(conn: &mut PgConnection, id: SessionId) -> Result<Answer<Customer
 
 /// Destroy a session of any account
 ///
-/// As its owner's DELETE does. A dead worker does not keep it.
+/// Has the same effect as the account owner's DELETE. It works even if the worker is dead.
 #[utoipa::path(
     post, path = "/v1/admin/sessions/{id}/destroy", tag = "Staff", operation_id = "destroyCustomerSession",
     params(IdPath<SessionId>), request_body = Because,

@@ -1,4 +1,4 @@
-//! Usage of accounts, as staff see it.
+//! Usage of all accounts, for staff.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::usage::MonthTotals;
 
-/// Accounts that are listed unless the request names a number.
+/// Default number of accounts in the list.
 const TOP_DEFAULT: u32 = 10;
-/// Accounts that are listed, at most.
+/// Maximum number of accounts in the list.
 const TOP_MAX: u32 = 100;
 
 pub fn routes() -> Routes {
@@ -37,7 +37,7 @@ pub fn routes() -> Routes {
     },
 }))]
 struct AccountUsage {
-    /// Id of the account
+    /// ID of the account
     #[schema(value_type = String)]
     account_id: AccountId,
     /// E-mail address of the account
@@ -66,7 +66,8 @@ impl Listed for AccountUsage {
 
 /// List the accounts with the most usage
 ///
-/// Over the last UTC days, today included: by session minutes, then by operations. Accounts that used nothing are left out.
+/// Covers the last UTC days, including today, ordered by session minutes and then by operations. Accounts without usage are
+/// omitted.
 #[utoipa::path(
     get, path = "/v1/admin/usage", tag = "Staff", operation_id = "listCustomerUsage",
     params(

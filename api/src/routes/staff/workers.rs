@@ -1,4 +1,4 @@
-//! Workers, as staff see them.
+//! Workers: staff can list and drain them.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -24,7 +24,7 @@ pub fn routes() -> Routes {
     Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(drain)).for_staff(routes!(undrain))
 }
 
-/// A process that has browsers
+/// Worker process
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "wrk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "eu-1", "status": "active", "driver": "webkit",
@@ -33,38 +33,38 @@ pub fn routes() -> Routes {
     "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64,
 }))]
 struct WorkerRow {
-    /// This incarnation
+    /// ID of this run of the worker
     #[schema(value_type = String)]
     id: WorkerId,
-    /// What its operator calls it
+    /// Name set by the operator
     name: String,
     /// `active`, `draining`, `stopped` or `lost`
     status: String,
-    /// What its sessions are made of
+    /// Browser driver of the worker's sessions
     driver: &'static str,
-    /// Live sessions
+    /// Number of live sessions
     live_sessions: i64,
-    /// Live sessions at most
+    /// Maximum number of live sessions
     max_sessions: i32,
-    /// When it started
+    /// Time the worker started
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// When it was last heard of
+    /// Time of the last heartbeat
     #[schema(value_type = String, format = DateTime)]
     last_seen_at: Timestamp,
-    /// Time at which the sessions of a draining worker are ended; null without a deadline
+    /// Deadline at which a draining worker's sessions are ended; null without a deadline
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     drain_by: Option<Timestamp>,
-    /// Version of its program; null for a version that does not report it
+    /// Version of the worker program; null if the version does not report it
     #[schema(required = true)]
     version: Option<String>,
-    /// Whether its browsers are confined; null for a worker without real browsers, or of a version that does not report it
+    /// True if its browsers are sandboxed; null for a worker without real browsers, or of a version that does not report it
     #[schema(required = true)]
     is_sandboxed: Option<bool>,
-    /// Free space on the disk of its browsers; null until it is reported
+    /// Free bytes on the disk of its browsers; null until reported
     #[schema(required = true)]
     free_disk_bytes: Option<i64>,
-    /// Memory that its machine, or its control group, has left; null until it is reported
+    /// Free bytes of memory of its machine or control group; null until reported
     #[schema(required = true)]
     free_memory_bytes: Option<i64>,
 }
@@ -98,10 +98,10 @@ impl Listed for WorkerRow {
 
 /// List workers
 ///
-/// Those that live.
+/// Returns live workers, or all workers with `all`.
 #[utoipa::path(
     get, path = "/v1/admin/workers", tag = "Staff", operation_id = "listWorkers",
-    params(Paging, ("all" = Option<bool>, Query, description = "Those that stopped or were lost, too")),
+    params(Paging, ("all" = Option<bool>, Query, description = "Include stopped and lost workers")),
     responses((status = 200, description = "A page", body = WorkerList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<WorkerList>> {
@@ -116,7 +116,7 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<W
 
 /// Get a worker
 ///
-/// Also one that has stopped or was lost.
+/// Stopped and lost workers are included.
 #[utoipa::path(
     get, path = "/v1/admin/workers/{id}", tag = "Staff", operation_id = "getWorker",
     params(IdPath<WorkerId>),
@@ -128,7 +128,7 @@ async fn get(_: Staff, State(app): State<App>, path: IdPath<WorkerId>) -> Result
 
 /// Drain a worker
 ///
-/// It takes no more sessions; those it has live on.
+/// Stops placing sessions on the worker. Its live sessions continue.
 #[utoipa::path(
     post, path = "/v1/admin/workers/{id}/drain", tag = "Staff", operation_id = "drainWorker",
     params(IdPath<WorkerId>), request_body = Because,
@@ -145,7 +145,7 @@ async fn drain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Resul
 
 /// Return a draining worker to service
 ///
-/// It takes sessions again. A worker that was told to stop does not return.
+/// Places sessions on the worker again. Fails for a worker that is stopping.
 #[utoipa::path(
     post, path = "/v1/admin/workers/{id}/undrain", tag = "Staff", operation_id = "undrainWorker",
     params(IdPath<WorkerId>), request_body = Because,

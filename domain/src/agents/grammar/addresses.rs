@@ -26,13 +26,13 @@ pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<
     let judged = if this_machine { "http://127.0.0.1" } else { &url };
     match BrowserUrl::parse(judged, destinations) {
         Ok(_) => Ok(url),
-        Err(_) => Err(Trouble::Refused("I open no private addresses.".into())),
+        Err(_) => Err(Trouble::Refused("I do not open private addresses.".into())),
     }
 }
 
 fn not_an_address(is_quoted: bool) -> Trouble {
-    let instead = if is_quoted { "what is called so is tapped" } else { "what is called so is tapped, in quotes" };
-    Trouble::says(format!("is no address; {instead}"))
+    let tap = if is_quoted { "tap it" } else { "tap it, with the name in quotes" };
+    Trouble::says(format!("is not an address; to use an element with this name, {tap}"))
 }
 
 /// Whether it begins with one. `example.com:8080` has a port there, and `localhost:3000` too.

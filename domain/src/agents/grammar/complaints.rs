@@ -88,7 +88,7 @@ impl Complaint {
         let subject = if self.shown && is_harmless(&message[span.clone()]) {
             format!("“{}” ({place})", excerpt(&message[span]))
         } else {
-            format!("what stands at {place}")
+            format!("the text at {place}")
         };
         let trouble = match self.trouble {
             Trouble::Refused(reason) => {

@@ -24,10 +24,10 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     };
     // "The a key" is one, "a key" is any.
     if said.is_some_and(<[_]>::is_empty) || (!the && matches!(words, [a, key] if a.is("a") && is_key(key))) {
-        return stop(complaint(words, Trouble::says("does not say which key")));
+        return stop(complaint(words, Trouble::says("does not name a key")));
     }
     if let Some(said @ [first, ..]) = said {
-        let trouble = || Trouble::says("is no key that I know; a key is a character or a name such as Enter");
+        let trouble = || Trouble::says("is not a known key; use a character or a name such as Enter");
         let Some(key) = key(&written(said)) else { return stop(Complaint::at(first.span.clone(), trouble())) };
         return Ok(Some(key));
     }
@@ -43,7 +43,7 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
             if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() =>
         {
             let trouble =
-                Trouble::says("does not belong to a key, which goes to what has the focus; tap the field first");
+                Trouble::says("does not apply to a key, which goes to the focused element; tap the field first");
             stop(Complaint::at(place.span.clone(), trouble))
         }
         _ => Ok(None),

@@ -144,7 +144,7 @@ fn closed<'m>(
             at += escaped.len_utf8();
         }
     }
-    let trouble = Trouble::says("is a quotation mark that is never closed");
+    let trouble = Trouble::says("is a quotation mark without a closing one");
     Err(ErrMode::Backtrack(Complaint::at(start..start + opening.len_utf8(), trouble)))
 }
 

@@ -112,12 +112,12 @@ fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<W
 fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
-        [] => stop(complaint(tokens, Trouble::says("says no text"))),
+        [] => stop(complaint(tokens, Trouble::says("contains no text"))),
         words if words.iter().any(Token::is_quote) => {
-            stop(complaint(words, Trouble::says("is neither one quoted text nor free of quotes")))
+            stop(complaint(words, Trouble::says("must be one quoted text, or a text without quotes")))
         }
         words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
-            stop(complaint(words, Trouble::says("could mean more than a text; put the text in quotes")))
+            stop(complaint(words, Trouble::says("is ambiguous; put the text in quotes")))
         }
         words => Ok(as_written(words, context.message).to_owned()),
     }
@@ -128,7 +128,7 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<W
     let hidden = |complaint: Complaint| complaint.hiding_but(&said.span);
     let says = |words| stop(Complaint::at(said.span.clone(), Trouble::says(words)));
     let Some((text_tokens, into, target)) = split(rest, INTO) else {
-        return says("has to say what to type and into what");
+        return says("must name the text to type and the field");
     };
     let is_quoted = text_tokens.iter().all(Token::is_quote);
     if !is_quoted && count(rest, INTO) > 1 {
@@ -178,7 +178,7 @@ fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
     let is_quoted = option.iter().all(Token::is_quote);
     let is_ambiguous = !is_quoted && (count(rest, FROM) > 1 || (!from.is("from") && !is_certain(list)));
     if is_ambiguous {
-        let trouble = Trouble::says("could be a part of what is chosen; put what is chosen in quotes");
+        let trouble = Trouble::says("could be part of the option; put the option in quotes");
         return stop(Complaint::at(from.span.clone(), trouble));
     }
     Ok(Wish::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
@@ -201,11 +201,11 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
     for (x, y) in ways {
         let axis = if x == 0 { &mut delta_y } else { &mut delta_x };
         if axis.replace(x + y).is_some() {
-            return stop(complaint(rest, Trouble::says("goes more than one way at once")));
+            return stop(complaint(rest, Trouble::says("scrolls in more than one direction")));
         }
     }
     if before.is_some() && behind.is_some() {
-        return stop(complaint(rest, Trouble::says("names more than one thing to scroll")));
+        return stop(complaint(rest, Trouble::says("names more than one element to scroll")));
     }
     let target = before.or(behind).flatten();
     let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
@@ -228,14 +228,14 @@ fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
     let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
     match digits.parse() {
         Ok(pixels @ 0..=FAR) => Ok(pixels),
-        _ => stop(Complaint::at(number.span.clone(), Trouble::says(format!("is no number of pixels up to {FAR}")))),
+        _ => stop(Complaint::at(number.span.clone(), Trouble::says(format!("is not a number of pixels up to {FAR}")))),
     }
 }
 
 /// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`
 fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedCondition> {
     if rest.is_empty() {
-        return stop(Complaint::at(said.span.clone(), Trouble::says("has to say what for")));
+        return stop(Complaint::at(said.span.clone(), Trouble::says("must name a condition to wait for")));
     }
     if let Some(ms) = time(rest, context)? {
         return Ok(WishedCondition::Time { ms });
@@ -262,13 +262,13 @@ fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
         (Some((_, seconds)), []) => seconds,
         (None, [second]) if unit.is_empty() => all(&rest[1..], one_of(lines(&UNITS)), ())
             .and_then(|()| one_of(lines(&UNITS)).parse_next(&mut TokenSlice::new(std::slice::from_ref(second))))?,
-        _ => return says("has no unit that I know: seconds, milliseconds or minutes".to_owned()),
+        _ => return says("has no known unit; use seconds, milliseconds or minutes".to_owned()),
     };
     let time = number.parse().ok().and_then(|number: f64| Duration::try_from_secs_f64(number * seconds).ok());
     let most = context.rules.limits.max_time_wait;
     match time.map(|time| (time <= most, u64::try_from(time.as_millis()))) {
         Some((true, Ok(ms))) => Ok(Some(ms)),
-        _ => says(format!("is no time of at most {} seconds", most.as_secs())),
+        _ => says(format!("is not a time of at most {} seconds", most.as_secs())),
     }
 }
 
@@ -291,7 +291,10 @@ fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Wish> {
     let default = said.is("screenshot").then_some(CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
     let Some(kind) = opt(one_of(captures)).parse_next(&mut input)?.or(default) else {
-        return stop(Complaint::at(said.span.clone(), Trouble::says("has to say of what kind: a screenshot")));
+        return stop(Complaint::at(
+            said.span.clone(),
+            Trouble::says("must name a kind of capture, such as a screenshot"),
+        ));
     };
     let of = opt((phrase(&["of"]), articles, opt(phrase(&["this", "current"])), phrase(&["page", "screen"])));
     all(input.finish(), of, Wish::Capture { capture: kind })

@@ -165,25 +165,24 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<So
     let articles = articles.parse_next(&mut input)?;
     let words = input.finish();
     let (Some(first), Some(_)) = (words.first(), words.last()) else {
-        return stop(complaint(tokens, Trouble::says("does not say what")));
+        return stop(complaint(tokens, Trouble::says("does not name an element")));
     };
     if let Some(unclear) = words.iter().find(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) {
-        let trouble =
-            Trouble::says("could mean more than one thing; put it in quotes with the text that it is a part of");
+        let trouble = Trouble::says("is ambiguous; put it in quotes, with the text that it is part of");
         return stop(Complaint::at(unclear.span.clone(), trouble));
     }
     let begins = longest(nouns(several), words);
     let (called, role) = split_end(words, nouns(several)).map_or((words, None), |(rest, noun)| (rest, noun.role));
     let is_only_noun = called.is_empty();
     if is_only_noun && articles == 0 && !several {
-        let trouble = format!("could be a name or a kind of thing; write “the {0}” or \"{0}\"", first.text);
+        let trouble = format!("could be a name or a kind of element; write “the {0}” or \"{0}\"", first.text);
         return stop(complaint(words, Trouble::says(trouble)));
     }
     if is_only_noun && role.is_none() {
-        return stop(complaint(words, Trouble::says("says nothing of what it is; name it")));
+        return stop(complaint(words, Trouble::says("does not identify an element; name it")));
     }
     if !is_only_noun && begins.is_some() && called.len() == words.len() {
-        let trouble = "could be a part of a name or a kind of thing; put the name in quotes";
+        let trouble = "could be part of a name or a kind of element; put the name in quotes";
         return stop(Complaint::at(first.span.clone(), Trouble::says(trouble)));
     }
     Ok(Sought::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })

@@ -58,7 +58,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Tap,
         title: "Tap",
         phrases: &["tap", "tap on", "click", "click on", "touch", "push", "toggle"],
-        about: "What is meant is said by what it is, what it is called, or both.",
+        about: "An element is identified by its kind, its name, or both.",
         examples: &[
             (r"tap the 'Sign in' button", r#"tap the button "Sign in""#),
             ("click the Sign in button", r#"tap the button "Sign in""#),
@@ -73,7 +73,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Check,
         title: "Check or uncheck",
         phrases: &["check", "uncheck", "tick", "untick"],
-        about: "What is checked already stays so. Without another word for what it is, a checkbox is meant.",
+        about: "An element that is already checked stays checked. Without a kind, the command finds a checkbox.",
         examples: &[
             (r#"check "I agree""#, r#"check the checkbox "I agree""#),
             ("uncheck the Newsletter checkbox", r#"uncheck the checkbox "Newsletter""#),
@@ -83,7 +83,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Type,
         title: "Type",
         phrases: &["type", "type in", "enter", "write", "input", "put"],
-        about: "A text with a comma, a semicolon, “and” or “then” in it stands in quotes.",
+        about: "A text that contains a comma, a semicolon, “and” or “then” must be in quotes.",
         examples: &[
             (r#"type "ada@example.com" into the "Email" field"#, r#"type "ada@example.com" into the field "Email""#),
             ("enter hello in the search field", r#"type "hello" into the field "search""#),
@@ -98,7 +98,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Fill,
         title: "Fill in",
         phrases: &["fill", "fill in", "fill out", "set"],
-        about: "The same as to type, the other way round.",
+        about: "The same as typing, with the field first.",
         examples: &[
             (r#"fill in the Email field with "ada@example.com""#, r#"type "ada@example.com" into the field "Email""#),
             (r#"set "Quantity" to "2""#, r#"type "2" into "Quantity""#),
@@ -133,7 +133,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Scroll,
         title: "Scroll",
         phrases: &["scroll"],
-        about: "By CSS pixels. Without a number it is most of a screen.",
+        about: "Distances are in CSS pixels. Without a number, the page scrolls by most of a screen.",
         examples: &[
             ("scroll down", "scroll down by 600"),
             ("scroll up by 200 pixels", "scroll up by 200"),
@@ -159,7 +159,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Capture,
         title: "Take a picture",
         phrases: &["take", "make", "capture", "screenshot"],
-        about: "Of what the screen shows.",
+        about: "Captures the page as a picture.",
         examples: &[
             ("take a screenshot", "take a screenshot"),
             ("take a picture of the page", "take a screenshot"),
@@ -171,7 +171,7 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Extract,
         title: "Read",
         phrases: &["extract", "read", "get"],
-        about: "A text, an attribute, or the texts of all that match. What follows “as” is its name in the answer.",
+        about: "Reads a text, an attribute, or the texts of all matches. The name after “as” is the key of the value in the response.",
         examples: &[
             (r#"extract the text of ".price" as price"#, r#"extract css ".price" as "price""#),
             (
@@ -189,28 +189,28 @@ pub static VERBS: [Verb; 15] = [
         act: Act::Back,
         title: "Go back",
         phrases: &["go back", "back", "navigate back"],
-        about: "To the page before.",
+        about: "Returns to the previous page.",
         examples: &[("go back", "go back")],
     },
     Verb {
         act: Act::Reload,
         title: "Reload",
         phrases: &["reload", "refresh"],
-        about: "The page, from its server.",
+        about: "Loads the page from its server again.",
         examples: &[("reload the page", "reload")],
     },
     Verb {
         act: Act::Upload,
         title: "Files",
         phrases: &["upload", "attach"],
-        about: "No file is uploaded.",
+        about: "Uploading files is not supported.",
         examples: &[],
     },
     Verb {
         act: Act::Solve,
         title: "Captchas",
         phrases: &["solve", "bypass", "crack", "defeat"],
-        about: "No captcha is solved.",
+        about: "Solving captchas is not supported.",
         examples: &[],
     },
 ];

@@ -1,4 +1,4 @@
-//! In Bash, with curl. Nothing else is needed: the one text that has to become JSON while it runs is what somebody types.
+//! Recipes as Bash scripts with curl. They need no JSON tool: only the typed texts have to be encoded at run time.
 
 use std::fmt::Write as _;
 
@@ -23,19 +23,19 @@ pub(super) fn write(program: &Program) -> String {
             Answer::Bytes(file) => format!(" | content | base64 --decode >{file}"),
             Answer::Text(file) => format!(" >{file}.json"),
         };
-        write!(out, "\n# {}\nstep {operation} '{body}'{then}\n", call.what).expect("a text takes all");
+        write!(out, "\n# {}\nstep {operation} '{body}'{then}\n", call.what).expect("writing to a String cannot fail");
     }
     out
 }
 
-/// A text as a shell takes it as it is.
+/// A text quoted for the shell.
 fn in_apostrophes(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// A key does not stand among a program's arguments, which everybody on a machine can read.
+/// The API key is not passed as an argument, because every user of a machine can read the arguments of a process.
 const HELPERS: &str = r#"
-# json TEXT: as JSON has it.
+# json TEXT: prints the text as a JSON string.
 json() {
   local LC_ALL=C text=$1 code letter escape
   text=${text//\\/\\\\}
@@ -48,7 +48,7 @@ json() {
   printf '"%s"' "$text"
 }
 
-# call METHOD PATH BODY: prints the answer. A problem is shown, and ends the program.
+# call METHOD PATH BODY: prints the response. Exits on a problem.
 call() {
   local answer
   if ! answer=$(printf '%s' "$3" | curl --silent --show-error --fail-with-body --max-time 180 --request "$1" \
@@ -60,10 +60,10 @@ call() {
   printf '%s' "$answer"
 }
 
-# step OPERATION BODY: an operation on the session.
+# step OPERATION BODY: performs an operation on the session.
 step() { call POST "/v1/sessions/$session/$1" "$2"; }
 
-# content: of a capture's answer.
+# content: extracts the content from the response of a capture.
 content() { sed 's/.*"content":"\([^"]*\)".*/\1/'; }
 
 created=$(call POST /v1/sessions '{}')

@@ -1,4 +1,4 @@
-//! In Python, with what it brings along.
+//! Recipes as Python programs that use only the standard library.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(super) fn write(program: &Program) -> String {
             Answer::Bytes(file) => format!("keep(\"{file}\", base64.b64decode({done}[\"content\"]))"),
             Answer::Text(file) => format!("keep(\"{file}\", {done}[\"content\"].encode())"),
         };
-        write!(out, "\n    # {}\n    {done}\n", call.what).expect("a text takes all");
+        write!(out, "\n    # {}\n    {done}\n", call.what).expect("writing to a String cannot fail");
     }
     out.push_str(END);
     out
@@ -46,7 +46,7 @@ if missing:
 
 
 def call(method, path, body=None):
-    """What the service answers. A problem is shown, and ends the program."""
+    """Calls the service and returns its response. Exits on a problem."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": "Bearer " + os.environ["KITFLEET_API_KEY"], "Content-Type": "application/json"}
     request = urllib.request.Request(URL + path, data, headers, method=method)
@@ -59,7 +59,7 @@ def call(method, path, body=None):
 
 
 def step(operation, body):
-    """An operation on the session."""
+    """Performs an operation on the session."""
     return call("POST", f"/v1/sessions/{session}/{operation}", body)
 
 

@@ -1,4 +1,4 @@
-//! Whatever a page and its customer wrote, a program's code is the one that stands here.
+//! The code of a program is constant, whatever texts a page and its customer supply.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What somebody would write who wants to be run.
+/// Texts that try to be executed as code.
 const HOSTILE: &[&str] = &[
     "'; touch hacked; '",
     "\"; import os; os.system('touch hacked') #",
@@ -81,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A body as the service gets it, with the name of a variable for what is typed.
+/// Body as the service receives it, with the variable's name in place of a typed text.
 fn value(json: &Json) -> Value {
     match json {
         Json::Text(text) => (*text).into(),
@@ -93,14 +93,14 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// What a language may have around the bodies of a program's calls.
+/// Allowed syntax around the bodies of a program's calls.
 struct Grammar {
     language: Language,
     comment: &'static str,
-    /// What a call begins with, its operation left out, and how it may end.
+    /// Beginning of a call before its operation, and its allowed endings.
     begin: &'static str,
     ends: &'static [&'static str],
-    /// What stands there for what is typed.
+    /// Syntax around a typed text.
     typed: (&'static str, &'static str),
 }
 
@@ -128,7 +128,7 @@ const GRAMMARS: [Grammar; 3] = [
     },
 ];
 
-/// The lines of a program that stand there for its steps: a comment and a call each.
+/// Lines of a program that represent its steps: one comment and one call each.
 fn lines_of(program: &str, empty: &str) -> Vec<String> {
     let before = empty.lines().rev().find(|line| ["EXIT", "pass", "try {"].iter().any(|end| line.ends_with(end)));
     let before = before.expect("the line before the steps");
@@ -138,7 +138,7 @@ fn lines_of(program: &str, empty: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Contract: recipes 15. Each step is one line of data in the language's own way of writing it, under a comment of one line.
+/// Contract: recipes 15. Each step is one line of data in the syntax of the language, below a comment of one line.
 fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
     let program = grammar.language.write(label, steps, "https://api.example.com/");
     let lines = lines_of(&program, &grammar.language.write("", &[], "https://api.example.com/"));
@@ -152,7 +152,7 @@ fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
         let at = code.find(&call_begins).unwrap_or_else(|| panic!("no call: {code}"));
         let data = &code[at + call_begins.len()..];
         let data = &data[data.find('{').expect("a body")..];
-        // What stands there for what is typed becomes a text, and then all of it is one value and nothing more.
+        // After the placeholder of a typed text is replaced by a string, the whole line must parse as one value.
         let (before, after) = grammar.typed;
         let data = match &call.body {
             Json::Object(members) => match &members[0].1 {
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// Contract: limits 5. Ten times the steps that a recipe may have, all into fields of one name, take about ten times as long.
+/// Contract: limits 5. Ten times the allowed number of steps, all into fields of one name, take about ten times as long.
 #[test]
 fn writing_a_program_takes_time_that_is_linear_in_the_steps() {
     let time = |steps: usize| {

@@ -1,5 +1,5 @@
-//! In TypeScript for Node. Parameters have defaults instead of types, which tell the compiler the same: so Node runs it as it is,
-//! also one that knows no types yet.
+//! Recipes as TypeScript programs for Node. Parameters have default values instead of type annotations, from which the compiler
+//! infers the same types. So Node versions without TypeScript support run the program unchanged.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn write(program: &Program) -> String {
             Answer::Bytes(file) => format!("await writeFile(\"{file}\", Buffer.from(({done}).content, \"base64\"))"),
             Answer::Text(file) => format!("await writeFile(\"{file}\", ({done}).content)"),
         };
-        write!(out, "\n  // {}\n  {done};\n", call.what).expect("a text takes all");
+        write!(out, "\n  // {}\n  {done};\n", call.what).expect("writing to a String cannot fail");
     }
     out.push_str(END);
     out
@@ -48,7 +48,7 @@ if (missing.length > 0) {
 }
 const typed = (name = "") => process.env[name] ?? "";
 
-// What the service answers. A problem is thrown.
+// Calls the service and returns its response. Throws on a problem.
 const call = async (method = "", path = "", body = {}) => {
   const headers = { Authorization: `Bearer ${typed("KITFLEET_API_KEY")}`, "Content-Type": "application/json" };
   const signal = AbortSignal.timeout(180_000);
@@ -60,7 +60,7 @@ const call = async (method = "", path = "", body = {}) => {
 
 const session = (await call("POST", "/v1/sessions")).id;
 
-// An operation on the session.
+// Performs an operation on the session.
 const step = (operation = "", body = {}) => call("POST", `/v1/sessions/${session}/${operation}`, body);
 
 const end = () => call("DELETE", `/v1/sessions/${session}`);

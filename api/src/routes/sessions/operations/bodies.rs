@@ -25,10 +25,10 @@ pub struct NavigateBody {
     /// An http or https address
     #[schema(max_length = 32_768)]
     pub url: String,
-    /// How far the page has to come
+    /// Load state to wait for
     #[schema(schema_with = wait_until)]
     pub wait_until: Option<WaitUntil>,
-    /// Milliseconds
+    /// Timeout in milliseconds
     #[schema(minimum = 100, maximum = 120_000, default = 30_000)]
     pub timeout_ms: Option<u64>,
 }
@@ -45,54 +45,55 @@ fn on_timeout() -> RefOr<Schema> {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Interact, example = json!({"action": {"kind": "type", "selector": "#q", "text": "shoes"}}))]
 pub struct InteractBody {
-    /// What to do
+    /// Action to perform
     #[schema(schema_with = action_schema)]
     pub action: Map<String, Value>,
-    /// Milliseconds. When absent, `type` has more for each character: 5 and its `delay_ms`, up to the maximum
+    /// Timeout in milliseconds. If absent, a `type` action gets an additional 5 ms plus its `delay_ms` for each character, up to
+    /// the maximum
     #[schema(minimum = 100, maximum = 120_000, default = 10_000)]
     pub timeout_ms: Option<u64>,
-    /// `fail` errors the session when the time is over; `return` answers `ok: false` and keeps it
+    /// On a timeout, `fail` errors the session; `return` returns `ok: false` and keeps the session
     #[schema(schema_with = on_timeout)]
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// A finger on an element
+/// Tap on an element
 #[derive(Deserialize, ToSchema)]
 struct Tap {
-    /// CSS; or `target` instead
+    /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
 }
 
-/// Text into an element
+/// Type text into an element
 #[derive(Deserialize, ToSchema)]
 struct Type {
-    /// CSS; or `target` instead
+    /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     #[schema(max_length = 10_000)]
     text: String,
-    /// Milliseconds between keys; those of a whole text must not take longer than the longest `timeout_ms`
+    /// Milliseconds between keys. The delays of the whole text must not exceed the maximum `timeout_ms`
     #[schema(maximum = 500)]
     delay_ms: Option<u64>,
-    /// Password fields are sensitive without it
+    /// True to treat the text as sensitive. Text typed into a password field is always sensitive
     #[schema(default = false)]
     sensitive: Option<bool>,
 }
 
-/// The page, or an element that scrolls
+/// Scroll the page or a scrollable element
 #[derive(Deserialize, ToSchema)]
 struct Scroll {
-    /// CSS; or `target` instead; the page when both are absent
+    /// CSS selector; alternative to `target`. If both are absent, the page scrolls
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Pixels to the right
@@ -103,33 +104,33 @@ struct Scroll {
     delta_y: Option<i32>,
 }
 
-/// One key
+/// Press a key
 #[derive(Deserialize, ToSchema)]
 struct Press {
-    /// A character, or a name such as `Enter`
+    /// Character, or key name such as `Enter`
     #[schema(min_length = 1, max_length = 20)]
     key: String,
 }
 
-/// An option of a menu of the page, a `<select>`
+/// Select an option of a `<select>` element
 #[derive(Deserialize, ToSchema)]
 struct Select {
-    /// CSS; or `target` instead
+    /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
-    /// The option's value, or what it is called
+    /// Value or label of the option
     #[schema(max_length = 1_000)]
     option: String,
 }
 
-/// The page before
+/// Go back to the previous page
 #[derive(Deserialize, ToSchema)]
 struct Back {}
 
-/// The page once more
+/// Reload the page
 #[derive(Deserialize, ToSchema)]
 struct Reload {}
 
@@ -189,41 +190,41 @@ pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Wait, example = json!({"condition": {"kind": "selector", "selector": "#results"}, "timeout_ms": 5000}))]
 pub struct WaitBody {
-    /// What for
+    /// Condition to wait for
     #[schema(schema_with = condition_schema)]
     pub condition: Map<String, Value>,
-    /// Milliseconds; for `time` its own time and five seconds when absent
+    /// Timeout in milliseconds. If absent, a `time` condition has a timeout of its `ms` plus 5,000
     #[schema(minimum = 100, maximum = 120_000, default = 30_000)]
     pub timeout_ms: Option<u64>,
-    /// `fail` errors the session when the time is over; `return` answers `matched: false` and keeps it
+    /// On a timeout, `fail` errors the session; `return` returns `matched: false` and keeps the session
     #[schema(schema_with = on_timeout)]
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// A visible element
+/// Visible element
 #[derive(Deserialize, ToSchema)]
 struct Selector {
-    /// CSS; or `target` instead
+    /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
 }
 
-/// The page's address
+/// Address of the page
 #[derive(Deserialize, ToSchema)]
 struct UrlMatches {
-    /// In the syntax of Rust's regex crate, found anywhere in the address or, of a longer one, its first 32,768 characters.
-    /// Compiled it may have 1 MiB
+    /// Regular expression in the syntax of Rust's regex crate. It may match anywhere in the first 32,768 characters of the
+    /// address. The compiled expression may use at most 1 MiB
     #[schema(max_length = 1_000)]
     pattern: String,
 }
 
-/// Just time
+/// Period of time
 #[derive(Deserialize, ToSchema)]
 struct Time {
-    /// Milliseconds
+    /// Milliseconds to wait
     #[schema(maximum = 60_000)]
     ms: u64,
 }
@@ -270,7 +271,7 @@ pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
     }
 }
 
-/// The name that says which fields the others are.
+/// The `kind` that determines the other fields.
 fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid> {
     let invalid = |message| Invalid::field(format!("{of}.kind"), message);
     let kind = fields.get("kind").ok_or_else(|| invalid("is required"))?;
@@ -281,10 +282,10 @@ fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Capture, example = json!({"kind": "screenshot", "full_page": false}))]
 pub struct CaptureBody {
-    /// Of what
+    /// Kind of capture
     #[schema(schema_with = capture_kind)]
     pub kind: CaptureKind,
-    /// The whole document instead of the viewport; for screenshots
+    /// True to capture the whole document instead of the viewport; for screenshots
     #[schema(default = false)]
     pub full_page: Option<bool>,
 }
@@ -302,51 +303,51 @@ fn capture_kind() -> RefOr<Schema> {
      "extract": {"href": {"type": "attribute", "selector": "a", "attribute": "href"}}},
 ]}))]
 pub struct ExtractBody {
-    /// Each under a name of its own
+    /// Values to extract; each needs a unique name
     #[schema(min_items = 1, max_items = 100)]
     extractions: Vec<ExtractionBody>,
 }
 
-/// One value to read
+/// Value to extract
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Extraction)]
 struct ExtractionBody {
-    /// Its key in the answer
+    /// Key of the value in the response
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// CSS; or `target` instead
+    /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
-    /// What it is told by
+    /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
-    /// What to take: the first match's trimmed text or named attribute, or all matches
+    /// Data to read: the trimmed text or a named attribute of the first match, or all matches
     #[serde(rename = "type")]
     #[schema(schema_with = take)]
     take: Take,
-    /// For `text`: its numeric part
+    /// Transformation for `text`: `number` keeps its numeric part
     #[schema(schema_with = transform)]
     transform: Option<Transform>,
-    /// For `attribute`
+    /// Attribute name, for `attribute`
     #[schema(max_length = 120)]
     attribute: Option<String>,
-    /// For `list`: what to take of each match; its text when absent. At most 32 sub-fields, with names of at most 120
-    /// characters
+    /// Sub-fields to read from each match of a `list`; the match's text if absent. At most 32 sub-fields, with names of at most
+    /// 120 characters
     extract: Option<BTreeMap<String, SubExtractionBody>>,
 }
 
-/// One value to read of each match of a list
+/// Value to extract from each match of a list
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SubExtraction)]
 struct SubExtractionBody {
-    /// CSS, inside the match
+    /// CSS selector, evaluated inside the match
     #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
-    /// What to take
+    /// Data to read
     #[serde(rename = "type")]
     #[schema(schema_with = take_of_match)]
     take: Take,
-    /// For `attribute`
+    /// Attribute name, for `attribute`
     #[schema(max_length = 120)]
     attribute: Option<String>,
 }
@@ -368,7 +369,7 @@ impl ExtractBody {
     /// On `extractions`, or a field of one of them.
     pub fn into_operation(self, limits: &Limits) -> Result<Extract, Invalid> {
         let mut rules = Rules::default();
-        // Whoever sends a million is not told what is wrong with each: one too many is refused as they are.
+        // Check at most one extraction above the limit, so that the error list of an oversized request stays short.
         let extractions = self.extractions.into_iter().take(limits.extractions.saturating_add(1)).enumerate();
         let extractions = extractions.map(|(i, body)| body.into_extraction(i, &mut rules)).collect();
         both(rules.check(), Extract::parse(extractions, limits)).map(|((), extract)| extract)
@@ -380,7 +381,7 @@ impl ExtractionBody {
         let Self { name, selector, target, take, transform, attribute, extract } = self;
         let element = element(selector, target, &format!("extractions.{i}")).unwrap_or_else(|invalid| {
             rules.note(Some(invalid));
-            // The rest can be wrong, too.
+            // Continue with a placeholder, so that errors in the other fields are reported, too.
             Element::from("*".to_owned())
         });
         let extract = extract.map(|fields| {
@@ -394,7 +395,7 @@ impl ExtractionBody {
     }
 }
 
-/// Body of `snapshot`, which asks for nothing
+/// Body of `snapshot`, which has no fields
 #[derive(Deserialize, ToSchema)]
 #[schema(as = PageSnapshotRequest, example = json!({}))]
 pub struct SnapshotBody {}
@@ -403,19 +404,19 @@ pub struct SnapshotBody {}
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SessionSearch, example = json!({"query": "running shoes"}))]
 pub struct SearchBody {
-    /// What to type
+    /// Text to search for
     #[schema(min_length = 1, max_length = 10_000)]
     query: String,
-    /// CSS; found by its looks when absent
+    /// CSS selector of the search field; detected automatically if absent
     #[schema(max_length = 4_096)]
     search_selector: Option<String>,
-    /// Whether to submit
+    /// True to submit the form
     #[schema(default = true)]
     submit: Option<bool>,
-    /// CSS of what shows that the results are there
+    /// CSS selector of an element that appears with the results
     #[schema(max_length = 4_096)]
     wait_for_results_selector: Option<String>,
-    /// For each step
+    /// Timeout of each step in seconds
     #[schema(minimum = 1, maximum = 120, default = 10)]
     timeout_seconds: Option<u64>,
 }
@@ -451,19 +452,19 @@ pub struct LoginBody {
     username: String,
     #[schema(max_length = 10_000, format = Password)]
     password: String,
-    /// CSS of what shows that the login worked
+    /// CSS selector of an element that appears after a successful login
     #[schema(max_length = 4_096)]
     success_selector: Option<String>,
-    /// CSS; found by its looks when absent
+    /// CSS selector of the user name field; detected automatically if absent
     #[schema(max_length = 4_096)]
     username_selector: Option<String>,
-    /// CSS; found by its looks when absent
+    /// CSS selector of the password field; detected automatically if absent
     #[schema(max_length = 4_096)]
     password_selector: Option<String>,
-    /// CSS; found by its looks when absent
+    /// CSS selector of the submit button; detected automatically if absent
     #[schema(max_length = 4_096)]
     submit_selector: Option<String>,
-    /// For each step
+    /// Timeout of each step in seconds
     #[schema(minimum = 1, maximum = 120, default = 10)]
     timeout_seconds: Option<u64>,
 }
@@ -496,7 +497,7 @@ impl LoginBody {
     }
 }
 
-/// The seconds of a form, with what `rules` found before them.
+/// Validates the timeout in seconds, after the other rules.
 fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
     both(rules.check(), parse_form_timeout(seconds, limits)).map(|((), timeout)| timeout)
 }
@@ -532,7 +533,7 @@ mod tests {
         assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
     }
 
-    /// JSON of any kind, of which the names and some of the texts are those that mean something here.
+    /// Arbitrary JSON whose names and some of whose texts are those of operations.
     fn anything() -> impl Strategy<Value = Value> {
         let words = [
             "tap",

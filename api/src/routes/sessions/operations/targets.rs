@@ -1,4 +1,4 @@
-//! How bodies of operations say which element is meant.
+//! Element queries in the bodies of operations.
 
 use kitfleet_domain::operations::{Element, ROLES, Target};
 use kitfleet_domain::validation::Invalid;
@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::openapi::{named, one_of};
 
-/// What an element is told by: one of them, whichever it is.
+/// Element query with exactly one locator.
 #[derive(Debug, Default, Deserialize)]
 pub struct TargetBody {
     selector: Option<String>,
@@ -22,7 +22,7 @@ pub struct TargetBody {
     reference: Option<String>,
 }
 
-/// The only element that a CSS selector means
+/// Element matched by a CSS selector, which must match no other element
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct SelectorTarget {
@@ -30,50 +30,50 @@ struct SelectorTarget {
     selector: String,
 }
 
-/// An element of a role
+/// Element with a role
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct RoleTarget {
-    /// Explicit, or that of its kind of element
+    /// Explicit role, or the implicit role of the element's type
     #[schema(schema_with = role)]
     role: String,
-    /// A part of its accessible name, in whatever case
+    /// Part of the accessible name, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     name: Option<String>,
 }
 
-/// A control that is labelled so
+/// Control with a label
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct LabelTarget {
-    /// A part of its label, in whatever case
+    /// Part of the label, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     label: String,
 }
 
-/// The innermost element that says so
+/// Innermost element with a text
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct TextTarget {
-    /// A part of its text, in whatever case
+    /// Part of the text, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     text: String,
 }
 
-/// A field that has this placeholder
+/// Field with a placeholder
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct PlaceholderTarget {
-    /// A part of it, in whatever case
+    /// Part of the placeholder, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     placeholder: String,
 }
 
-/// An element of a snapshot
+/// Element of a snapshot
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a variant of `TargetBody`")]
 struct RefTarget {
-    /// As the snapshot calls it
+    /// Element's `ref` in the snapshot
     #[schema(rename = "ref", pattern = "^e[0-9]{1,9}$", example = "e12")]
     reference: String,
 }
@@ -82,7 +82,7 @@ fn role() -> RefOr<Schema> {
     named("ElementRole", one_of(ROLES, None))
 }
 
-/// `target`, where `selector` may stand instead.
+/// Schema of `target`, the alternative to `selector`.
 pub fn target() -> RefOr<Schema> {
     let variants = [
         ("SelectorTarget", SelectorTarget::schema()),
@@ -95,23 +95,23 @@ pub fn target() -> RefOr<Schema> {
     let mut either = OneOf::new();
     either.title = Some("Target".to_owned());
     either.items = variants.map(|(name, schema)| named(name, schema)).into();
-    // As if it were absent. Here, and not where it stands: it stands in many places.
+    // Null counts as absent. It is part of this schema rather than of each field, because many fields use the schema.
     either.items.push(RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::Null).build())));
     RefOr::T(Schema::OneOf(either))
 }
 
-/// What a body's `selector` and `target` say, which are members of the field `of`.
+/// Element that `selector` or `target` selects; both are members of the field `of`.
 ///
 /// # Errors
-/// When they say nothing, or more than one thing.
+/// If neither is given, or more than one locator.
 pub fn element(selector: Option<String>, target: Option<TargetBody>, of: &str) -> Result<Element, Invalid> {
     Element::required(selector, told_by(target, of)?, of)
 }
 
-/// The same where both may be absent.
+/// Like [`element`], but both members may be absent.
 ///
 /// # Errors
-/// When they say more than one thing.
+/// If more than one locator is given.
 pub fn element_if_any(
     selector: Option<String>,
     target: Option<TargetBody>,
@@ -125,7 +125,7 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Target>, Inval
         return Ok(None);
     };
     if name.is_some() && role.is_none() {
-        return Err(Invalid::field(format!("{of}.target.name"), "must stand beside role"));
+        return Err(Invalid::field(format!("{of}.target.name"), "requires role"));
     }
     let told = [
         selector.map(Target::Selector),
