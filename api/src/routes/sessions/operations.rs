@@ -1,31 +1,30 @@
-//! Operations on a session.
+//! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
 
-mod bodies;
+mod capture;
+mod extract;
+mod interact;
+mod login;
+mod navigate;
+mod search;
+mod snapshot;
+mod state;
 mod targets;
+mod wait;
 
-use axum::extract::State;
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{
-    Capture, Captured, Condition, Extracted, Interacted, LoginResult, Navigate, Navigated, Operation, PageSnapshot,
-    SearchResult, SessionState, Snapshot, StateCapture, Waited,
-};
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::parse_form_timeout;
 use kitfleet_domain::teams::Role;
-use utoipa_axum::routes;
+use kitfleet_domain::validation::{Invalid, Rules, both};
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
 
-use super::WRITE_SESSIONS;
-use super::driving::{self, Done};
-use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unchecked};
 use crate::http::kinds;
-use crate::http::openapi::{Body, Driving, NoSession, Restricted};
-use crate::http::path::IdPath;
+use crate::http::openapi::{named, one_of, or_null};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-
-use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody};
 
 /// Reading the state returns cookies and claims the session, so read access to another account's sessions does not suffice.
 pub(super) const READ_STATE: Rule =
@@ -33,179 +32,31 @@ pub(super) const READ_STATE: Rule =
 
 pub fn routes() -> Routes {
     Routes::new()
-        .allow(WRITE_SESSIONS, routes!(navigate))
-        .allow(WRITE_SESSIONS, routes!(interact))
-        .allow(WRITE_SESSIONS, routes!(wait))
-        .allow(READ_STATE, routes!(state))
-        .allow(WRITE_SESSIONS, routes!(capture))
-        .allow(WRITE_SESSIONS, routes!(extract))
-        .allow(WRITE_SESSIONS, routes!(snapshot))
-        .allow(WRITE_SESSIONS, routes!(search))
-        .allow(WRITE_SESSIONS, routes!(login))
+        .merge(navigate::routes())
+        .merge(interact::routes())
+        .merge(wait::routes())
+        .merge(state::routes())
+        .merge(capture::routes())
+        .merge(extract::routes())
+        .merge(snapshot::routes())
+        .merge(search::routes())
+        .merge(login::routes())
 }
 
-/// Load a page
-///
-/// An HTTP error page counts as a success and is returned with its `status`. If the page cannot be reached (DNS, TLS, network),
-/// the request fails with 502 and the session is errored.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigateInSession",
-    params(IdPath<SessionId>), request_body = NavigateBody,
-    responses((status = 200, description = "The loaded page", body = Navigated), Restricted, Body, NoSession, Driving),
-)]
-async fn navigate(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Unchecked<NavigateBody>,
-) -> Result<Done> {
-    let (destinations, limits) = (&app.config.destinations, &app.config.limits);
-    let operation = body.check(|NavigateBody { url, wait_until, timeout_ms }| {
-        Navigate::parse(url, wait_until.unwrap_or_default(), timeout_ms, destinations, limits)
-    })?;
-    driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
+fn on_timeout() -> RefOr<Schema> {
+    or_null(named("OnTimeout", one_of(&["fail", "return"], Some("fail"))))
 }
 
-/// Tap, type, select, scroll, press a key, go back or reload
-///
-/// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
-/// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
-    params(IdPath<SessionId>), request_body = InteractBody,
-    responses((status = 200, description = "The outcome of the action", body = Interacted), Restricted, Body, NoSession, Driving),
-)]
-async fn interact(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Unchecked<InteractBody>,
-) -> Result<Done> {
-    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
+/// The `kind` that determines the other fields.
+fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid> {
+    let invalid = |message| Invalid::field(format!("{of}.kind"), message);
+    let kind = fields.get("kind").ok_or_else(|| invalid("is required"))?;
+    kind.as_str().ok_or_else(|| invalid("must be a string"))
 }
 
-/// Wait for an element, an address or a period of time
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
-    params(IdPath<SessionId>), request_body = WaitBody,
-    responses((status = 200, description = "The outcome of the wait", body = Waited), Restricted, Body, NoSession, Driving),
-)]
-async fn wait(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Unchecked<WaitBody>,
-) -> Result<Done> {
-    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
-    let session = path.id()?;
-    if let Condition::UrlMatches { pattern } = &operation.condition {
-        // Compiling the pattern takes time, so require a ready session first.
-        driving::require_ready(&app, &caller, session).await?;
-        app.patterns.compile(pattern).await?;
-    }
-    driving::run(&app, &caller, session, Operation::Wait(operation)).await
-}
-
-/// Read the session's state
-///
-/// Reads the state from the live browser, which claims the session like any other operation.
-#[utoipa::path(
-    get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
-    params(IdPath<SessionId>),
-    responses((status = 200, description = "The state", body = SessionState), Restricted, NoSession, Driving),
-)]
-async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::StateCapture(StateCapture {})).await
-}
-
-/// Capture a screenshot, the DOM or a PDF
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "captureInSession",
-    params(IdPath<SessionId>), request_body = CaptureBody,
-    responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
-)]
-async fn capture(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    Json(body): Json<CaptureBody>,
-) -> Result<Done> {
-    let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
-    driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
-}
-
-/// Extract values from the page
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extractFromSession",
-    params(IdPath<SessionId>), request_body = ExtractBody,
-    responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
-)]
-async fn extract(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Unchecked<ExtractBody>,
-) -> Result<Done> {
-    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
-}
-
-/// Take a snapshot of the page
-///
-/// Returns the page as assistive technology presents it: roles, names, states, and a `ref` that operations can use to address an
-/// element. The value of a password field is never included.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/snapshot", tag = "Sessions", operation_id = "snapshotPageInSession",
-    params(IdPath<SessionId>), request_body = SnapshotBody,
-    responses((status = 200, description = "The snapshot", body = PageSnapshot), Restricted, Body, NoSession, Driving),
-)]
-async fn snapshot(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    Json(SnapshotBody {}): Json<SnapshotBody>,
-) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::Snapshot(Snapshot::default())).await
-}
-
-/// Fill in and submit a search form
-///
-/// Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "searchInSession",
-    params(IdPath<SessionId>), request_body = SearchBody,
-    responses((status = 200, description = "The outcome of the search", body = SearchResult), Restricted, Body, NoSession, Driving),
-)]
-async fn search(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Result<Unchecked<SearchBody>>,
-) -> Result<Done> {
-    require_real_driver(&app)?;
-    let operation = body?.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await
-}
-
-/// Fill in and submit a login form
-///
-/// Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
-/// The credentials are sealed on their way to the browser. `logged_in` is an estimate, not proof.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "loginInSession",
-    params(IdPath<SessionId>), request_body = LoginBody,
-    responses((status = 200, description = "The outcome of the login", body = LoginResult), Restricted, Body, NoSession, Driving),
-)]
-async fn login(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Result<Unchecked<LoginBody>>,
-) -> Result<Done> {
-    require_real_driver(&app)?;
-    let operation = body?.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
+/// Validates the timeout in seconds, after the other rules.
+fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
+    both(rules.check(), parse_form_timeout(seconds, limits)).map(|((), timeout)| timeout)
 }
 
 /// This check precedes all other checks of the request (contract: operations 25).
@@ -214,4 +65,191 @@ fn require_real_driver(app: &App) -> Result<()> {
         return Ok(());
     }
     Err(Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this deployment's direct driver does not offer search and login"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kitfleet_domain::operations::{Action, Condition, Element, Interact, OnTimeout, ROLES, Target, Wait};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::capture::CaptureBody;
+    use super::extract::ExtractBody;
+    use super::interact::action;
+    use super::login::LoginBody;
+    use super::search::SearchBody;
+    use super::wait::condition;
+    use super::*;
+    use crate::http::json::Unchecked;
+
+    fn fields_in_error<T>(parse: impl Fn(Map<String, Value>) -> Result<T, Invalid>, json: &str) -> Vec<String> {
+        let Ok(Value::Object(fields)) = serde_json::from_str(json) else { panic!("an object") };
+        parse(fields).err().map(|Invalid(errors)| errors).into_iter().flatten().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn a_tagged_object_is_told_by_its_kind_and_then_by_its_fields() {
+        assert_eq!(fields_in_error(action, "{}"), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": "swim"}"#), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": 1}"#), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": "tap"}"#), ["action.selector"]);
+        // Contract: errors 4.
+        assert_eq!(fields_in_error(action, r#"{"kind": "type"}"#), ["action.text", "action.selector"]);
+        let wrong = r#"{"kind": "type", "selector": "a", "text": 1, "delay_ms": 1.5}"#;
+        assert_eq!(fields_in_error(action, wrong), ["action.text", "action.delay_ms"]);
+        // Fields of other kinds are unknown here, and ignored whatever they hold.
+        assert!(fields_in_error(action, r#"{"kind": "tap", "selector": "a", "text": 5}"#).is_empty());
+        assert!(fields_in_error(action, r#"{"kind": "scroll", "delta_x": null}"#).is_empty());
+        assert_eq!(fields_in_error(condition, r#"{"kind": "time", "ms": "5"}"#), ["condition.ms"]);
+        assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
+    }
+
+    /// Arbitrary JSON whose names and some of whose texts are those of operations.
+    fn anything() -> impl Strategy<Value = Value> {
+        let words = [
+            "tap",
+            "type",
+            "scroll",
+            "press",
+            "select",
+            "back",
+            "button",
+            "e12",
+            "selector",
+            "url_matches",
+            "time",
+            "text",
+            "attribute",
+            "list",
+            "number",
+            "a",
+        ];
+        let text = prop_oneof![select(words.to_vec()).prop_map(str::to_owned), ".{0,40}", "x{100,5000}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0..200_000_u64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 96, 40, |inner| {
+            let names = [
+                "action",
+                "condition",
+                "extractions",
+                "extract",
+                "kind",
+                "selector",
+                "target",
+                "role",
+                "label",
+                "placeholder",
+                "ref",
+                "option",
+                "text",
+                "delay_ms",
+                "delta_x",
+                "key",
+                "pattern",
+                "ms",
+                "timeout_ms",
+                "on_timeout",
+                "name",
+                "type",
+                "attribute",
+                "transform",
+                "url",
+                "query",
+                "username",
+                "password",
+            ];
+            let name = prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => ".{0,200}"];
+            prop_oneof![
+                vec(inner.clone(), 0..40).prop_map(Value::from),
+                vec((name, inner), 0..12).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn chars(text: &str) -> usize {
+        text.chars().count()
+    }
+
+    fn is_within(element: &Element, limits: &Limits) -> bool {
+        match element {
+            Element::Selector(text) | Element::Target(Target::Selector(text)) => chars(text) <= limits.selector_chars,
+            Element::Target(Target::Role { role, name }) => {
+                ROLES.contains(&role.as_str()) && name.as_ref().is_none_or(|name| chars(name) <= limits.locator_chars)
+            }
+            Element::Target(Target::Label(text) | Target::Text(text) | Target::Placeholder(text)) => {
+                (1..=limits.locator_chars).contains(&chars(text))
+            }
+            Element::Target(Target::Ref(text)) => (2..=10).contains(&chars(text)),
+        }
+    }
+
+    #[test]
+    fn an_element_is_told_by_one_thing() {
+        let tap = |target: &str| fields_in_error(action, &format!(r#"{{"kind": "tap", "target": {target}}}"#));
+        for good in
+            [r#"{"selector": "a"}"#, r#"{"role": "button"}"#, r#"{"role": "button", "name": "A"}"#, r#"{"ref": "e1"}"#]
+        {
+            assert!(tap(good).is_empty(), "{good}");
+        }
+        for none in ["{}", r#"{"selector": "a", "text": "b"}"#, r#"{"label": null}"#] {
+            assert_eq!(tap(none), ["action.target"], "{none}");
+        }
+        assert_eq!(tap(r#"{"name": "A", "text": "A"}"#), ["action.target.name"]);
+        assert_eq!(tap(r#"{"role": 1}"#), ["action.target.role"]);
+        assert_eq!(tap("[]"), ["action.target"]);
+        let both = r#"{"kind": "tap", "selector": "a", "target": {"text": "a"}}"#;
+        assert_eq!(fields_in_error(action, both), ["action.target"]);
+        assert_eq!(fields_in_error(condition, r#"{"kind": "selector"}"#), ["condition.selector"]);
+        assert!(fields_in_error(action, r#"{"kind": "scroll"}"#).is_empty());
+        assert!(fields_in_error(action, r#"{"kind": "back", "selector": "ignored"}"#).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_is_within_its_bounds(body in anything()) {
+            let limits = Limits::default();
+            let Value::Object(body) = body else { return Ok(()) };
+            let times = limits.min_timeout..=limits.max_timeout;
+            if let Ok(action) = action(body.clone())
+                && let Ok(interact) = Interact::parse(action, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&interact.timeout));
+                let element = match &interact.action {
+                    Action::Tap { element } | Action::Type { element, .. } | Action::Select { element, .. } => Some(element),
+                    Action::Scroll { element, .. } => element.as_ref(),
+                    Action::Press { .. } | Action::Back | Action::Reload => None,
+                };
+                prop_assert!(element.is_none_or(|element| is_within(element, &limits)));
+            }
+            if let Ok(condition) = condition(body.clone())
+                && let Ok(wait) = Wait::parse(condition, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&wait.timeout));
+                if let Condition::UrlMatches { pattern } = &wait.condition {
+                    prop_assert!(chars(pattern) <= limits.pattern_chars);
+                }
+            }
+            let _ = Unchecked::<CaptureBody>::at(body.clone(), "").check(Ok);
+            let _ = Unchecked::<SearchBody>::at(body.clone(), "").check(|search| search.into_operation(&limits));
+            let _ = Unchecked::<LoginBody>::at(body.clone(), "").check(|login| login.into_operation(&limits));
+            if let Ok(extract) = Unchecked::<ExtractBody>::at(body, "").check(|extract| extract.into_operation(&limits)) {
+                prop_assert!(extract.extractions.len() <= limits.extractions);
+                for item in &extract.extractions {
+                    let subs = item.extract.as_deref().unwrap_or_default();
+                    prop_assert!(subs.len() <= limits.sub_extractions);
+                    let names = subs.iter().map(|sub| &sub.name).chain([&item.name]).chain(&item.attribute);
+                    prop_assert!(names.clone().all(|name| chars(name) <= limits.extraction_name_chars));
+                    prop_assert!(subs.iter().all(|sub| chars(&sub.selector) <= limits.selector_chars));
+                    prop_assert!(is_within(&item.element, &limits));
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,192 @@
+//! Acting on a page as a user does.
+
+use axum::extract::State;
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::{Action, Interact, Interacted, OnTimeout, Operation, parse_timeout};
+use kitfleet_domain::validation::Invalid;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::routes;
+
+use super::targets::{self, TargetBody, element, element_if_any};
+use super::{kind, on_timeout};
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::json::Unchecked;
+use crate::http::openapi::{Body, Driving, NoSession, Restricted, tagged};
+use crate::http::path::IdPath;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+use crate::routes::sessions::WRITE_SESSIONS;
+use crate::routes::sessions::driving::{self, Done};
+
+pub fn routes() -> Routes {
+    Routes::new().allow(WRITE_SESSIONS, routes!(interact))
+}
+
+/// Tap, type, select, scroll, press a key, go back or reload
+///
+/// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
+/// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
+    params(IdPath<SessionId>), request_body = InteractBody,
+    responses((status = 200, description = "The outcome of the action", body = Interacted), Restricted, Body, NoSession, Driving),
+)]
+async fn interact(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    body: Unchecked<InteractBody>,
+) -> Result<Done> {
+    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
+    driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
+}
+
+/// Body of `interact`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Interact, example = json!({"action": {"kind": "type", "selector": "#q", "text": "shoes"}}))]
+pub struct InteractBody {
+    /// Action to perform
+    #[schema(schema_with = action_schema)]
+    pub action: Map<String, Value>,
+    /// Timeout in milliseconds. If absent, a `type` action gets an additional 5 ms plus its `delay_ms` for each character, up to
+    /// the maximum
+    #[schema(minimum = 100, maximum = 120_000, default = 10_000)]
+    pub timeout_ms: Option<u64>,
+    /// On a timeout, `fail` errors the session; `return` returns `ok: false` and keeps the session
+    #[schema(schema_with = on_timeout)]
+    pub on_timeout: Option<OnTimeout>,
+}
+
+/// Tap on an element
+#[derive(Deserialize, ToSchema)]
+struct Tap {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+}
+
+/// Type text into an element
+#[derive(Deserialize, ToSchema)]
+struct Type {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    #[schema(max_length = 10_000)]
+    text: String,
+    /// Milliseconds between keys. The delays of the whole text must not exceed the maximum `timeout_ms`
+    #[schema(maximum = 500)]
+    delay_ms: Option<u64>,
+    /// True to treat the text as sensitive. Text typed into a password field is always sensitive
+    #[schema(default = false)]
+    sensitive: Option<bool>,
+}
+
+/// Scroll the page or a scrollable element
+#[derive(Deserialize, ToSchema)]
+struct Scroll {
+    /// CSS selector; alternative to `target`. If both are absent, the page scrolls
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Pixels to the right
+    #[schema(default = 0)]
+    delta_x: Option<i32>,
+    /// Pixels down
+    #[schema(default = 0)]
+    delta_y: Option<i32>,
+}
+
+/// Press a key
+#[derive(Deserialize, ToSchema)]
+struct Press {
+    /// Character, or key name such as `Enter`
+    #[schema(min_length = 1, max_length = 20)]
+    key: String,
+}
+
+/// Select an option of a `<select>` element
+#[derive(Deserialize, ToSchema)]
+struct Select {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Value or label of the option
+    #[schema(max_length = 1_000)]
+    option: String,
+}
+
+/// Go back to the previous page
+#[derive(Deserialize, ToSchema)]
+struct Back {}
+
+/// Reload the page
+#[derive(Deserialize, ToSchema)]
+struct Reload {}
+
+fn action_schema() -> RefOr<Schema> {
+    let variants = [
+        ("tap", Tap::schema()),
+        ("type", Type::schema()),
+        ("scroll", Scroll::schema()),
+        ("press", Press::schema()),
+        ("select", Select::schema()),
+        ("back", Back::schema()),
+        ("reload", Reload::schema()),
+    ];
+    tagged("Action", variants)
+}
+
+impl InteractBody {
+    /// # Errors
+    /// On a field of `action` or `timeout_ms`.
+    pub fn into_operation(self, limits: &Limits) -> Result<Interact, Invalid> {
+        let Self { action: fields, timeout_ms, on_timeout } = self;
+        let parsed = action(fields)
+            .and_then(|action| Interact::parse(action, timeout_ms, on_timeout.unwrap_or_default(), limits));
+        parsed.map_err(|invalid| invalid.and(parse_timeout(timeout_ms, limits.max_timeout, limits)))
+    }
+}
+
+/// # Errors
+/// On `action.kind`, or a field of that kind.
+pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
+    const OF: &str = "action";
+    match kind(&fields, OF)? {
+        "tap" => Unchecked::at(fields, OF)
+            .check(|Tap { selector, target }| Ok(Action::Tap { element: element(selector, target, OF)? })),
+        "type" => Unchecked::at(fields, OF).check(|Type { selector, target, text, delay_ms, sensitive }| {
+            let sensitive = sensitive.unwrap_or_default();
+            Ok(Action::Type { element: element(selector, target, OF)?, text, delay_ms, sensitive })
+        }),
+        "scroll" => Unchecked::at(fields, OF).check(|Scroll { selector, target, delta_x, delta_y }| {
+            let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
+            Ok(Action::Scroll { element: element_if_any(selector, target, OF)?, delta_x, delta_y })
+        }),
+        "press" => Unchecked::at(fields, OF).check(|Press { key }| Ok(Action::Press { key })),
+        "select" => Unchecked::at(fields, OF).check(|Select { selector, target, option }| {
+            Ok(Action::Select { element: element(selector, target, OF)?, option })
+        }),
+        "back" => Ok(Action::Back),
+        "reload" => Ok(Action::Reload),
+        _ => {
+            let message = "must be one of tap, type, scroll, press, select, back, reload";
+            Err(Invalid::field("action.kind", message))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Loading a page.
+
+use axum::extract::State;
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::operations::{Navigate, Navigated, Operation, WaitUntil};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::json::Unchecked;
+use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, one_of, or_null};
+use crate::http::path::IdPath;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+use crate::routes::sessions::WRITE_SESSIONS;
+use crate::routes::sessions::driving::{self, Done};
+
+pub fn routes() -> Routes {
+    Routes::new().allow(WRITE_SESSIONS, routes!(navigate))
+}
+
+/// Load a page
+///
+/// An HTTP error page counts as a success and is returned with its `status`. If the page cannot be reached (DNS, TLS, network),
+/// the request fails with 502 and the session is errored.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigateInSession",
+    params(IdPath<SessionId>), request_body = NavigateBody,
+    responses((status = 200, description = "The loaded page", body = Navigated), Restricted, Body, NoSession, Driving),
+)]
+async fn navigate(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    body: Unchecked<NavigateBody>,
+) -> Result<Done> {
+    let (destinations, limits) = (&app.config.destinations, &app.config.limits);
+    let operation = body.check(|NavigateBody { url, wait_until, timeout_ms }| {
+        Navigate::parse(url, wait_until.unwrap_or_default(), timeout_ms, destinations, limits)
+    })?;
+    driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
+}
+
+/// Body of `navigate`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Navigate, example = json!({"url": "https://example.com/", "wait_until": "load"}))]
+pub struct NavigateBody {
+    /// An http or https address
+    #[schema(max_length = 32_768)]
+    pub url: String,
+    /// Load state to wait for
+    #[schema(schema_with = wait_until)]
+    pub wait_until: Option<WaitUntil>,
+    /// Timeout in milliseconds
+    #[schema(minimum = 100, maximum = 120_000, default = 30_000)]
+    pub timeout_ms: Option<u64>,
+}
+
+fn wait_until() -> RefOr<Schema> {
+    or_null(named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], Some("load"))))
+}
