@@ -34,8 +34,10 @@ pub struct Interact {
 }
 
 /// A user action.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, strum::EnumDiscriminants)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum_discriminants(name(ActionKind), derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
+#[strum_discriminants(doc = "Kind of an action.")]
 pub enum Action {
     /// Tap on an element.
     Tap {
@@ -84,15 +86,7 @@ impl Action {
     /// Kind of the action.
     #[must_use]
     pub fn kind(&self) -> ActionKind {
-        match self {
-            Self::Tap { .. } => ActionKind::Tap,
-            Self::Type { .. } => ActionKind::Type,
-            Self::Scroll { .. } => ActionKind::Scroll,
-            Self::Press { .. } => ActionKind::Press,
-            Self::Select { .. } => ActionKind::Select,
-            Self::Back => ActionKind::Back,
-            Self::Reload => ActionKind::Reload,
-        }
+        self.into()
     }
 
     /// True if the action touches a control, which can submit its form. Scrolling and loading pages cannot submit a form.
@@ -126,26 +120,6 @@ impl Action {
         let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
         Ok(INTERACT_TIMEOUT.saturating_add(typing).min(limits.max_timeout.max(INTERACT_TIMEOUT)))
     }
-}
-
-/// Kind of an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ActionKind {
-    /// [`Action::Tap`]
-    Tap,
-    /// [`Action::Type`]
-    Type,
-    /// [`Action::Scroll`]
-    Scroll,
-    /// [`Action::Press`]
-    Press,
-    /// [`Action::Select`]
-    Select,
-    /// [`Action::Back`]
-    Back,
-    /// [`Action::Reload`]
-    Reload,
 }
 
 /// Outcome of an interaction

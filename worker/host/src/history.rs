@@ -1,23 +1,23 @@
-//! Going back, and loading a page once more.
+//! Moving in the history, and reloading.
 
 use std::rc::Rc;
 
-use kitfleet_host_protocol::{HostError, Navigated};
+use kitfleet_host_protocol::{Direction, HostError, Navigated};
 use url::Url;
 use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt, WebViewExt};
 
 use crate::browser::Browser;
 use crate::navigation::{self, Means};
 
-/// Where a host starts, which is none of its session's pages.
+/// Page a host starts with, which is no page of its session.
 const START: &str = "about:blank";
 
-/// Goes to the page before, and waits until it has loaded.
-pub async fn back(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
-    let (item, target) = page_before(browser).ok_or(HostError::Nowhere)?;
+/// Goes to a page of the history, and waits until it has loaded.
+pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated, HostError> {
+    let (item, target) = neighbor(browser, direction).ok_or(HostError::Nowhere)?;
     let from = browser.view.back_forward_list().and_then(|list| list.current_item());
     let arrived = navigation::revisit(browser, target, Means::History(item.clone())).await;
-    // WebKit believes that a frame has moved whose load was refused, and would go farther back the next time.
+    // After a load that was refused, WebKit takes the frame as moved, and would go one page too far the next time.
     if browser.submissions.has_stopped_own()
         && is_at(browser, &item)
         && let Some(from) = from
@@ -28,23 +28,25 @@ pub async fn back(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
     arrived
 }
 
-/// Loads the page once more, and waits until it has.
+/// Reloads the page, and waits until it has loaded.
 pub async fn reload(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
     let address = browser.view.uri().filter(|_| browser.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;
     navigation::revisit(browser, target, Means::Reload).await
 }
 
-fn page_before(browser: &Browser) -> Option<(BackForwardListItem, Url)> {
+fn neighbor(browser: &Browser, direction: Direction) -> Option<(BackForwardListItem, Url)> {
     let list = browser.view.back_forward_list()?;
-    let item = list.back_item()?;
+    let item = match direction {
+        Direction::Back => list.back_item(),
+    }?;
     let address = item.uri()?;
     let is_start = address == START && list.nth_item(-2).is_none();
     let target = Url::parse(&address).ok().filter(|_| !is_start)?;
     Some((item, target))
 }
 
-/// Whether the browser stands there in its history.
+/// True when this is the current item of the history.
 pub fn is_at(browser: &Browser, item: &BackForwardListItem) -> bool {
     browser.view.back_forward_list().and_then(|list| list.current_item()).as_ref() == Some(item)
 }

@@ -130,7 +130,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
     Ok(match request.command {
         Command::Configure(device) => json(&browser.configure(device).await?),
         Command::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
-        Command::Back => json(&history::back(browser).await?),
+        Command::GoInHistory(direction) => json(&history::go(browser, direction).await?),
         Command::Reload => json(&history::reload(browser).await?),
         Command::HoldSubmissions { rule } => json(&submissions::follow(browser, rule).await),
         Command::HeldSubmission => json(&submissions::held(browser).await),

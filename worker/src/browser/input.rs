@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES};
-use kitfleet_host_protocol::{Command, Held, HostError, SubmissionRule, TouchPhase, TouchStep};
+use kitfleet_host_protocol::{Command, Direction, Held, HostError, SubmissionRule, TouchPhase, TouchStep};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -107,7 +107,7 @@ impl Webkit {
             Action::Select { element, option } => {
                 self.choose(Sought::written(element, &element.field("action")), option).await?;
             }
-            Action::Back => drop(self.load(Command::Back).await?),
+            Action::Back => drop(self.load(Command::GoInHistory(Direction::Back)).await?),
             Action::Reload => drop(self.load(Command::Reload).await?),
         }
         let mut interacted = self.interacted(interact, true, started).await?;

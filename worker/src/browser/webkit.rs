@@ -191,7 +191,7 @@ impl Webkit {
                 Err(Ended::Failed(driver_failure(self.explain(&error))))
             }
             Err(CallError::Refused(HostError::Nowhere)) => {
-                Err(Ended::invalid("action.kind", "there is no page to go to: none was loaded before"))
+                Err(Ended::invalid("action.kind", "the history has no page to go to"))
             }
             Err(error) => Err(error.into()),
         }

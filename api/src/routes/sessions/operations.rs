@@ -224,7 +224,7 @@ mod tests {
                 let element = match &interact.action {
                     Action::Tap { element } | Action::Type { element, .. } | Action::Select { element, .. } => Some(element),
                     Action::Scroll { element, .. } => element.as_ref(),
-                    Action::Press { .. } | Action::Back | Action::Reload => None,
+                    _ => None,
                 };
                 prop_assert!(element.is_none_or(|element| is_within(element, &limits)));
             }

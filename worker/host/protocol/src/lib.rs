@@ -31,6 +31,14 @@ pub struct Request {
     pub command: Command,
 }
 
+/// Direction in the history.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(tag = "direction", rename_all = "snake_case")]
+pub enum Direction {
+    /// To the previous page.
+    Back,
+}
+
 /// What a host can be told to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
@@ -44,8 +52,8 @@ pub enum Command {
         /// How far the page has to come.
         until: WaitUntil,
     },
-    /// Go to the page before in the history and reply with a [`Navigated`] when it has loaded.
-    Back,
+    /// Go to a page of the history and reply with a [`Navigated`] when it has loaded.
+    GoInHistory(Direction),
     /// Load the page once more and reply with a [`Navigated`] when it has loaded.
     Reload,
     /// Have pages submit forms by this rule from now on. Replies with whether the page was kept from submitting one before, which nobody
@@ -142,7 +150,7 @@ impl Command {
         match self {
             Self::Configure(_) => "configure",
             Self::Navigate { .. } => "navigate",
-            Self::Back => "back",
+            Self::GoInHistory(_) => "go_in_history",
             Self::Reload => "reload",
             Self::HoldSubmissions { .. } => "hold_submissions",
             Self::HeldSubmission => "held_submission",
@@ -178,7 +186,7 @@ pub enum SubmissionRule {
     HoldUnapproved,
     /// One form, and nothing behind it. A load that sends a form again is none.
     AllowOneForm,
-    /// One load by a [`Command::Back`] or [`Command::Reload`] that sends a form again, and nothing behind it.
+    /// One load by a [`Command::GoInHistory`] or [`Command::Reload`] that sends a form again, and nothing behind it.
     AllowOneRepeat,
 }
 
@@ -188,7 +196,7 @@ pub enum SubmissionRule {
 pub enum Held {
     /// A form of it, or whatever else it began that sends a form.
     Form,
-    /// A form that was sent before: a [`Command::Back`] or [`Command::Reload`] would have sent it again.
+    /// A form that was sent before: a [`Command::GoInHistory`] or [`Command::Reload`] would have sent it again.
     Resubmission,
 }
 

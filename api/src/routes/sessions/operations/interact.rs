@@ -139,8 +139,9 @@ struct Back {}
 #[derive(Deserialize, ToSchema)]
 struct Reload {}
 
-fn action_schema() -> RefOr<Schema> {
-    let variants = [
+/// Kinds of actions, with the schemas of their members.
+fn kinds() -> [(&'static str, RefOr<Schema>); 7] {
+    [
         ("tap", Tap::schema()),
         ("type", Type::schema()),
         ("scroll", Scroll::schema()),
@@ -148,8 +149,11 @@ fn action_schema() -> RefOr<Schema> {
         ("select", Select::schema()),
         ("back", Back::schema()),
         ("reload", Reload::schema()),
-    ];
-    tagged("Action", variants)
+    ]
+}
+
+fn action_schema() -> RefOr<Schema> {
+    tagged("Action", kinds())
 }
 
 impl InteractBody {
@@ -185,8 +189,8 @@ pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
         "back" => Ok(Action::Back),
         "reload" => Ok(Action::Reload),
         _ => {
-            let message = "must be one of tap, type, scroll, press, select, back, reload";
-            Err(Invalid::field("action.kind", message))
+            let kinds = kinds().map(|(kind, _)| kind).join(", ");
+            Err(Invalid::field("action.kind", format!("must be one of {kinds}")))
         }
     }
 }
