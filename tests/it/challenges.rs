@@ -29,7 +29,7 @@ pub async fn paused(client: &Client, session: &str) -> Value {
 }
 
 /// Waits until a session is no longer paused.
-pub async fn goes_on(client: &Client, session: &str) {
+pub async fn until_resumed(client: &Client, session: &str) {
     eventually(SOON, "the session is no longer paused", async || {
         challenge(client, session).await.is_null().then_some(())
     })
@@ -41,7 +41,7 @@ pub fn resolution(session: &str, challenge: &Value) -> String {
 }
 
 /// Data of all challenge events of a session.
-pub async fn told(app: &App, session: &str) -> Vec<Value> {
+pub async fn challenge_events(app: &App, session: &str) -> Vec<Value> {
     sqlx::query_scalar(
         "select data from events where type = 'session.challenge_detected' and data->>'session_id' = $1 order by id",
     )
@@ -52,7 +52,7 @@ pub async fn told(app: &App, session: &str) -> Vec<Value> {
 }
 
 /// Waits for at least one more check of the page.
-async fn let_it_look() {
+async fn wait_for_a_check() {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
 }
 
@@ -113,9 +113,9 @@ async fn challenge_pauses_session_until_it_is_resolved() {
     assert_timestamp(&resolved["ended_at"]);
     assert_eq!(challenge(&client, &session).await, Value::Null);
     // The page still shows the challenge.
-    let_it_look().await;
+    wait_for_a_check().await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
-    let events = told(&app, &session).await;
+    let events = challenge_events(&app, &session).await;
     let seen = json!({"type": "cloudflare_turnstile", "confidence": 0.9, "detail": "The page says so."});
     assert_eq!(events, [json!({"session_id": session, "challenge_id": found["challenge_id"], "challenge": seen})]);
     for outcome in ["detected", "resolved"] {
@@ -126,7 +126,7 @@ async fn challenge_pauses_session_until_it_is_resolved() {
     client.navigate(&session, &page("cloudflare_turnstile?again")).await;
     let next = paused(&client, &session).await;
     assert_ne!(next["challenge_id"], found["challenge_id"]);
-    assert_eq!(told(&app, &session).await.len(), 2);
+    assert_eq!(challenge_events(&app, &session).await.len(), 2);
     app.assert_events_are_promised().await;
     app.stop().await;
 }
@@ -140,7 +140,7 @@ async fn session_continues_when_its_challenge_disappears() {
     let session = client.session().await;
     client.navigate(&session, &page("hcaptcha?looks=2")).await;
     let found = paused(&client, &session).await;
-    goes_on(&client, &session).await;
+    until_resumed(&client, &session).await;
     let ended = client.post(&resolution(&session, &found), json!({})).await.expect(200).body;
     assert_eq!(ended["outcome"], "disappeared", "{ended}");
     assert_eq!(counted(&app, "hcaptcha", "disappeared").await.as_deref(), Some("1"));
@@ -151,7 +151,7 @@ async fn session_continues_when_its_challenge_disappears() {
         assert_eq!(found["type"], *kind);
         client.post(&resolution(&session, &found), json!({})).await.expect(200);
     }
-    assert_eq!(told(&app, &session).await.len(), ChallengeType::NAMES.len() + 1);
+    assert_eq!(challenge_events(&app, &session).await.len(), ChallengeType::NAMES.len() + 1);
     app.assert_events_are_promised().await;
     app.stop().await;
 }
@@ -175,10 +175,10 @@ async fn disabled_or_doubtful_detection_does_not_pause() {
     }
     client.navigate(&sure, &page("generic?confidence=0.5")).await;
     paused(&client, &sure).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     for session in [&doubtful, &without, &launched, &driver_of(&agent)] {
         assert_eq!(challenge(&client, session).await, Value::Null);
-        assert_eq!(told(&app, session).await, [] as [Value; 0]);
+        assert_eq!(challenge_events(&app, session).await, [] as [Value; 0]);
     }
     app.stop().await;
 
@@ -186,7 +186,7 @@ async fn disabled_or_doubtful_detection_does_not_pause() {
     let client = app.client().await;
     let session = client.session_with(json!({"detect_challenges": true})).await;
     client.navigate(&session, &page("generic")).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     assert_eq!(challenge(&client, &session).await, Value::Null);
     app.stop().await;
 }
@@ -244,10 +244,10 @@ async fn challenges_above_the_limit_do_not_pause() {
         client.post(&resolution(&session, &found), json!({})).await.expect(200);
     }
     client.navigate(&session, &page("generic?beyond")).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     assert_eq!(challenge(&client, &session).await, Value::Null);
     client.operate(&session, "snapshot", json!({})).await.expect(200);
-    assert_eq!(told(&app, &session).await.len(), 100);
+    assert_eq!(challenge_events(&app, &session).await.len(), 100);
     app.stop().await;
 }
 

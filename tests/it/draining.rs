@@ -397,7 +397,7 @@ async fn drain_survives_the_death_of_redis() {
 }
 
 /// Lines of JSON that `kitfleet workers drain --wait --json` printed.
-fn said(ran: &Ran) -> Vec<Value> {
+fn json_lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
@@ -420,7 +420,7 @@ async fn drain_command_waits_for_live_sessions() {
     .await;
     assert!(!draining.is_finished(), "the drain ended although a session is live");
     client.delete(&format!("/v1/sessions/{second}")).await.expect(204);
-    let said = said(&draining.await.expect("a task").code(0));
+    let said = json_lines(&draining.await.expect("a task").code(0));
     let (begin, end) = (&said[0], said.last().expect("at least one line"));
     assert_eq!(uuid_of(begin["id"].as_str().expect("an id")), uuid_of(&worker));
     assert!(begin["live_sessions"].as_u64() > Some(0), "{begin}");
@@ -465,7 +465,7 @@ async fn drain_deadline_ends_live_sessions() {
     let ran = app.run(&["workers", "drain", &worker, "--wait", "--deadline", "0s", "--json"]).await.code(1);
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
     assert!(ran.complaint().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
-    assert_eq!(said(&ran).last().expect("at least one line")["ended_sessions"], 2);
+    assert_eq!(json_lines(&ran).last().expect("at least one line")["ended_sessions"], 2);
     // A repeated command, for instance by a hook, reports the present state.
     app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
     wait.await.expect("a task").problem(503, "driver-not-integrated");

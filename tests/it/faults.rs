@@ -42,11 +42,11 @@ impl Browser {
             "Xvfb" => below(parent_of(self.host), name).pop(),
             _ => below(self.host, name).pop(),
         };
-        murder(victim.unwrap_or_else(|| panic!("the browser has no {name} process")));
+        kill_process(victim.unwrap_or_else(|| panic!("the browser has no {name} process")));
     }
 }
 
-fn murder(pid: Pid) {
+fn kill_process(pid: Pid) {
     kill(pid, Signal::SIGKILL).expect("it runs");
 }
 
@@ -83,7 +83,7 @@ async fn until_begun(app: &App, session: &str) {
     .await;
 }
 
-async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
+async fn count_sessions(db: &PgPool, statuses: &[&str]) -> i64 {
     sqlx::query_scalar("select count(*) from sessions where status = any($1)")
         .bind(statuses)
         .fetch_one(db)
@@ -92,7 +92,7 @@ async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
 }
 
 /// Waits until the service can create a session and load a page in it.
-async fn until_well(client: &Client, url: &str) -> String {
+async fn until_service_works(client: &Client, url: &str) -> String {
     eventually(Duration::from_secs(30), "the service works again", async || {
         let created = client.post("/v1/sessions", json!({})).await;
         let session = created.body["id"].as_str().filter(|_| created.status == 201)?.to_owned();
@@ -170,7 +170,7 @@ async fn browsers_end_with_their_worker() {
     let (answer, after) = during(&client, &busy, operation, async || {
         // Another process would end an operation that the worker had not started, together with its session.
         until_begun(&app, &busy).await;
-        murder(worker);
+        kill_process(worker);
     })
     .await;
     assert!(answer.status.is_server_error(), "{}", answer.body);
@@ -191,11 +191,11 @@ async fn browsers_end_with_their_worker() {
         assert_eq!(client.status(session).await, "destroyed");
         assert_eq!(failures(&app, session).await, Vec::<Value>::new());
     }
-    assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+    assert_eq!(count_sessions(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
 
     // The next worker takes over and deletes the dead worker's files.
     let next = app.start(Role::Worker);
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     let folders = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
     let folders = folders.filter(|entry| entry.path().is_dir()).count();
     assert_eq!(folders, 1, "{}", app.log(next));
@@ -267,7 +267,7 @@ async fn broken_database_connections_lose_no_acknowledged_change() {
     assert!(site.hits() >= acknowledged, "{acknowledged} requests were acknowledged, {} arrived", site.hits());
     assert!(site.hits() <= 2 * VISITS, "{} of at most {} requests arrived", site.hits(), 2 * VISITS);
     eventually(Duration::from_secs(30), "no session stays busy with an abandoned operation", async || {
-        (sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+        (count_sessions(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
     })
     .await;
     let done: i64 = sqlx::query_scalar(
@@ -277,7 +277,7 @@ async fn broken_database_connections_lose_no_acknowledged_change() {
     .await
     .expect("a count");
     assert!(usize::try_from(done).expect("a count") >= acknowledged, "{done} of {acknowledged} are recorded");
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     app.stop().await;
 }
 
@@ -323,7 +323,7 @@ async fn broken_connection_at_any_step_leaves_nothing_busy() {
     let db = scene.app.database.pool.clone();
     let until_settled = async |step: &str| {
         eventually(Duration::from_secs(15), &format!("everything settles after a fault at {step}"), async || {
-            (sessions_that_stand(&db, &["creating", "busy"]).await == 0).then_some(())
+            (count_sessions(&db, &["creating", "busy"]).await == 0).then_some(())
         })
         .await;
     };
@@ -384,17 +384,17 @@ async fn killed_embedded_database_restarts() {
     client.navigate(&known, &site.url("/")).await;
 
     let first = postmaster();
-    murder(first);
-    let second = until_well(&client, &site.url("/")).await;
+    kill_process(first);
+    let second = until_service_works(&client, &site.url("/")).await;
     assert_ne!(postmaster(), first);
     assert_eq!(client.get(&format!("/v1/sessions/{known}")).await.expect(200).body["id"], known);
 
     let wait = ("wait", json!({"condition": {"kind": "time", "ms": 1_000}, "timeout_ms": 30_000}));
-    let (answer, after) = during(&client, &second, wait, async || murder(postmaster())).await;
+    let (answer, after) = during(&client, &second, wait, async || kill_process(postmaster())).await;
     assert!(answer.status == 200 || answer.status.is_server_error(), "{}: {}", answer.status, answer.body);
     assert_ne!(answer.status, 500, "{}", answer.body);
     assert!(after < Duration::from_secs(35), "its caller waited for {after:?}");
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     for session in [&known, &second] {
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
@@ -405,9 +405,9 @@ async fn killed_embedded_database_restarts() {
     let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
     let pool = PgPool::connect_with(options).await.expect("the embedded database");
     let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&pool).await.expect("a process id");
-    murder(Pid::from_raw(backend));
+    kill_process(Pid::from_raw(backend));
     pool.close().await;
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     app.stop().await;
 }
 
@@ -443,7 +443,7 @@ async fn sigterm_drains_and_responds_to_callers() {
         })
         .await;
         assert!(started.elapsed() < Duration::from_secs(15), "it took {:?} to stop", started.elapsed());
-        assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+        assert_eq!(count_sessions(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
         assert_eq!(failures(&app, &idle).await.len(), usize::from(!finishes));
         app.stop().await;
     }
@@ -467,7 +467,7 @@ async fn disconnected_callers_cancel_nothing() {
                 .fetch_one(&app.database.pool)
                 .await
                 .expect("a count");
-            (open == 0 && sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+            (open == 0 && count_sessions(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
         })
         .await;
         until_status(client, session, "ready").await;

@@ -151,7 +151,7 @@ async fn one_of_64_uses_of_a_ticket_opens_the_view() {
 }
 
 /// Waits until a viewer is disconnected, which must take less than 5 s, and returns the close code.
-async fn cut_off(viewer: &mut Viewer) -> Option<u16> {
+async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
     let since = Instant::now();
     let code = viewer.until_closed().await;
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
@@ -196,16 +196,16 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
         viewers.try_into().unwrap_or_else(|_| unreachable!("there are five viewers"));
     let late = ticket(&keyed, &session, "viewer", None).await;
     client.delete(&format!("/v1/api-keys/{}", minted["id"].as_str().expect("an id"))).await.expect(204);
-    assert_eq!(cut_off(&mut by_key).await, Some(4001));
+    assert_eq!(until_disconnected(&mut by_key).await, Some(4001));
     watch(&app, &session, opening(&late)).await.problem(401, "unauthorized");
 
     app.stranger().post("/v1/auth/logout", json!({"token": person.key})).await.expect(200);
-    assert_eq!(cut_off(&mut signed_in).await, Some(4001));
+    assert_eq!(until_disconnected(&mut signed_in).await, Some(4001));
 
     let members = client.get("/v1/team/members").await.expect(200).body;
     let membership = members["data"][0]["id"].as_str().expect("an id").to_owned();
     client.delete(&format!("/v1/team/members/{membership}")).await.expect(204);
-    let (one, other) = tokio::join!(cut_off(&mut by_team), cut_off(&mut by_link));
+    let (one, other) = tokio::join!(until_disconnected(&mut by_team), until_disconnected(&mut by_link));
     assert_eq!((one, other), (Some(4001), Some(4001)));
     // The link does not work again after the member rejoins, and it no longer counts towards the limit of 16.
     for joins in [true, false] {
@@ -221,10 +221,10 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
     let mut suspended = Viewer::through_the_api(&app, &another, &ticket(&client, &another, "viewer", None).await).await;
     suspended.hears("hello", 0).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    assert_eq!(cut_off(&mut staying).await, Some(4000));
+    assert_eq!(until_disconnected(&mut staying).await, Some(4000));
     // Suspension also ends the account's sessions, so that either close code is correct.
     app.run(&["account", "suspend", &owner.to_string()]).await.code(0);
-    assert!(matches!(cut_off(&mut suspended).await, Some(4000 | 4001)));
+    assert!(matches!(until_disconnected(&mut suspended).await, Some(4000 | 4001)));
     app.stop().await;
 }
 
@@ -255,7 +255,7 @@ async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let mut by_link = Viewer::through_the_api(&app, &session, by_link).await;
     by_link.hears("hello", 0).await;
     owner.client.delete(&format!("/v1/oauth/clients/{}", program.id)).await.expect(204);
-    assert_eq!(cut_off(&mut by_link).await, Some(4001));
+    assert_eq!(until_disconnected(&mut by_link).await, Some(4001));
     follow(&app, secret_of(&link)).await.problem(404, "not-found");
     app.stop().await;
 }
@@ -283,7 +283,7 @@ async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     let [mut key, mut token, mut device, mut person]: [Viewer; 4] =
         viewers.try_into().unwrap_or_else(|_| unreachable!("there are four viewers"));
     app.execute("update accounts set tier = 'free' where id = $1", owner.account.as_uuid()).await;
-    let (by_key, by_token) = tokio::join!(cut_off(&mut key), cut_off(&mut token));
+    let (by_key, by_token) = tokio::join!(until_disconnected(&mut key), until_disconnected(&mut token));
     assert_eq!((by_key, by_token), (Some(4001), Some(4001)));
     follow(&app, secret_of(&link)).await.problem(404, "not-found");
     // Wait for more than one check of the credentials.

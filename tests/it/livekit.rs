@@ -22,7 +22,7 @@ pub const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
 const KEY: &str = "APInode";
 const SECRET: &str = "a-secret-of-LiveKit-that-is-shown-to-nobody";
 
-fn sealing() -> Builder {
+fn with_encryption_key() -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape")
 }
 
@@ -85,7 +85,7 @@ fn claims(token: &str) -> Value {
 /// Contract: livekit 4, 5. LiveKit's own token verifier accepts a token with the secret of its machine and with no other.
 #[tokio::test]
 async fn livekit_verifier_accepts_tokens() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     assert!(app.register("mac-1", SECRET, None, SEALS).await);
     let (_, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
@@ -137,7 +137,7 @@ async fn livekit_verifier_accepts_tokens() {
 /// Contract: livekit 4, 6, 7. A request that receives no token gets an error with the reason, and is counted.
 #[tokio::test]
 async fn token_rejections_have_a_reason_and_are_counted() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     for role in ["", "admin", "Viewer", "viewer&role=viewer"] {
@@ -182,7 +182,7 @@ async fn token_rejections_have_a_reason_and_are_counted() {
 /// Contract: livekit 7. Requests that are rejected before the look-up of the agent session are counted, whatever the reason.
 #[tokio::test]
 async fn token_without_scope_or_role_is_counted_as_forbidden() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let (owner, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     let (member, by_team) = app.customer(Tier::Enterprise).await;
@@ -212,7 +212,7 @@ async fn token_without_scope_or_role_is_counted_as_forbidden() {
 /// machine, also with concurrent requests.
 #[tokio::test]
 async fn rooms_are_distributed_by_machine_capacity() {
-    let app = sealing().set("worker.max_sessions", "8").start().await;
+    let app = with_encryption_key().set("worker.max_sessions", "8").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     app.register("mac-1", SECRET, Some(1), SEALS).await;
     app.register("mac-2", SECRET, Some(3), SEALS).await;
@@ -242,7 +242,7 @@ async fn rooms_are_distributed_by_machine_capacity() {
 /// Contract: livekit 1 to 3; staff 2. Staff register machines over HTTP, and every outcome is counted.
 #[tokio::test]
 async fn registration_of_machines_is_staff_only_and_counted() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let (staff, customer) = (app.staff().await, app.client().await);
     let path = "/v1/mac-nodes/register";
     let body = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": KEY, "api_secret": SECRET, "capacity": 2});

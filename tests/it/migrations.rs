@@ -43,7 +43,7 @@ async fn emptied(schemas: &str) -> App {
 }
 
 /// A database with the schema of an earlier version, with the service stopped.
-async fn at(version: i64) -> App {
+async fn at_version(version: i64) -> App {
     assert!(MIGRATIONS.iter().any(|migration| migration.version == version));
     let app = emptied("public").await;
     MIGRATIONS.run_to(version, &app.database.pool).await.expect("the earlier schema");
@@ -95,7 +95,7 @@ async fn migrate_on_a_newer_schema_changes_nothing() {
 /// without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]
 async fn database_without_sign_ins_migrates() {
-    let mut app = at(BEFORE_SIGN_INS).await;
+    let mut app = at_version(BEFORE_SIGN_INS).await;
     let [account, gone, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
     let hash = NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash();
     let statements = [
@@ -168,7 +168,7 @@ async fn database_without_sign_ins_migrates() {
 /// usage. Keys, web sessions and the audit log are unchanged.
 #[tokio::test]
 async fn database_without_teams_migrates() {
-    let mut app = at(BEFORE_TEAMS).await;
+    let mut app = at_version(BEFORE_TEAMS).await;
     let [ada, bob, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
     let account = "insert into accounts (id, email, email_key, name, tier, email_verified_at)
                    values ($1, $2, $2, $3, 'enterprise', now() - interval '1 year')";
@@ -222,7 +222,7 @@ async fn database_without_teams_migrates() {
 /// them.
 #[tokio::test]
 async fn database_without_slots_migrates() {
-    let app = at(BEFORE_SLOTS).await;
+    let app = at_version(BEFORE_SLOTS).await;
     let [account, alive, gone] = std::array::from_fn(|_| Uuid::now_v7());
     let insert = |statement: &'static str| sqlx::query(statement);
     let worker = "insert into workers (id, name, status, driver, max_sessions, public_key) values ($1, 'w', $2, 'simulated', 5, '')";
@@ -259,7 +259,7 @@ const BEFORE_RELEASES: i64 = 20_261_123_000_115;
 
 /// True when Squawk accepts the migrations, and its report. Each migration runs in a transaction while the previous version
 /// serves requests.
-fn locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
+fn check_locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
     let files = std::fs::read_dir(folder).expect("the migrations").map(|file| file.expect("a file").path());
     let version = |file: &std::path::Path| file.file_name()?.to_str()?.split('_').next()?.parse().ok();
@@ -278,9 +278,9 @@ fn locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
 /// Contract: command-line 3. No migration reads or rewrites a table while it blocks writes to it.
 #[test]
 fn migrations_hold_no_long_locks() {
-    let (accepted, told) = locks(|version| version > BEFORE_RELEASES);
+    let (accepted, told) = check_locks(|version| version > BEFORE_RELEASES);
     assert!(accepted, "{told}");
-    let (accepted, told) = locks(|version| version <= BEFORE_RELEASES);
+    let (accepted, told) = check_locks(|version| version <= BEFORE_RELEASES);
     assert!(
         !accepted && told.contains("require-concurrent-index-creation"),
         "Squawk does not report an old migration that locks: {told}"

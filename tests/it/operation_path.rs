@@ -22,7 +22,7 @@ use crate::support::{App, Client, Redis, Role, at_once, eventually};
 
 /// Maximum duration of an operation whose wake-up was lost: 2 s until the worker polls the rows, the operation, and a margin for
 /// a busy machine.
-const UNTOLD: Duration = Duration::from_secs(3);
+const LOST_WAKE_UP: Duration = Duration::from_secs(3);
 
 fn moment() -> Value {
     json!({"condition": {"kind": "time", "ms": 1}})
@@ -208,8 +208,8 @@ async fn operation_runs_after_a_lost_wake_up() {
             claim(&mut conn, account, session).await;
         }
         let open = "select count(*) from intents where status <> 'done'";
-        eventually(UNTOLD, "all operations are done", async || (app.count(open).await == 0).then_some(())).await;
-        assert!(began.elapsed() < UNTOLD, "{:?}", began.elapsed());
+        eventually(LOST_WAKE_UP, "all operations are done", async || (app.count(open).await == 0).then_some(())).await;
+        assert!(began.elapsed() < LOST_WAKE_UP, "{:?}", began.elapsed());
     }
     for session in &sessions {
         assert_eq!(client.status(session).await, "ready");
@@ -264,7 +264,7 @@ async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
             async move { client.operate(&session, "wait", moment()).await.expect(200) }
         });
         at_once(operations).await;
-        assert!(asked.elapsed() < UNTOLD, "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < LOST_WAKE_UP, "{:?}", asked.elapsed());
     }
     app.stop().await;
 }
@@ -274,7 +274,7 @@ async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
 #[tokio::test]
 async fn each_operation_runs_once_while_redis_fails() {
     const CLIENTS: usize = 24;
-    const WHILE: i64 = 100;
+    const OPERATIONS_PER_PHASE: i64 = 100;
     let mut redis = Redis::start();
     let app =
         App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).set("redis.url", &redis.url()).start().await;
@@ -295,7 +295,7 @@ async fn each_operation_runs_once_while_redis_fails() {
     let flood = async || {
         let so_far = told.load(Ordering::Relaxed);
         eventually(Duration::from_secs(30), "operations succeed", async || {
-            (told.load(Ordering::Relaxed) >= so_far + WHILE).then_some(())
+            (told.load(Ordering::Relaxed) >= so_far + OPERATIONS_PER_PHASE).then_some(())
         })
         .await;
     };
@@ -322,7 +322,7 @@ async fn each_operation_runs_once_while_redis_fails() {
 }
 
 /// Number of wake-ups that the API has sent through this carrier.
-async fn carried(app: &App, carrier: &str) -> u64 {
+async fn wake_ups_sent(app: &App, carrier: &str) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
     let series = format!("service_wakeup_total{{carrier=\"{carrier}\"}} ");
@@ -355,17 +355,18 @@ async fn wake_ups_fall_back_to_postgres_without_redis() {
         at_once(operations).await.into_iter().max().expect("some")
     };
     let by_redis = async || {
-        let before = (carried(&app, "redis").await, carried(&app, "postgres").await);
+        let before = (wake_ups_sent(&app, "redis").await, wake_ups_sent(&app, "postgres").await);
         operate().await;
-        (carried(&app, "redis").await == before.0 + 3 && carried(&app, "postgres").await == before.1).then_some(())
+        (wake_ups_sent(&app, "redis").await == before.0 + 3 && wake_ups_sent(&app, "postgres").await == before.1)
+            .then_some(())
     };
     let without = async || {
-        let before = carried(&app, "postgres").await;
+        let before = wake_ups_sent(&app, "postgres").await;
         for _ in 0..5 {
             let took = operate().await;
-            assert!(took < UNTOLD, "{took:?}");
+            assert!(took < LOST_WAKE_UP, "{took:?}");
         }
-        assert!(carried(&app, "postgres").await > before);
+        assert!(wake_ups_sent(&app, "postgres").await > before);
     };
     eventually(Duration::from_secs(20), "Redis carries the wake-ups", by_redis).await;
     // Redis does not store published messages.
@@ -380,6 +381,6 @@ async fn wake_ups_fall_back_to_postgres_without_redis() {
     without().await;
     redis.restart();
     eventually(Duration::from_secs(30), "Redis carries the wake-ups after its restart", by_redis).await;
-    assert_eq!(carried(&app, "none").await, 0);
+    assert_eq!(wake_ups_sent(&app, "none").await, 0);
     app.stop().await;
 }

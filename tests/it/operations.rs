@@ -179,7 +179,7 @@ async fn navigate_validates_its_input() {
         (json!({"url": good, "wait_until": "idle"}), "wait_until"),
         (json!({"url": good, "wait_until": "Load"}), "wait_until"),
     ];
-    refuses(&app, &client, &session, "navigate", refused).await;
+    assert_rejected(&app, &client, &session, "navigate", refused).await;
     let taken = [
         json!({"url": good, "timeout_ms": 100}),
         json!({"url": good, "timeout_ms": 120_000}),
@@ -190,7 +190,7 @@ async fn navigate_validates_its_input() {
         json!({"url": "http://8.8.8.8/"}),
         json!({"url": "http://[2606:4700:4700::1111]/"}),
     ];
-    takes(&client, &session, "navigate", taken).await;
+    assert_accepted(&client, &session, "navigate", taken).await;
     app.stop().await;
 }
 
@@ -237,7 +237,7 @@ async fn interact_validates_its_input() {
         (json!({"action": tap, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"action": tap, "on_timeout": "explode"}), "on_timeout"),
     ];
-    refuses(&app, &client, &session, "interact", refused).await;
+    assert_rejected(&app, &client, &session, "interact", refused).await;
     let taken = [
         typing(&"ü".repeat(10_000), json!(0)),
         typing("", json!(0)),
@@ -250,7 +250,7 @@ async fn interact_validates_its_input() {
         json!({"action": tap, "timeout_ms": 120_000, "on_timeout": "return"}),
         json!({"action": tap, "on_timeout": "fail"}),
     ];
-    takes(&client, &session, "interact", taken).await;
+    assert_accepted(&client, &session, "interact", taken).await;
     app.stop().await;
 }
 
@@ -287,18 +287,18 @@ async fn targets_are_validated() {
         (json!({"action": {"kind": "select", "selector": "#a", "option": long}}), "action.option"),
         (json!({"action": {"kind": "select", "option": "a"}}), "action.selector"),
     ];
-    refuses(&app, &client, &session, "interact", refused).await;
+    assert_rejected(&app, &client, &session, "interact", refused).await;
     let refused = [
         (json!({"condition": {"kind": "selector", "target": {}}}), "condition.target"),
         (json!({"condition": {"kind": "selector_hidden", "target": {"ref": "x"}}}), "condition.target.ref"),
     ];
-    refuses(&app, &client, &session, "wait", refused).await;
+    assert_rejected(&app, &client, &session, "wait", refused).await;
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let refused = [
         (one(json!({"name": "a", "type": "text", "target": {"text": ""}})), "extractions.0.target.text"),
         (one(json!({"name": "a", "type": "text", "selector": "a", "target": {"text": "a"}})), "extractions.0.target"),
     ];
-    refuses(&app, &client, &session, "extract", refused).await;
+    assert_rejected(&app, &client, &session, "extract", refused).await;
     let taken = [
         tap(json!({"role": "button"})),
         tap(json!({"role": "button", "name": "x".repeat(1_000)})),
@@ -308,7 +308,7 @@ async fn targets_are_validated() {
         json!({"action": {"kind": "select", "selector": "#a", "option": ""}}),
         json!({"action": {"kind": "back"}, "timeout_ms": 100, "on_timeout": "return"}),
     ];
-    takes(&client, &session, "interact", taken).await;
+    assert_accepted(&client, &session, "interact", taken).await;
     app.stop().await;
 }
 
@@ -344,7 +344,7 @@ async fn wait_validates_its_input() {
         (json!({"condition": shown, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"condition": shown, "on_timeout": true}), "on_timeout"),
     ];
-    refuses(&app, &client, &session, "wait", refused).await;
+    assert_rejected(&app, &client, &session, "wait", refused).await;
     let taken = [
         pattern("(a+)+$"),
         pattern(&"a".repeat(1_000)),
@@ -355,7 +355,7 @@ async fn wait_validates_its_input() {
         json!({"condition": shown, "timeout_ms": 100}),
         json!({"condition": shown, "timeout_ms": 120_000}),
     ];
-    takes(&client, &session, "wait", taken).await;
+    assert_accepted(&client, &session, "wait", taken).await;
     // The longest allowed wait. The test ends it with a DELETE.
     let wait = client.waiting(&session, 60_000);
     app.busy(&session).await;
@@ -405,7 +405,7 @@ async fn capture_and_extract_validate_their_input() {
         (json!({"kind": 1}), "kind"),
         (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
     ];
-    refuses(&app, &client, &session, "capture", refused).await;
+    assert_rejected(&app, &client, &session, "capture", refused).await;
 
     let text = |name: &str| json!({"name": name, "selector": "h1", "type": "text"});
     let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
@@ -443,7 +443,7 @@ async fn capture_and_extract_validate_their_input() {
         (subs((0..33).map(|i| i.to_string()).collect()), "extractions.0.extract"),
         (subs(vec!["n".repeat(121)]), "extractions.0.extract"),
     ];
-    refuses(&app, &client, &session, "extract", refused).await;
+    assert_rejected(&app, &client, &session, "extract", refused).await;
     let taken = [
         json!({"extractions": many(1)}),
         json!({"extractions": many(100)}),
@@ -454,7 +454,7 @@ async fn capture_and_extract_validate_their_input() {
         one(text(&"n".repeat(120))),
         subs((0..32).map(|i| format!("{i:0>120}")).collect()),
     ];
-    takes(&client, &session, "extract", taken).await;
+    assert_accepted(&client, &session, "extract", taken).await;
     app.stop().await;
 }
 
@@ -495,7 +495,7 @@ async fn search_and_login_with_real_driver_validate_their_input() {
         (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": 1.5}), "timeout_seconds"),
     ];
-    refuses(&app, &client, &session, "search", refused).await;
+    assert_rejected(&app, &client, &session, "search", refused).await;
     let login = |more: Value| {
         let mut body = json!({"username": "ada@example.com", "password": "correct horse"});
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -509,7 +509,7 @@ async fn search_and_login_with_real_driver_validate_their_input() {
         (login(json!({"timeout_seconds": 0})), "timeout_seconds"),
         (login(json!({"timeout_seconds": 121})), "timeout_seconds"),
     ];
-    refuses(&app, &client, &session, "login", refused).await;
+    assert_rejected(&app, &client, &session, "login", refused).await;
 
     let search = client.operate(&session, "search", json!({"query": "ü".repeat(10_000)})).await.expect(200);
     assert_eq!(in_order(&search.body), ["submitted", "query_truncated", "duration_ms"]);
@@ -558,7 +558,7 @@ async fn typed_text_is_neither_logged_nor_stored_in_clear() {
         app.busy(&session).await;
         let sealed = "select count(*) from intents where status <> 'done' and sealed is not null";
         assert_eq!(app.count(sealed).await, 1, "{operation}");
-        nowhere(&app, &secrets).await;
+        assert_not_stored_or_logged(&app, &secrets).await;
         app.signal(1, Signal::SIGCONT).await;
         let answer = call.await.expect("a task").expect(200);
         assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
@@ -570,14 +570,14 @@ async fn typed_text_is_neither_logged_nor_stored_in_clear() {
     client.operate(&session, "interact", number).await.expect(400);
 
     assert_eq!(app.count("select count(*) from intents where sealed is not null").await, 0);
-    nowhere(&app, &secrets).await;
+    assert_not_stored_or_logged(&app, &secrets).await;
     // These assertions show that the log is not empty and that the search finds text which is stored.
     assert!(app.log(0).contains(&session) && app.log(1).contains(&session));
     assert!(app.tables_with("#a").await.contains(&"public.intents".to_owned()));
     app.stop().await;
 }
 
-async fn nowhere(app: &App, secrets: &[&str]) {
+async fn assert_not_stored_or_logged(app: &App, secrets: &[&str]) {
     for secret in secrets {
         assert_eq!(app.tables_with(secret).await, Vec::<String>::new(), "{secret} is in the database");
         for process in [0, 1] {
@@ -587,7 +587,7 @@ async fn nowhere(app: &App, secrets: &[&str]) {
 }
 
 /// Asserts that the operation rejects each body on the given field without claiming the session.
-async fn refuses<const N: usize>(
+async fn assert_rejected<const N: usize>(
     app: &App,
     client: &Client,
     session: &str,
@@ -612,7 +612,7 @@ async fn refuses<const N: usize>(
 }
 
 /// Asserts that the operation accepts each body.
-async fn takes<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
+async fn assert_accepted<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
     for body in bodies {
         let route = Route {
             method: reqwest::Method::POST,

@@ -89,7 +89,7 @@ async fn concurrent_operations_never_overlap() {
 async fn delete_during_operation_publishes_one_event() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
     let client = app.client().await;
-    let mut stories = BTreeMap::<u16, usize>::new();
+    let mut outcomes = BTreeMap::<u16, usize>::new();
     for round in 0..40_u64 {
         let session = client.session().await;
         let operation = client.waiting(&session, round % 8);
@@ -102,12 +102,12 @@ async fn delete_during_operation_publishes_one_event() {
             410 => drop(operation.problem(410, "session-destroyed")),
             other => panic!("round {round}: {other} {}", operation.body),
         }
-        *stories.entry(operation_status(&app, &session).await).or_default() += 1;
+        *outcomes.entry(operation_status(&app, &session).await).or_default() += 1;
         assert_eq!(client.status(&session).await, "destroyed");
         let events: Vec<_> = app.events(&session).await.into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(events, ["session.completed"], "round {round}");
     }
-    assert!(stories.len() > 1, "all rounds had the same outcome: {stories:?}");
+    assert!(outcomes.len() > 1, "all rounds had the same outcome: {outcomes:?}");
     app.stop().await;
 }
 

@@ -22,7 +22,7 @@ use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually,
 const PROXIES: &str = "/v1/account/me/proxies";
 const PASSWORD: &str = "sesame-open-never-seen";
 
-fn sealing() -> Builder {
+fn with_encryption_key() -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY)
 }
 
@@ -101,7 +101,7 @@ impl App {
 /// returned, stored in clear text or logged.
 #[tokio::test]
 async fn saved_proxy_never_reveals_its_secrets() {
-    let app = sealing().set("log.filter", "trace").start().await;
+    let app = with_encryption_key().set("log.filter", "trace").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (_, stranger) = app.customer(Tier::Enterprise).await;
     let created = client.post(PROXIES, with(socks5(), json!({"label": "  Zürich\u{a0}"}))).await.expect(201);
@@ -176,7 +176,7 @@ async fn saved_proxy_never_reveals_its_secrets() {
 /// secret.
 #[tokio::test]
 async fn invalid_proxy_is_400_on_its_field() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let (config, key) = wireguard("vpn.example.com");
     let tunnel = |config: &str| json!({"label": "Tunnel", "scheme": "wireguard", "config": config});
@@ -252,7 +252,7 @@ async fn invalid_proxy_is_400_on_its_field() {
     app.stop().await;
 
     for setting in ["egress.allow_private_proxies", "sessions.allow_private_targets"] {
-        let app = sealing().set(setting, "true").start().await;
+        let app = with_encryption_key().set(setting, "true").start().await;
         let client = app.client().await;
         assert_eq!(client.save(with(socks5(), json!({"host": "127.1"}))).await["host"], "127.0.0.1", "{setting}");
         assert_eq!(client.save(tunnel(&wireguard("10.0.0.1").0)).await["host"], "10.0.0.1", "{setting}");
@@ -264,7 +264,7 @@ async fn invalid_proxy_is_400_on_its_field() {
 /// requires the password again, so that a caller who does not know it cannot redirect it.
 #[tokio::test]
 async fn new_host_of_a_proxy_requires_the_password() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let id = client.saved(socks5()).await;
     let kept = || without(socks5(), "password");
@@ -319,7 +319,7 @@ async fn new_host_of_a_proxy_requires_the_password() {
 /// Contract: proxies 8. Concurrent creates do not exceed the account's limit of proxies.
 #[tokio::test]
 async fn number_of_proxies_per_account_is_limited() {
-    let app = sealing().set("limits.proxies", "3").start().await;
+    let app = with_encryption_key().set("limits.proxies", "3").start().await;
     let client = app.client().await;
     let save = |_| {
         let client = client.clone();
@@ -352,7 +352,7 @@ async fn proxy_without_deployment_key_is_503() {
     client.post("/v1/agent-sessions", json!({"proxy_id": unknown_id("prx")})).await.problem(404, "not-found");
     app.stop().await;
 
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let id = client.saved(socks5()).await;
     let other_key = "update proxies set sealed_password = set_byte(sealed_password, 0, 255 - get_byte(sealed_password, 0)) where id = $1";
@@ -370,7 +370,7 @@ async fn proxy_without_deployment_key_is_503() {
 /// Contract: proxies 11; retention 11. The proxies of a deleted account are purged a day later.
 #[tokio::test]
 async fn proxies_of_a_deleted_account_are_purged_after_a_day() {
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let (ada, (_, other)) = (app.person(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);
     for client in [&ada.client, &other] {
         client.saved(socks5()).await;
@@ -442,7 +442,7 @@ async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
 /// no row.
 #[tokio::test]
 async fn proxy_check_reports_success_or_reason() {
-    let app = sealing()
+    let app = with_encryption_key()
         .set("egress.allow_private_proxies", "true")
         .set("rate_limits.proxy_check_per_minute", "4")
         .start()
@@ -471,7 +471,7 @@ async fn proxy_check_reports_success_or_reason() {
     assert!(limited.headers.contains_key("retry-after"));
     // A worker does not connect to a private address either. It checks the addresses that a host name resolves to.
     app.stop().await;
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let id = client.saved(with(server.body(), json!({"host": "localhost"}))).await;
     let near = client.check(&id).await.expect(200).body;
@@ -486,8 +486,10 @@ async fn proxy_check_reports_success_or_reason() {
 /// Contract: proxies 13, 14. An account has at most one running check. The caller of a check whose worker dies receives a 503.
 #[tokio::test]
 async fn second_proxy_check_is_409_and_worker_death_is_503() {
-    let builder =
-        sealing().set("egress.allow_private_proxies", "true").roles(&[Role::Api, Role::Worker]).in_processes();
+    let builder = with_encryption_key()
+        .set("egress.allow_private_proxies", "true")
+        .roles(&[Role::Api, Role::Worker])
+        .in_processes();
     let mut app = builder.start().await;
     let (client, other) = (app.client().await, app.client().await);
     let (silent, server) = (Server::start(false).await, Server::start(true).await);
@@ -518,7 +520,7 @@ async fn second_proxy_check_is_409_and_worker_death_is_503() {
 /// Contract: proxies 14. Without a worker a check is a 503.
 #[tokio::test]
 async fn proxy_check_without_worker_is_503() {
-    let app = sealing().set("worker.driver", "none").start().await;
+    let app = with_encryption_key().set("worker.driver", "none").start().await;
     let client = app.client().await;
     let id = client.saved(socks5()).await;
     client.check(&id).await.problem(503, "driver-not-integrated");
@@ -530,7 +532,7 @@ async fn proxy_check_without_worker_is_503() {
 /// its creation. A proxy of another account is a 404. The session's copy of the proxy is deleted when it ends.
 #[tokio::test]
 async fn agent_session_uses_a_proxy_of_its_account() {
-    let app = sealing()
+    let app = with_encryption_key()
         .set("egress.allow_private_proxies", "true")
         .set("sessions.require_customer_egress", "true")
         .start()
@@ -579,7 +581,7 @@ async fn agent_session_uses_a_proxy_of_its_account() {
 /// a 409.
 #[tokio::test]
 async fn wireguard_configuration_in_use_is_409() {
-    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+    let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;
     let client = app.client().await;
     // The server does not respond, so that the opening of a session takes a while.
     let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
@@ -614,7 +616,7 @@ async fn wireguard_configuration_in_use_is_409() {
 /// lists only its own.
 #[tokio::test]
 async fn admin_uses_proxies_of_the_owners_account() {
-    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+    let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;
     let (owner, owners) = app.customer(Tier::Enterprise).await;
     let (admin, admins) = app.customer(Tier::Enterprise).await;
     app.join_team(owner, admin, "admin").await;

@@ -80,7 +80,7 @@ impl App {
     }
 
     /// Inserts a turn in which a user signs in.
-    async fn signing_in(&self, agent: &str) {
+    async fn sign_in_turn(&self, agent: &str) {
         let steps = [
             done(json!({"Navigate": {"url": "https://shop.example.com/login?from=mail"}}), &[]),
             done(
@@ -94,7 +94,7 @@ impl App {
     }
 
     /// A service with a deployment key, which recipes require.
-    async fn keeping_recipes() -> Self {
+    async fn with_recipes() -> Self {
         Self::simulated().with_second_factors().start().await
     }
 }
@@ -124,10 +124,10 @@ impl Client {
 /// Contract: recipes 1, 2, 7, 8, 11. Typed text is neither stored nor returned.
 #[tokio::test]
 async fn recipe_contains_the_steps_without_typed_text() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let items = json!([
         {"name": "title", "target": words("heading"), "attribute": null, "list": false},
         {"name": "links", "target": css("a"), "attribute": "href", "list": true},
@@ -215,7 +215,7 @@ async fn recipe_contains_the_steps_without_typed_text() {
 /// Contract: recipes 5. A recipe contains only steps that succeeded, of ended turns that executed a plan.
 #[tokio::test]
 async fn recipe_contains_only_successful_steps_of_ended_plans() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let empty = client.recipe(&agent, "Nothing yet").await.expect(201).body;
@@ -240,7 +240,7 @@ async fn recipe_contains_only_successful_steps_of_ended_plans() {
 /// Contract: recipes 2. The label and the description have length limits.
 #[tokio::test]
 async fn label_and_description_have_length_limits() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let make = async |label: Value, description: Value| {
@@ -262,10 +262,10 @@ async fn label_and_description_have_length_limits() {
 /// Any other agent session is a 404.
 #[tokio::test]
 async fn recipe_of_an_inaccessible_agent_session_is_404() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (owner, owning) = app.customer(Tier::Enterprise).await;
     let agent = owning.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let (admin, acting) = app.customer(Tier::Enterprise).await;
     let (member, reading) = app.customer(Tier::Enterprise).await;
     let stranger = app.client().await;
@@ -369,10 +369,10 @@ async fn steps_and_bytes_of_a_recipe_are_limited() {
 /// Contract: recipes 6. A recipe survives the deletion of its agent session and is deleted with its account.
 #[tokio::test]
 async fn recipe_survives_its_agent_session_but_not_its_account() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let person = app.person(Tier::Enterprise).await;
     let agent = person.client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let path = format!("/v1/recipes/{}", person.client.recipe_of(&agent).await);
     let before = person.client.get(&path).await.expect(200).body;
     person.client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
@@ -400,7 +400,7 @@ async fn recipe_survives_its_agent_session_but_not_its_account() {
 /// Contract: recipes 7; lists 1 to 3. Lists are paged, newest first, and leave out the steps.
 #[tokio::test]
 async fn recipes_are_listed_newest_first() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (client, other) = (app.client().await, app.client().await);
     let agent = client.agent().await;
     for label in ["one", "two", "three"] {
@@ -427,7 +427,7 @@ async fn recipes_are_listed_newest_first() {
 /// Contract: recipes 10, 11. A second deletion is a 404. The deletion writes one audit row.
 #[tokio::test]
 async fn second_deletion_of_a_recipe_is_404() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     let id = client.recipe_of(&agent).await;
@@ -465,7 +465,7 @@ async fn recipes_without_deployment_key_are_503() {
     assert_eq!(client.suggestion(&agent).await.expect(200).body["intent_count"], 0);
     app.stop().await;
 
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let id = client.recipe_of(&client.agent().await).await;
     app.execute("update recipes set sealed_steps = 'x' || sealed_steps where id = $1", uuid_of(&id)).await;
@@ -477,14 +477,14 @@ async fn recipes_without_deployment_key_are_503() {
 /// Contract: recipes 12. A suggestion has a valid label and description, contains no secret and creates nothing.
 #[tokio::test]
 async fn suggestion_has_a_valid_label_and_description() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let generic = client.suggestion(&agent).await.expect(200).body;
     assert_eq!(members(&generic), BTreeSet::from(["intent_count", "suggested_description", "suggested_label"]));
     app.turn(&agent, "plan", &[done(json!({"Wait": {"condition": {"Time": {"ms": 5}}}}), &[])]).await;
     let waiting = client.suggestion(&agent).await.expect(200).body;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let suggested = client.suggestion(&agent).await.expect(200).body;
     assert_eq!(suggested, client.suggestion(&agent).await.expect(200).body);
     assert_eq!(

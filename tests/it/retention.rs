@@ -14,7 +14,7 @@ use crate::support::records::uuid_of;
 use crate::support::{App, eventually};
 
 /// Tables that belong to no area, and the reason that no purge by age exists for them.
-const OF_LIBRARIES: [(&str, &str); 4] = [
+const LIBRARY_TABLES: [(&str, &str); 4] = [
     ("_sqlx_migrations", "one row per migration"),
     ("apalis._sqlx_migrations", "one row per migration"),
     ("apalis.jobs", "purged with the jobs that are finished"),
@@ -35,7 +35,7 @@ async fn every_table_has_a_retention_period_or_a_reason() {
     .expect("the tables");
     let tables: BTreeSet<_> = tables.iter().map(String::as_str).collect();
     let purged: BTreeSet<_> = areas::arms().iter().flat_map(Arm::tables).collect();
-    let kept: BTreeSet<_> = areas::kept().chain(OF_LIBRARIES).map(|(table, _)| table).collect();
+    let kept: BTreeSet<_> = areas::kept().chain(LIBRARY_TABLES).map(|(table, _)| table).collect();
     assert_eq!(
         tables.difference(&(&purged | &kept)).collect::<Vec<_>>(),
         <[&&str; 0]>::default(),

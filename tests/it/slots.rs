@@ -219,7 +219,7 @@ async fn until_waiting(app: &App, callers: f64) {
     .await;
 }
 
-fn patient() -> Value {
+fn with_wait_timeout() -> Value {
     json!({"wait_timeout_ms": 60_000})
 }
 
@@ -245,7 +245,7 @@ async fn create_without_free_slot_is_503_after_its_wait() {
     assert_eq!(answer.headers["retry-after"], "5");
     // These errors come before the wait for a slot.
     let started = Instant::now();
-    solo.post("/v1/sessions", patient()).await.problem(429, "concurrency-limit");
+    solo.post("/v1/sessions", with_wait_timeout()).await.problem(429, "concurrency-limit");
     client
         .post("/v1/sessions", json!({"profile_id": "prof_x", "wait_timeout_ms": 60_000}))
         .await
@@ -261,7 +261,7 @@ async fn create_without_free_slot_is_503_after_its_wait() {
     let profile = client.profile().await;
     let waiting = tokio::spawn({
         let client = client.clone();
-        async move { client.post(&format!("/v1/profiles/{profile}/launch"), patient()).await }
+        async move { client.post(&format!("/v1/profiles/{profile}/launch"), with_wait_timeout()).await }
     });
     until_waiting(&app, 1.0).await;
     destroy(&solo, &json!(session)).await;
@@ -281,7 +281,7 @@ async fn waiting_accounts_are_served_in_turn() {
     for (name, client) in callers {
         let (client, served) = (client.clone(), served.clone());
         tokio::spawn(async move {
-            let answer = client.post("/v1/sessions", patient()).await.expect(201);
+            let answer = client.post("/v1/sessions", with_wait_timeout()).await.expect(201);
             served.send(name).expect("the receiver is open");
             destroy(&client, &answer.body["id"]).await;
         });
@@ -310,14 +310,14 @@ async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     let held = holder.session().await;
     let wait = |client: &Client| {
         let client = client.clone();
-        tokio::spawn(async move { client.post("/v1/sessions", patient()).await })
+        tokio::spawn(async move { client.post("/v1/sessions", with_wait_timeout()).await })
     };
     let gone = [wait(&first), wait(&first)];
     until_waiting(&app, 2.0).await;
-    first.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    first.post("/v1/sessions", with_wait_timeout()).await.problem(503, "capacity-exhausted");
     let left = wait(&second);
     until_waiting(&app, 3.0).await;
-    second.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    second.post("/v1/sessions", with_wait_timeout()).await.problem(503, "capacity-exhausted");
     let series = "service_session_create_refusal_total{reason=\"line_full\"}";
     assert_eq!(gauge(&app, series).await, Some(2.0));
 
@@ -344,7 +344,7 @@ async fn wait_queue_spans_all_api_processes() {
     let held = there.session().await;
     let wait = || {
         let here = here.clone();
-        tokio::spawn(async move { here.post("/v1/sessions", patient()).await })
+        tokio::spawn(async move { here.post("/v1/sessions", with_wait_timeout()).await })
     };
     let waiting = wait();
     until_waiting(&app, 1.0).await;

@@ -96,7 +96,7 @@ impl Scene {
     }
 
     /// Last message that the model received, and the messages before it in the conversation.
-    fn told(&self) -> (String, Vec<Value>) {
+    fn last_request(&self) -> (String, Vec<Value>) {
         let last = self.provider.asked().pop().expect("a request");
         let mut messages = last.body["messages"].as_array().expect("messages").clone();
         let message = messages.pop().expect("a message");
@@ -135,7 +135,7 @@ async fn model_interprets_a_message() {
     let turn = scene.say("please go to shop.example", &[plan(&open)]).await;
     assert_eq!((&turn["kind"], &turn["reply"]), (&json!("plan"), &json!("Done.")), "{turn}");
     assert_eq!((step_statuses(&turn), &turn["tokens_used"]), (vec![("navigate", "done")], &json!(TOKENS)));
-    let (told, before) = scene.told();
+    let (told, before) = scene.last_request();
     assert!(told.starts_with("No page is open yet.") && told.ends_with("please go to shop.example"), "{told}");
     assert_eq!(before, Vec::<Value>::new());
 
@@ -149,12 +149,12 @@ async fn model_interprets_a_message() {
     assert_eq!((reply_of(&turn), &turn["intents"][0]["value"]), ("Typed •••, and tapped it.", &json!("•••")));
     assert_eq!(turn["intents"][1]["target"]["description"], "button \"Simulated\"");
     assert_eq!(turn["intents"][2]["items"][0]["target"]["description"], "button \"Simulated\"");
-    let (told, before) = scene.told();
+    let (told, before) = scene.last_request();
     assert!(told.contains("https://shop.example/") && told.contains("button \"Simulated\" [ref=e2]"), "{told}");
     assert_eq!(before[0]["content"], "please go to shop.example");
     let turn = scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn), &turn["intents"]), (&json!("clarify"), "And now what?", &json!([])));
-    let (_, before) = scene.told();
+    let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
     let word = "log me in with the word •••";
     assert_eq!(said, ["please go to shop.example", "Done.", word, "Typed •••, and tapped it."]);
@@ -335,7 +335,7 @@ async fn model_receives_the_results_of_its_steps() {
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("plan"), "It costs 3 €."), "{turn}");
     assert_eq!(step_statuses(&turn), [("navigate", "done"), ("extract", "done")]);
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(3 * TOKENS), 3 * TOKENS));
-    let (told, _) = scene.told();
+    let (told, _) = scene.last_request();
     for done in ["navigate to https://shop.example/: done", "extract button \"Simulated\": {\"value\":{\"price\""] {
         assert!(told.contains(done), "{told}");
     }
@@ -653,7 +653,7 @@ async fn typed_text_is_hidden_from_later_model_requests() {
     let turn = scene.say("tap what has come, Hi Hunter2", &[tap]).await;
     assert_eq!((step_statuses(&turn), reply_of(&turn)), (vec![("tap", "done")], "Tapped “Hi •••”."));
     scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
-    let (_, before) = scene.told();
+    let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
     assert_eq!(said[2..], ["my word is •••", "Done.", "tap what has come, Hi •••", "Tapped “Hi •••”."]);
     scene.app.stop().await;

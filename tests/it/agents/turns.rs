@@ -215,7 +215,7 @@ async fn concurrent_message_is_409() {
 }
 
 /// Starts a message and waits until one of its steps runs.
-async fn underway(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
+async fn start_message(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
     let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
     let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
     running_wait(app).await;
@@ -236,7 +236,7 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
-    let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+    let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
     client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!(step_statuses(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
@@ -246,7 +246,7 @@ async fn takeover_or_close_skips_the_remaining_steps() {
         (("takeover", json!({"client_id": "ada"})), ("handback", json!({"client_id": "ada"}))),
         (("mode", json!({"mode": "manual"})), ("mode", json!({"mode": "pair"}))),
     ] {
-        let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+        let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
         for (what, body) in [there, back] {
             client.tell(&agent, what, body).await.expect(200);
         }
@@ -256,7 +256,7 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     assert_eq!(step_statuses(&say(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
 
     let made = client.agent_session(json!({})).await;
-    let said = underway(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
+    let said = start_message(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
     client.delete(&format!("/v1/agent-sessions/{}", id_of(&made))).await.expect(204);
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!(step_statuses(&turn), [("wait", "failed"), ("tap", "skipped")], "{turn}");
@@ -287,7 +287,7 @@ async fn revoked_credential_skips_the_remaining_steps() {
 
     let (id, key) = members_key("short-lived").await;
     let agent = id_of(&owner.agent_session(json!({})).await);
-    let said = underway(&app, &key, &agent, "wait 4 seconds, extract the heading as secret").await;
+    let said = start_message(&app, &key, &agent, "wait 4 seconds, extract the heading as secret").await;
     owner.delete(&format!("/v1/api-keys/{id}")).await.expect(204);
     said.await.expect("a task").problem(401, "unauthorized");
     let turn = transcript(&agent).await;
@@ -329,7 +329,7 @@ async fn turn_of_a_disconnected_caller_completes() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await.abort();
+    start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await.abort();
     let transcript = eventually(Duration::from_secs(20), "the turn has ended", async || {
         let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
         (told["data"].as_array()?.len() == 2).then_some(told)

@@ -19,7 +19,7 @@ use crate::support::{Answer, App, Client, Site, at_once, eventually};
 use crate::webkit::{assert_failed, text};
 
 /// A service that allows customers' proxies on this machine.
-pub fn bringing(app: Builder) -> Builder {
+pub fn allowing_local_proxies(app: Builder) -> Builder {
     app.set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.allow_private_proxies", "true")
 }
 
@@ -41,7 +41,7 @@ impl Client {
 /// secret. It leaves no session.
 #[tokio::test]
 async fn create_with_a_broken_proxy_is_502() {
-    let app = bringing(App::simulated()).set("log.filter", "debug").start().await;
+    let app = allowing_local_proxies(App::simulated()).set("log.filter", "debug").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut proxies = Vec::new();
@@ -138,7 +138,7 @@ async fn changing_names_inside_network_namespace() {
 async fn proxy_capabilities_are_published_once_and_on_change() {
     let site = Site::start().await;
     let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
-    let app = bringing(App::simulated()).set("egress.probe_interval", "200ms").start().await;
+    let app = allowing_local_proxies(App::simulated()).set("egress.probe_interval", "200ms").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let proxy = Proxy::start("socks5", Manner::Good, address).await;
     let session = client.session_through(&proxy.body()).await;
@@ -181,7 +181,7 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     }
     app.stop().await;
 
-    let app = bringing(App::simulated()).set("egress.probes", "false").start().await;
+    let app = allowing_local_proxies(App::simulated()).set("egress.probes", "false").start().await;
     let client = app.client().await;
     let before = proxy.connects();
     let session = client.session_through(&proxy.body()).await;
@@ -247,7 +247,7 @@ async fn proxy_inside_network_namespace() {
     let site = Site::start().await;
     let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
     let watch = Watch::start(address).await;
-    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
+    let app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
 

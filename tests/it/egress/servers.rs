@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::support::openvpn::Guard;
 use self::support::{FAR, Far, openvpn, run, wireguard};
-use super::leaving::{Watch, bringing};
+use super::leaving::{Watch, allowing_local_proxies};
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{assert_failed, text};
@@ -74,7 +74,7 @@ fn network() -> String {
 }
 
 /// A page that requests these addresses repeatedly and shows the numbers of successful and failed requests.
-fn asking(urls: &[String]) -> String {
+fn requesting_page(urls: &[String]) -> String {
     let urls = json!(urls);
     format!(
         "<p id=reached>0</p><p id=refused>0</p><script>
@@ -86,7 +86,7 @@ fn asking(urls: &[String]) -> String {
 }
 
 /// Waits until a page shows at least this count.
-async fn counted(client: &Client, session: &str, selector: &str, least: u32) {
+async fn until_count(client: &Client, session: &str, selector: &str, least: u32) {
     eventually(Duration::from_secs(20), selector, async || {
         let count = text(client, session, selector).await;
         count.as_str()?.parse::<u32>().ok().filter(|count| *count >= least)
@@ -111,7 +111,7 @@ async fn tunnel_inside_network_namespace() {
     let near = Site::start().await;
     let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
     let watch = Watch::start(address).await;
-    let mut app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
+    let mut app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
 
@@ -141,12 +141,12 @@ async fn tunnel_inside_network_namespace() {
         assert_eq!(watch.counts(), (0, 0), "{scheme}");
 
         // The tunnel's server is killed while a page sends requests.
-        let page = asking(&["site.test", "long.test", PUBLIC].map(|host| url(host, "/hit")));
+        let page = requesting_page(&["site.test", "long.test", PUBLIC].map(|host| url(host, "/hit")));
         let shown = Url::parse_with_params(&url("site.test", "/written"), [("html", page)]).expect("an address");
         client.navigate(&session, shown.as_str()).await;
-        counted(&client, &session, "#reached", 3).await;
+        until_count(&client, &session, "#reached", 3).await;
         server.kill();
-        counted(&client, &session, "#refused", 3).await;
+        until_count(&client, &session, "#refused", 3).await;
         let began = Instant::now();
         let failed = client.operate(&session, "navigate", json!({"url": url("other.test", "/")})).await;
         let told = failed.problem(502, "driver-error").body["detail"].to_string();
@@ -203,7 +203,7 @@ async fn tunnel_overhead_inside_network_namespace() {
     let near = Site::start().await;
     let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
     let _watch = Watch::start(address).await;
-    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false");
+    let app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false");
     let app = app.set("worker.warm_pool", "1").set("metrics.scrape_token", "scrape").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = format!("http://site.test:{}/", address.port());

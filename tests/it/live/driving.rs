@@ -7,7 +7,7 @@ use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};
 
 use crate::agents::{driver_of, id_of};
-use crate::challenges::{goes_on, paused, resolution};
+use crate::challenges::{paused, resolution, until_resumed};
 use crate::support::live::{Viewer, ticket};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, eventually};
@@ -253,7 +253,7 @@ async fn paused_session_accepts_input_of_a_person() {
     assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
     assert_eq!(paused(&client, &session).await, found);
     client.post(&resolution(&session, &found), json!({})).await.expect(200);
-    goes_on(&client, &session).await;
+    until_resumed(&client, &session).await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
     app.stop().await;
 }

@@ -46,7 +46,7 @@ impl App {
     }
 
     /// Writes a cookie and a file to a profile, as the end of a session does.
-    async fn leave(&self, profile: &str, text: &str) {
+    async fn save_contents(&self, profile: &str, text: &str) {
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
         storage::write(&folder.join(FILE), [("login".to_owned(), text.to_owned())]);
         let cookie = Cookie {
@@ -74,8 +74,8 @@ impl App {
         .expect("a statement");
     }
 
-    /// The text that [`App::leave`] wrote to the profile, read as a session would.
-    async fn found(&self, profile: &str) -> Option<String> {
+    /// The text that [`App::save_contents`] wrote to the profile, read as a session would.
+    async fn read_contents(&self, profile: &str) -> Option<String> {
         let (key, store) = self.key_and_store(profile).await;
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
         fs::create_dir_all(&folder).expect("a folder");
@@ -117,25 +117,25 @@ async fn clones_and_snapshots_keep_their_own_contents() {
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let client = app.client().await;
     let profile = client.profile().await;
-    app.leave(&profile, "one").await;
+    app.save_contents(&profile, "one").await;
     let kept = client.get(&at(&profile, "")).await.expect(200).body;
     assert!(kept["size_bytes"].as_i64().is_some_and(|size| size > 0), "{kept}");
     let snapshot = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
     assert_eq!(snapshot.body["size_bytes"], kept["size_bytes"]);
-    app.leave(&profile, "two, and then some").await;
+    app.save_contents(&profile, "two, and then some").await;
 
     let clone = client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
     let restore = format!("/v1/profile-snapshots/{}/restore", id(&snapshot));
     let restored = client.post(&restore, json!({})).await.expect(201);
     assert!(restored.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", restored.body);
     let (clone, restored) = (id(&clone), id(&restored));
-    app.leave(&profile, "three").await;
-    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
-    assert_eq!(app.found(&clone).await.as_deref(), Some("two, and then some"));
-    assert_eq!(app.found(&restored).await.as_deref(), Some("one"));
+    app.save_contents(&profile, "three").await;
+    assert_eq!(app.read_contents(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.read_contents(&clone).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&restored).await.as_deref(), Some("one"));
 
     let elsewhere = client.post(&at(&clone, "/clone"), json!({})).await.expect(201);
-    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
 
     // Deleting a snapshot does not remove a store that its profile still uses.
     let shared = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
@@ -151,8 +151,8 @@ async fn clones_and_snapshots_keep_their_own_contents() {
     app.run(&["sweep", "retention"]).await.code(0);
     assert_eq!(app.removable().await, 0);
     assert_eq!(app.count("select count(*) from profile_stores").await, stores - 2);
-    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
-    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.read_contents(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
     app.stop().await;
 }
 
@@ -164,7 +164,7 @@ async fn exported_document_recreates_the_profile() {
     let (account, client) = app.customer(Tier::Enterprise).await;
     let wish = json!({"name": "Zürich \"quoted\"", "archetype": "iphone-16-pro-ios-18"});
     let profile = id(&client.post(PROFILES, wish).await.expect(201));
-    app.leave(&profile, "a login").await;
+    app.save_contents(&profile, "a login").await;
 
     let (headers, document) = client.document_of(&profile).await;
     assert_eq!(headers["content-type"], MEDIA_TYPE);
@@ -201,14 +201,14 @@ async fn exported_document_recreates_the_profile() {
     assert_eq!((&imported.body["name"], &imported.body["archetype"]), (&parsed["name"], &parsed["archetype"]));
     assert_eq!(imported.body["account_id"], elsewhere.to_string());
     assert!(imported.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", imported.body);
-    assert_eq!(app.found(&id(&imported)).await.as_deref(), Some("a login"));
+    assert_eq!(app.read_contents(&id(&imported)).await.as_deref(), Some("a login"));
     assert_eq!(app.last_audited(elsewhere, "profile.imported", &id(&imported)).await, source);
     assert!(app.audited(elsewhere, "profile.created").await.is_empty());
     // An import accepts any JSON content type and ignores unknown members.
     let more = document.replacen('{', r#"{"surprise": {"deep": [1]}, "#, 1);
     let again = other.post_raw(IMPORT, more).await.expect(201);
     assert_eq!(again.headers["x-service-unknown-fields"], "surprise");
-    assert_eq!(app.found(&id(&again)).await.as_deref(), Some("a login"));
+    assert_eq!(app.read_contents(&id(&again)).await.as_deref(), Some("a login"));
 
     // An empty profile can be exported as well.
     let empty = client.profile().await;
@@ -350,7 +350,7 @@ async fn snapshots_and_bytes_of_an_account_are_limited() {
     let noise = |bytes: usize| {
         base64::engine::general_purpose::STANDARD.encode((0..bytes).map(|_| rand::random::<u8>()).collect::<Vec<_>>())
     };
-    app.leave(&profile, &noise(20_000)).await;
+    app.save_contents(&profile, &noise(20_000)).await;
     let size = client.get(&at(&profile, "")).await.expect(200).body["size_bytes"].as_i64().expect("a size");
     assert!((20_000..50_000).contains(&size), "{size}");
 
@@ -402,7 +402,7 @@ async fn rejected_concurrent_creates_leave_no_stores() {
     let app = App::simulated().roles(&[Role::Api]).set("limits.profiles.api_starter", "3").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let profile = client.profile().await;
-    app.leave(&profile, "a login").await;
+    app.save_contents(&profile, "a login").await;
     let snapshot = id(&client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201));
     let document = client.document_of(&profile).await.1;
     let racing = (0..18).map(|nth| {
@@ -422,7 +422,7 @@ async fn rejected_concurrent_creates_leave_no_stores() {
         answer.problem(403, "feature-unavailable");
     }
     for made in made {
-        assert_eq!(app.found(&id(&made)).await.as_deref(), Some("a login"));
+        assert_eq!(app.read_contents(&id(&made)).await.as_deref(), Some("a login"));
     }
     assert_eq!(app.count("select count(*) from profiles").await, 3);
     assert_eq!(app.count("select count(*) from profile_stores").await, 3);
@@ -436,7 +436,7 @@ async fn clone_and_export_wait_for_the_save_of_an_ended_session() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let profile = client.profile().await;
-    app.leave(&profile, "before").await;
+    app.save_contents(&profile, "before").await;
     let session = id(&client.post(&at(&profile, "/launch"), json!({})).await.expect(201));
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     // A second destroyed session, which its worker is still saving.
@@ -461,14 +461,14 @@ async fn clone_and_export_wait_for_the_save_of_an_ended_session() {
         let (client, profile) = (client.clone(), profile.clone());
         tokio::spawn(async move { client.document_of(&profile).await.1 })
     };
-    app.leave(&profile, "after").await;
+    app.save_contents(&profile, "after").await;
     app.execute("update sessions set profile_in_hand = false where id = $1", keeping).await;
     let [clone, snapshot] = waiting;
     let clone = clone.await.expect("an answer").expect(201);
-    assert_eq!(app.found(&id(&clone)).await.as_deref(), Some("after"));
+    assert_eq!(app.read_contents(&id(&clone)).await.as_deref(), Some("after"));
     let snapshot = id(&snapshot.await.expect("an answer").expect(201));
     let restored = client.post(&format!("/v1/profile-snapshots/{snapshot}/restore"), json!({})).await.expect(201);
-    assert_eq!(app.found(&id(&restored)).await.as_deref(), Some("after"));
+    assert_eq!(app.read_contents(&id(&restored)).await.as_deref(), Some("after"));
     assert!(exporting.await.expect("an answer").contains("\"after\""));
     app.stop().await;
 }

@@ -179,7 +179,7 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
     let mut servers = JoinSet::new();
     servers.spawn(async move { axum::serve(listener, router).await.expect("it runs") });
 
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let mut expected = Vec::new();
@@ -244,10 +244,10 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
 /// contains no typed text.
 #[tokio::test]
 async fn program_export_requires_read_access() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let id = client.recipe_of(&agent).await;
     let path = format!("/v1/recipes/{id}");
     let json = client.get(&path).await.expect(200).body;
@@ -277,7 +277,7 @@ async fn program_export_requires_read_access() {
 /// Contract: recipes 14. A program that fails prints the problem and ends its session.
 #[tokio::test]
 async fn failed_program_leaves_no_session() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     app.turn(&agent, "plan", &[done(json!({"Navigate": {"url": "gopher://nowhere/"}}), &[])]).await;

@@ -25,7 +25,7 @@ use crate::support::{App, Client, Role, postgres};
 
 /// Routes whose response differs at each read: counts, measurements and generated values. Reading an export also writes an audit
 /// row.
-const OF_THE_MOMENT: [&str; 12] = [
+const VOLATILE_ROUTES: [&str; 12] = [
     "/healthz",
     "/metrics",
     "/openapi.json",
@@ -41,7 +41,7 @@ const OF_THE_MOMENT: [&str; 12] = [
 ];
 
 /// Members that change when they are read.
-const OF_READING: [&str; 3] = ["last_used_at", "last_seen_at", "request_id"];
+const VOLATILE_MEMBERS: [&str; 3] = ["last_used_at", "last_seen_at", "request_id"];
 
 /// A program of the newest installed PostgreSQL. Debian does not put it on the `PATH`.
 fn postgres_program(name: &str) -> Command {
@@ -66,20 +66,20 @@ fn ids(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-fn without_reading(value: &mut Value) {
+fn remove_volatile_members(value: &mut Value) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(without_reading),
+        Value::Array(values) => values.iter_mut().for_each(remove_volatile_members),
         Value::Object(members) => {
-            members.retain(|name, _| !OF_READING.contains(&&**name));
-            members.values_mut().for_each(without_reading);
+            members.retain(|name, _| !VOLATILE_MEMBERS.contains(&&**name));
+            members.values_mut().for_each(remove_volatile_members);
         }
         _ => {}
     }
 }
 
 /// All resources that the client can read, by path: all lists, and all resources whose ids these contain.
-async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
-    let routes = ROUTES.iter().filter(|route| route.method == Method::GET && !OF_THE_MOMENT.contains(&&*route.path));
+async fn read_everything(client: &Client) -> BTreeMap<String, Value> {
+    let routes = ROUTES.iter().filter(|route| route.method == Method::GET && !VOLATILE_ROUTES.contains(&&*route.path));
     let (single, lists): (Vec<_>, Vec<_>) = routes.partition(|route| route.path.contains("{id}"));
     let mut read = BTreeMap::new();
     let mut known = BTreeSet::new();
@@ -89,7 +89,7 @@ async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
             if answer.status == 200 {
                 let mut body = answer.body;
                 ids(&body, known);
-                without_reading(&mut body);
+                remove_volatile_members(&mut body);
                 read.insert(path, body);
             }
         }
@@ -111,7 +111,7 @@ async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
 
 /// Creates one of every durable resource in an account, and resources that the account does not need itself in others. Returns
 /// its webhook endpoint and the client of an account with purchases.
-async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
+async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
     let hook = json!({"url": sink.url("/kept"), "events": ["session.failed"]});
     let hook = client.post("/v1/webhooks", hook).await.expect(201).body;
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
@@ -166,7 +166,7 @@ async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)
 }
 
 /// Durable tables, which must have rows for this test to be meaningful.
-const LASTING: [&str; 22] = [
+const DURABLE_TABLES: [&str; 22] = [
     "accounts",
     "agent_sessions",
     "agent_steps",
@@ -204,7 +204,7 @@ async fn dump_and_deployment_key_restore_everything() {
     scene.destroy(&first).await;
     scene.until_saved(1).await;
     scene.client.post(&format!("/v1/profiles/{}/snapshots", scene.profile), json!({})).await.expect(201);
-    let (hook, paying) = use_everything(&scene.app, &scene.client, &sink).await;
+    let (hook, paying) = create_everything(&scene.app, &scene.client, &sink).await;
     let ada = scene.app.person(Tier::Enterprise).await;
     let authenticator = scene.app.enroll(&ada).await;
     let program = oauth::created(&scene.client, &["read"]).await;
@@ -213,7 +213,7 @@ async fn dump_and_deployment_key_restore_everything() {
     let readers = [&scene.client, &ada.client, &staff, &paying];
     let mut before = Vec::new();
     for reader in readers {
-        before.push(all_that_it_reads(reader).await);
+        before.push(read_everything(reader).await);
     }
     assert!(before[0].len() > 30 && before[2].len() > 5, "{:?}", before[0].keys());
 
@@ -233,7 +233,7 @@ async fn dump_and_deployment_key_restore_everything() {
     succeed(restore);
     let (kept, there) = (contents(&scene.app.database).await, contents(&restored).await);
     assert_eq!(kept, there);
-    for table in LASTING {
+    for table in DURABLE_TABLES {
         assert!(there[&format!("public.{table}")].0 > 0, "nothing in {table}");
     }
     // From here on the service uses the restored database.
@@ -243,7 +243,7 @@ async fn dump_and_deployment_key_restore_everything() {
     scene.app.ready().await;
 
     for (reader, before) in readers.into_iter().zip(before) {
-        let after = all_that_it_reads(reader).await;
+        let after = read_everything(reader).await;
         for (path, body) in &before {
             assert_eq!(after.get(path), Some(body), "{path}");
         }

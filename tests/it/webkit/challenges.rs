@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Scene;
-use crate::challenges::{goes_on, paused, resolution, told};
+use crate::challenges::{challenge_events, paused, resolution, until_resumed};
 use crate::support::eventually;
 
 /// A script element that the browser does not fetch.
@@ -30,7 +30,7 @@ const TURNSTILE: &str = "https://challenges.cloudflare.com/turnstile/v0/api.js";
 const ANCHOR: &str = "https://www.google.com/recaptcha/api2/anchor?ar=1&k=key";
 
 /// Pages with a challenge, with its type.
-fn asking() -> Vec<(&'static str, String)> {
+fn pages_with_challenges() -> Vec<(&'static str, String)> {
     let kasada = "/149e9513-01fa-4fb0-aad4-566afd725d1b/2d206a39-8ed7-437e-a3be-862e0f06eea3/ips.js?tkrm_alpekz_s1.3=x";
     vec![
         (
@@ -69,7 +69,7 @@ fn asking() -> Vec<(&'static str, String)> {
 }
 
 /// Pages without a challenge.
-fn harmless() -> Vec<(&'static str, String)> {
+fn pages_without_challenges() -> Vec<(&'static str, String)> {
     let anchor = frame(&format!("{ANCHOR}&size=invisible"));
     let hidden = |inside: &str| format!("<div style='visibility:hidden;position:absolute;top:-10000px'>{inside}</div>");
     vec![
@@ -119,18 +119,18 @@ async fn challenges_are_distinguished_from_harmless_pages() {
     let scene = Scene::start().await;
     let (client, session) = (&scene.client, &scene.session);
     // The service checks the page at once and again after 1 s, when the frames have their addresses.
-    for (what, page) in harmless() {
+    for (what, page) in pages_without_challenges() {
         scene.show(&page).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
-        assert_eq!(told(&scene.app, session).await, [] as [Value; 0], "{what}");
+        assert_eq!(challenge_events(&scene.app, session).await, [] as [Value; 0], "{what}");
     }
-    for (kind, page) in asking() {
+    for (kind, page) in pages_with_challenges() {
         scene.show(&format!("<!-- {kind} -->{page}")).await;
         let found = paused(client, session).await;
-        assert_eq!(found["type"], kind, "{:?}", told(&scene.app, session).await.last());
+        assert_eq!(found["type"], kind, "{:?}", challenge_events(&scene.app, session).await.last());
         client.post(&resolution(session, &found), json!({})).await.expect(200);
     }
-    let events = told(&scene.app, session).await;
+    let events = challenge_events(&scene.app, session).await;
     for event in &events {
         let detail = event["challenge"]["detail"].as_str().expect("words");
         assert!(detail.starts_with("The page has ") && !detail.contains("key"), "{detail}");
@@ -140,7 +140,7 @@ async fn challenges_are_distinguished_from_harmless_pages() {
     let of = |kind: &str| events.iter().find(|event| event["challenge"]["type"] == kind).expect("an event").clone();
     let recaptcha = of("recaptcha_v2")["challenge"]["detail"].clone();
     assert_eq!(recaptcha, "The page has a frame of www.google.com, a script of www.google.com.");
-    assert_eq!(events.len(), asking().len());
+    assert_eq!(events.len(), pages_with_challenges().len());
     scene.assert_ready().await;
     scene.app.assert_events_are_promised().await;
     scene.app.stop().await;
@@ -165,17 +165,17 @@ async fn pause_ends_when_the_challenge_is_answered_or_removed() {
         scene.show(&page).await;
         paused(client, session).await;
         scene.state().await;
-        goes_on(client, session).await;
+        until_resumed(client, session).await;
     }
     scene.show(&clobbered).await;
     let found = paused(client, session).await;
     client.post(&resolution(session, &found), json!({})).await.expect(200);
     scene.act(json!({"kind": "scroll", "delta_x": 0, "delta_y": 1})).await.expect(200);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(told(&scene.app, session).await.len(), 3);
+    assert_eq!(challenge_events(&scene.app, session).await.len(), 3);
     scene.act(json!({"kind": "reload"})).await.expect(200);
     paused(client, session).await;
-    assert_eq!(told(&scene.app, session).await.len(), 4);
+    assert_eq!(challenge_events(&scene.app, session).await.len(), 4);
     scene.app.stop().await;
 }
 
@@ -192,6 +192,6 @@ async fn hanging_page_does_not_delay_the_end_of_its_session() {
     let closed = async || scene.app.log(0).contains("egress guard of a browser closed").then_some(());
     eventually(Duration::from_secs(5), "the browser is closed", closed).await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    assert_eq!(told(&scene.app, &scene.session).await, [] as [Value; 0]);
+    assert_eq!(challenge_events(&scene.app, &scene.session).await, [] as [Value; 0]);
     scene.app.stop().await;
 }

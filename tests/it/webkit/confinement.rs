@@ -231,7 +231,7 @@ async fn clipboard_is_not_shared_between_sessions() {
 #[tokio::test]
 async fn page_above_the_memory_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_memory_bytes", "500000000"));
-    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?memory=1").await;
+    let scene = beside_a_page_above_its_limit(bounded, "/eater?memory=1").await;
     let (client, site) = (&scene.client, &scene.site);
     let busy = client.session().await;
     client.navigate(&busy, &site.url("/")).await;
@@ -252,7 +252,7 @@ async fn page_above_the_memory_limit_fails_only_its_session() {
 #[tokio::test]
 async fn page_above_the_disk_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_disk_bytes", "40000000"));
-    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?disk=1").await;
+    let scene = beside_a_page_above_its_limit(bounded, "/eater?disk=1").await;
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
     assert!((value(&scene.app, &deaths_of("disk")).await - 1.0).abs() < 0.5);
@@ -333,7 +333,7 @@ async fn on_a_small_disk() {
 }
 
 /// A scene with a loaded page, beside another session that has failed because its page exceeded a limit.
-async fn beside_a_page_that_takes_too_much(app: Builder, eater: &str) -> Scene {
+async fn beside_a_page_above_its_limit(app: Builder, eater: &str) -> Scene {
     let scene = Scene::of(app.start().await).await;
     scene.visit("/").await;
     let other = scene.client.session().await;

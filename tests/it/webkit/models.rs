@@ -44,7 +44,7 @@ impl Scene {
     }
 
     /// Last message that the model received.
-    fn told(&self) -> String {
+    fn last_message(&self) -> String {
         let last = self.provider.asked().pop().expect("a request");
         let messages = last.body["messages"].as_array().expect("messages").clone();
         messages.last().and_then(|message| message["content"].as_str()).expect("a text").to_owned()
@@ -52,7 +52,7 @@ impl Scene {
 
     /// Ref of this line in the last message to the model.
     fn ref_of(&self, line: &str) -> String {
-        let told = self.told();
+        let told = self.last_message();
         let rest = told.split_once(&format!("{line} [ref=")).unwrap_or_else(|| panic!("no {line} in {told}")).1;
         rest.split_once(']').expect("an end").0.to_owned()
     }
@@ -84,7 +84,7 @@ async fn model_steps_suggested_by_the_page_need_approval() {
     assert_eq!(turn["reply"], "You are in.", "{turn}");
     assert!(turn["intents"].as_array().expect("steps").iter().all(|step| step["status"] == "done"), "{turn}");
     let (page, rest) = {
-        let told = scene.told();
+        let told = scene.last_message();
         let (page, rest) = told.rsplit_once("=== page ").expect("a fence");
         (page.to_owned(), rest.to_owned())
     };
@@ -152,7 +152,7 @@ async fn page_text_for_the_model_is_limited() {
     </script>";
     scene.show(many).await;
     scene.say("what is here?", &[]).await;
-    assert!((30_000..42_000).contains(&scene.told().chars().count()), "{}", scene.told().len());
+    assert!((30_000..42_000).contains(&scene.last_message().chars().count()), "{}", scene.last_message().len());
     let seventh = scene.ref_of("button \"b7\"");
     let read = json!({"kind": "extract", "items": [{"name": "it", "ref": seventh}]});
     let steps = json!({"kind": "plan", "steps": [read, {"kind": "tap", "ref": seventh}]});
@@ -161,7 +161,11 @@ async fn page_text_for_the_model_is_limited() {
     assert_eq!(turn["intents"][1]["status"], "done", "{turn}");
     scene.show("<title>Nothing</title>").await;
     scene.say("and here?", &[]).await;
-    assert!(scene.told().contains("/written") && !scene.told().contains("[ref="), "{}", scene.told());
+    assert!(
+        scene.last_message().contains("/written") && !scene.last_message().contains("[ref="),
+        "{}",
+        scene.last_message()
+    );
     scene.app.stop().await;
 }
 

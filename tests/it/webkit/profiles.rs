@@ -30,7 +30,7 @@ impl Scene {
     }
 
     /// The same with a separate worker, which can be stopped or killed: process 1.
-    async fn with_a_worker_of_its_own() -> Self {
+    async fn with_separate_worker() -> Self {
         Self::of(App::webkit().roles(&[Role::Api, Role::Worker]).start().await).await
     }
 
@@ -163,7 +163,7 @@ impl Scene {
 /// next session, on any worker. Contract: notifications 2. A notification reports the save.
 #[tokio::test]
 async fn login_is_restored_in_a_session_on_another_worker() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let mut scene = Scene::with_separate_worker().await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.destroy(&first).await;
@@ -426,7 +426,7 @@ async fn save_is_retried_after_a_transient_error() {
 /// Contract: profiles 11. When a worker shuts down, its sessions end and their profiles are saved.
 #[tokio::test]
 async fn worker_shutdown_saves_profiles() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let mut scene = Scene::with_separate_worker().await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.app.signal(1, Signal::SIGTERM).await;
@@ -531,7 +531,7 @@ async fn errored_session_is_not_saved() {
 /// Contract: profiles 13. When a worker is killed during a save, the profile keeps its previous state.
 #[tokio::test]
 async fn worker_death_during_save_leaves_the_profile_unchanged() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let mut scene = Scene::with_separate_worker().await;
     let second = scene.grace_after_ada().await;
 
     // The lock blocks writes to stores but not reads.

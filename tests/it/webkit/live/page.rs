@@ -15,13 +15,13 @@ use crate::webkit::{Scene, text, until_status};
 /// Maximum time until a change is visible in the page.
 pub const SOON: Duration = Duration::from_secs(20);
 
-async fn says(client: &Client, session: &str, selector: &str) -> String {
+async fn text_of(client: &Client, session: &str, selector: &str) -> String {
     text(client, session, selector).await.as_str().unwrap_or_default().to_owned()
 }
 
 /// Waits until an element has this text.
-pub async fn until_says(client: &Client, session: &str, selector: &str, wanted: &str) {
-    let said = async || (says(client, session, selector).await == wanted).then_some(());
+pub async fn until_text(client: &Client, session: &str, selector: &str, wanted: &str) {
+    let said = async || (text_of(client, session, selector).await == wanted).then_some(());
     eventually(SOON, wanted, said).await;
 }
 
@@ -46,7 +46,7 @@ async fn control(scene: &Scene, onlooker: &str) {
     scene.client.navigate(onlooker, ticket["page_url"].as_str().expect("an address")).await;
     let acting = json!({"condition": {"kind": "selector", "selector": "#view.acting"}, "timeout_ms": 20_000});
     scene.client.operate(onlooker, "wait", acting).await.expect(200);
-    until_says(&scene.client, onlooker, "#message", "").await;
+    until_text(&scene.client, onlooker, "#message", "").await;
 }
 
 /// Contract: live 33 to 36. The page of a link shows the browser and sends no input. When the link is deleted, the page says so.
@@ -66,7 +66,7 @@ async fn live_page_shows_the_browser_and_ends_with_its_link() {
         .body;
     let onlooker = client.session().await;
     client.navigate(&onlooker, made["url"].as_str().expect("an address")).await;
-    let shown = async |session: &str, selector: &str| says(client, session, selector).await;
+    let shown = async |session: &str, selector: &str| text_of(client, session, selector).await;
     eventually(Duration::from_secs(20), "the live view shows the page", async || {
         (shown(&onlooker, "#title").await == "Written").then_some(())
     })
@@ -121,7 +121,7 @@ async fn live_page_sends_keys_dialogs_and_options() {
     let client = &scene.client;
     let onlooker = client.session().await;
     control(&scene, &onlooker).await;
-    let title = async |wanted: &str| until_says(client, &onlooker, "#title", wanted).await;
+    let title = async |wanted: &str| until_text(client, &onlooker, "#title", wanted).await;
     tap(client, &onlooker, "#view").await;
     press(client, &onlooker, &["Z", "u"]).await;
     title("Zu").await;
@@ -132,7 +132,7 @@ async fn live_page_sends_keys_dialogs_and_options() {
     press(client, &onlooker, &["!"]).await;
     let asked = json!({"condition": {"kind": "selector", "selector": "#accept"}, "timeout_ms": 20_000});
     client.operate(&onlooker, "wait", asked).await.expect(200);
-    assert_eq!(says(client, &onlooker, "#asked").await, "sure?");
+    assert_eq!(text_of(client, &onlooker, "#asked").await, "sure?");
     tap(client, &onlooker, "#accept").await;
     title("true").await;
     tap(client, &onlooker, "#view").await;
@@ -162,19 +162,19 @@ async fn live_page_reconnects_after_a_restart() {
     let path = format!("/v1/sessions/{}/live-links", scene.session);
     let link = scene.client.post(&path, json!({"expires_in": 600})).await.expect(201).body;
     scene.client.navigate(&onlooker, link["url"].as_str().expect("an address")).await;
-    until_says(&scene.client, &onlooker, "#title", "Before").await;
+    until_text(&scene.client, &onlooker, "#title", "Before").await;
 
     scene.app.signal(0, Signal::SIGKILL).await;
     scene.app.start(Role::Api);
     let ready = async || scene.client.request(reqwest::Method::GET, "/readyz").send().await.ok();
     eventually(SOON, "the API responds again", ready).await;
     scene.show("<script>document.title = 'After'</script>").await;
-    until_says(&scene.client, &onlooker, "#title", "After").await;
-    until_says(&scene.client, &onlooker, "#message", "").await;
+    until_text(&scene.client, &onlooker, "#title", "After").await;
+    until_text(&scene.client, &onlooker, "#message", "").await;
 
     let shown = (1..=2).find(|process| scene.app.log(*process).contains(&uuid_of(&worker).to_string()));
     scene.app.signal(shown.expect("a log with the worker's id"), Signal::SIGKILL).await;
-    until_says(&scene.client, &onlooker, "#message", "The connection was lost. Trying again…").await;
+    until_text(&scene.client, &onlooker, "#message", "The connection was lost. Trying again…").await;
     scene.app.stop().await;
 }
 

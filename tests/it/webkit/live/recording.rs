@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::page::{press, tap, until_says};
+use super::page::{press, tap, until_text};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{Scene, until_status};
 
@@ -49,19 +49,19 @@ async fn records_pictures_of_a_takeover() {
     let path = format!("/v1/sessions/{}/live-tickets", scene.session);
     let ticket = client.post(&path, json!({"role": "controller", "client_id": "ada"})).await.expect(201).body;
     client.navigate(&onlooker, ticket["page_url"].as_str().expect("an address")).await;
-    until_says(client, &onlooker, "#driver", "The agent drives.").await;
-    until_says(client, &onlooker, "#message", "").await;
+    until_text(client, &onlooker, "#driver", "The agent drives.").await;
+    until_text(client, &onlooker, "#message", "").await;
 
     say("type \"4711\" into \"Card number\"").await;
     keep(client, &onlooker, "1-the-agent-drives").await;
     tap(client, &onlooker, "#lane").await;
-    until_says(client, &onlooker, "#driver", "You drive.").await;
+    until_text(client, &onlooker, "#driver", "You drive.").await;
     keep(client, &onlooker, "2-taken-over").await;
     tap(client, &onlooker, "#view").await;
     press(client, &onlooker, &["2", "0", "2", "6"]).await;
     keep(client, &onlooker, "3-typed").await;
     tap(client, &onlooker, "#lane").await;
-    until_says(client, &onlooker, "#driver", "The agent drives.").await;
+    until_text(client, &onlooker, "#driver", "The agent drives.").await;
     until_status(client, &scene.session, "ready").await;
     say("tap \"Sign in\"").await;
     assert_eq!(scene.text("#welcome").await, "Welcome, reader 4711");
