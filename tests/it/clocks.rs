@@ -13,7 +13,7 @@ use crate::draining::{ERRORED, process_of, tap, until_active, until_ended};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
-/// Path of the library that LD_PRELOAD loads.
+/// Path of the library that `LD_PRELOAD` loads.
 fn library() -> String {
     let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("faketime").join("libfaketime.so.1");
     installed.canonicalize().expect("tests/faketime/install has been run").display().to_string()

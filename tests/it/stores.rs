@@ -469,7 +469,7 @@ async fn exported_profile_can_be_imported_elsewhere() {
     }
 }
 
-/// Creates an IndexedDB file of a browser that refers to this blob file.
+/// Creates an `IndexedDB` file of a browser that refers to this blob file.
 fn indexed_database(path: &Path, blob: &str) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     let database = rusqlite::Connection::open(path).expect("a database");
@@ -479,7 +479,7 @@ fn indexed_database(path: &Path, blob: &str) {
     database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
 }
 
-/// Files that no browser writes and IndexedDB files that refer to paths outside their folder are not stored. Other files are
+/// Files that no browser writes and `IndexedDB` files that refer to paths outside their folder are not stored. Other files are
 /// stored and restored.
 #[tokio::test]
 async fn database_with_paths_outside_its_folder_is_not_stored() {

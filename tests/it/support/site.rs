@@ -292,7 +292,7 @@ struct Person {
     stuck: bool,
 }
 
-/// Stores a name in cookies, local storage and IndexedDB, and once more in local storage when the page is unloaded.
+/// Stores a name in cookies, local storage and `IndexedDB`, and once more in local storage when the page is unloaded.
 async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
     let cookies = [
         (header::SET_COOKIE, format!("visit={name}; Path=/; HttpOnly")),
@@ -322,7 +322,7 @@ async fn forget() -> Response {
     (axum::response::AppendHeaders(cookies), Html("<title>Forgotten</title>")).into_response()
 }
 
-/// Shows the stored names: from cookies, local storage and IndexedDB.
+/// Shows the stored names: from cookies, local storage and `IndexedDB`.
 async fn remembered(request: Request) -> Html<String> {
     let cookies = request.headers().get(header::COOKIE).and_then(|cookies| cookies.to_str().ok()).unwrap_or_default();
     Html(format!(

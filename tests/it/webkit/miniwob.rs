@@ -189,7 +189,7 @@ async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> S
     (reward.as_str().and_then(|reward| reward.parse().ok()).unwrap_or_default(), told)
 }
 
-/// A server for the pages of the MiniWoB package. Dropping this value stops it.
+/// A server for the pages of the `MiniWoB` package. Dropping this value stops it.
 struct Pages {
     base_url: String,
     _server: JoinSet<()>,

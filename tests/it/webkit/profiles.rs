@@ -49,7 +49,7 @@ impl Scene {
         self.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
 
-    /// Makes the site store a name in cookies, local storage and IndexedDB.
+    /// Makes the site store a name in cookies, local storage and `IndexedDB`.
     pub async fn sign_in(&self, session: &str, name: &str) {
         self.client.navigate(session, &self.site.url(&format!("/sign-in?name={name}"))).await;
         self.until_shown(session, "#done", name).await;
