@@ -147,8 +147,8 @@ impl Moment {
     }
 }
 
-/// Contract: agents 25, 28, 30. When a worker dies at any of these writes, each step has its true status, none runs twice, and the receipt
-/// claims no unknown outcome.
+/// Contract: agents 25, 28, 30. When a worker dies at any of these writes, each step has its true status, none runs twice, and
+/// the receipt claims no unknown outcome.
 #[tokio::test]
 async fn worker_death_at_any_write_leaves_true_statuses() {
     let mut app = App::simulated().with_second_factors().roles(&[Role::Api, Role::Worker]).start().await;
