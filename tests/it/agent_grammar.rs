@@ -1,4 +1,4 @@
-//! The page that shows what agents understand (contract: agent-grammar). What they understand is tested where it is read.
+//! The page that documents the commands of agents (contract: agent-grammar). The tests of the grammar itself are in its crate.
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
@@ -9,9 +9,10 @@ use reqwest::Method;
 
 use crate::support::App;
 
-/// Contract: agent-grammar 14. Whoever copies an example gets what stands beside it, and no word that is understood is missing.
+/// Contract: agent-grammar 14. Each example on the page parses to the command beside it, and the page lists every word of the
+/// grammar.
 #[tokio::test]
-async fn each_example_of_the_page_is_understood_as_it_shows() {
+async fn examples_of_the_page_parse_as_documented() {
     let app = App::simulated().start().await;
     let answer = app.stranger().request(Method::GET, "/docs/agent-grammar").send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
@@ -43,7 +44,7 @@ async fn each_example_of_the_page_is_understood_as_it_shows() {
     }
 }
 
-/// As somebody copies it.
+/// Text of a table cell without HTML escapes.
 fn text(cell: &str) -> String {
     cell.replace("<br>", "\n").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }

@@ -1,4 +1,4 @@
-//! Agent sessions, without browsers (contract: agents).
+//! Agent sessions with the simulated driver (contract: agents).
 
 mod creating;
 mod faults;
@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Client};
 
 impl Client {
-    /// A new agent session, as its create answers it.
+    /// Creates an agent session and returns the body of the response.
     pub async fn agent_session(&self, body: Value) -> Value {
         self.post("/v1/agent-sessions", body).await.expect(201).body
     }
 
-    /// The id of a new agent session in `ai` mode.
+    /// Creates an agent session in `ai` mode and returns its id.
     pub async fn agent(&self) -> String {
         id_of(&self.agent_session(json!({})).await)
     }
 
-    /// Does something to an agent session.
+    /// POSTs to a route of an agent session.
     pub async fn tell(&self, agent: &str, what: &str, body: Value) -> Answer {
         self.post(&format!("/v1/agent-sessions/{agent}/{what}"), body).await
     }
 
-    /// An agent session as it stands.
+    /// The present state of an agent session.
     pub async fn see(&self, agent: &str) -> Value {
         self.get(&format!("/v1/agent-sessions/{agent}")).await.expect(200).body
     }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::{App, members};
 
-/// Contract: archetypes 1 to 3. Anybody may read the catalogue and keep it for five minutes; its entries are whole, exactly one
-/// is the default, and a session can be made of each.
+/// Contract: archetypes 1 to 3. The catalogue is public and can be cached for 5 min. Its entries have all members, exactly one is
+/// the default, and a session can be created with each.
 #[tokio::test]
-async fn every_listed_device_can_be_a_session() {
+async fn every_listed_archetype_can_create_a_session() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let listed = stranger.get("/v1/archetypes").await.expect(200);

@@ -1,4 +1,5 @@
-//! What pages ask to find out whether whoever visits them is a person (contract: challenges). The simulated browser knows pages that ask.
+//! Challenges by which pages check that their visitor is a person (contract: challenges). The simulated browser has pages with
+//! challenges.
 
 use std::time::Duration;
 
@@ -21,23 +22,26 @@ async fn challenge(client: &Client, session: &str) -> Value {
     client.get(&format!("/v1/sessions/{session}")).await.expect(200).body["challenge"].clone()
 }
 
-/// Waits until a session is paused.
+/// Waits until a challenge pauses a session, and returns the challenge.
 pub async fn paused(client: &Client, session: &str) -> Value {
     let paused = async || Some(challenge(client, session).await).filter(|challenge| !challenge.is_null());
     eventually(SOON, "the session is paused", paused).await
 }
 
-/// Waits until it goes on.
-pub async fn goes_on(client: &Client, session: &str) {
-    eventually(SOON, "the session goes on", async || challenge(client, session).await.is_null().then_some(())).await;
+/// Waits until a session is no longer paused.
+pub async fn until_resumed(client: &Client, session: &str) {
+    eventually(SOON, "the session is no longer paused", async || {
+        challenge(client, session).await.is_null().then_some(())
+    })
+    .await;
 }
 
 pub fn resolution(session: &str, challenge: &Value) -> String {
     format!("/v1/sessions/{session}/challenges/{}/resolve", challenge["challenge_id"].as_str().expect("an id"))
 }
 
-/// The data of every event of a session's challenges.
-pub async fn told(app: &App, session: &str) -> Vec<Value> {
+/// Data of all challenge events of a session.
+pub async fn challenge_events(app: &App, session: &str) -> Vec<Value> {
     sqlx::query_scalar(
         "select data from events where type = 'session.challenge_detected' and data->>'session_id' = $1 order by id",
     )
@@ -47,8 +51,8 @@ pub async fn told(app: &App, session: &str) -> Vec<Value> {
     .expect("the events")
 }
 
-/// Lets the watch look at the page at least once more.
-async fn let_it_look() {
+/// Waits for at least one more check of the page.
+async fn wait_for_a_check() {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
 }
 
@@ -59,10 +63,11 @@ async fn counted(app: &App, kind: &str, outcome: &str) -> Option<String> {
     metrics.lines().find_map(|line| line.strip_prefix(&series)).map(str::to_owned)
 }
 
-/// Contract: challenges 5 to 8; events 8; operators 5. A challenge pauses its session, which stays ready and shows its page, and
-/// takes nothing else until its owner has resolved it. It is told once, also while the same page is still there.
+/// Contract: challenges 5 to 8; events 8; operators 5. A challenge pauses its session: the session stays `ready`, its page can be
+/// read and captured, and all other operations are 409 until the owner resolves the challenge. One event is published, also while
+/// the page stays.
 #[tokio::test]
-async fn a_challenge_pauses_its_session_until_it_is_resolved() {
+async fn challenge_pauses_session_until_it_is_resolved() {
     let app =
         App::simulated().set("metrics.scrape_token", "scrape").set("sessions.direct_driver", "real").start().await;
     let client = app.client().await;
@@ -107,34 +112,35 @@ async fn a_challenge_pauses_its_session_until_it_is_resolved() {
     assert_eq!((&resolved["detected_at"], &resolved["type"]), (&found["detected_at"], &found["type"]));
     assert_timestamp(&resolved["ended_at"]);
     assert_eq!(challenge(&client, &session).await, Value::Null);
-    // The page is as it was.
-    let_it_look().await;
+    // The page still shows the challenge.
+    wait_for_a_check().await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
-    let events = told(&app, &session).await;
+    let events = challenge_events(&app, &session).await;
     let seen = json!({"type": "cloudflare_turnstile", "confidence": 0.9, "detail": "The page says so."});
     assert_eq!(events, [json!({"session_id": session, "challenge_id": found["challenge_id"], "challenge": seen})]);
     for outcome in ["detected", "resolved"] {
         assert_eq!(counted(&app, "cloudflare_turnstile", outcome).await.as_deref(), Some("1"), "{outcome}");
     }
 
-    // Another page is another challenge.
+    // A challenge on another page is a new one.
     client.navigate(&session, &page("cloudflare_turnstile?again")).await;
     let next = paused(&client, &session).await;
     assert_ne!(next["challenge_id"], found["challenge_id"]);
-    assert_eq!(told(&app, &session).await.len(), 2);
+    assert_eq!(challenge_events(&app, &session).await.len(), 2);
     app.assert_events_are_promised().await;
     app.stop().await;
 }
 
-/// Contract: challenges 1, 8. Of every type; what a page shows no more pauses nothing.
+/// Contract: challenges 1, 8. Every type of challenge is detected. When the challenge disappears from the page, the session
+/// continues.
 #[tokio::test]
-async fn a_challenge_that_disappears_lets_its_session_go_on() {
+async fn session_continues_when_its_challenge_disappears() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let client = app.client().await;
     let session = client.session().await;
     client.navigate(&session, &page("hcaptcha?looks=2")).await;
     let found = paused(&client, &session).await;
-    goes_on(&client, &session).await;
+    until_resumed(&client, &session).await;
     let ended = client.post(&resolution(&session, &found), json!({})).await.expect(200).body;
     assert_eq!(ended["outcome"], "disappeared", "{ended}");
     assert_eq!(counted(&app, "hcaptcha", "disappeared").await.as_deref(), Some("1"));
@@ -145,15 +151,15 @@ async fn a_challenge_that_disappears_lets_its_session_go_on() {
         assert_eq!(found["type"], *kind);
         client.post(&resolution(&session, &found), json!({})).await.expect(200);
     }
-    assert_eq!(told(&app, &session).await.len(), ChallengeType::NAMES.len() + 1);
+    assert_eq!(challenge_events(&app, &session).await.len(), ChallengeType::NAMES.len() + 1);
     app.assert_events_are_promised().await;
     app.stop().await;
 }
 
-/// Contract: challenges 3, 11. Nothing is looked for where the deployment or the session does without, nor told of that is not
-/// sure enough.
+/// Contract: challenges 3, 11. Detection can be disabled for the deployment and for a session, and challenges below the
+/// confidence threshold are ignored.
 #[tokio::test]
-async fn challenges_are_left_alone_where_nobody_wants_them() {
+async fn disabled_or_doubtful_detection_does_not_pause() {
     let app = App::simulated().set("sessions.challenge_confidence", "0.5").start().await;
     let client = app.client().await;
     let (doubtful, sure) = (client.session().await, client.session().await);
@@ -169,10 +175,10 @@ async fn challenges_are_left_alone_where_nobody_wants_them() {
     }
     client.navigate(&sure, &page("generic?confidence=0.5")).await;
     paused(&client, &sure).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     for session in [&doubtful, &without, &launched, &driver_of(&agent)] {
         assert_eq!(challenge(&client, session).await, Value::Null);
-        assert_eq!(told(&app, session).await, [] as [Value; 0]);
+        assert_eq!(challenge_events(&app, session).await, [] as [Value; 0]);
     }
     app.stop().await;
 
@@ -180,15 +186,15 @@ async fn challenges_are_left_alone_where_nobody_wants_them() {
     let client = app.client().await;
     let session = client.session_with(json!({"detect_challenges": true})).await;
     client.navigate(&session, &page("generic")).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     assert_eq!(challenge(&client, &session).await, Value::Null);
     app.stop().await;
 }
 
-/// Contract: challenges 7, 9; retention 6. Whose it is not, whose session it was not, and what there is not, is not found; what has
-/// ended stays so, and what was not ended when its session was is gone with it.
+/// Contract: challenges 7, 9; retention 6. A challenge of another account, another session, or an unknown one is a 404. Repeated
+/// resolutions return the first outcome. A challenge that is open when its session ends can no longer be resolved.
 #[tokio::test]
-async fn a_challenge_is_resolved_once_and_by_its_owner() {
+async fn challenge_is_resolved_once_and_only_by_its_owner() {
     let app = App::simulated().start().await;
     let (client, stranger) = (app.client().await, app.client().await);
     let (session, other) = (client.session().await, client.session().await);
@@ -226,9 +232,9 @@ async fn a_challenge_is_resolved_once_and_by_its_owner() {
     app.stop().await;
 }
 
-/// Contract: challenges 9. A session tells of a hundred challenges. What its pages make up beyond them pauses nothing.
+/// Contract: challenges 9. A session reports at most 100 challenges. Further ones do not pause it.
 #[tokio::test]
-async fn a_session_tells_of_so_many_challenges_and_no_more() {
+async fn challenges_above_the_limit_do_not_pause() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -238,22 +244,23 @@ async fn a_session_tells_of_so_many_challenges_and_no_more() {
         client.post(&resolution(&session, &found), json!({})).await.expect(200);
     }
     client.navigate(&session, &page("generic?beyond")).await;
-    let_it_look().await;
+    wait_for_a_check().await;
     assert_eq!(challenge(&client, &session).await, Value::Null);
     client.operate(&session, "snapshot", json!({})).await.expect(200);
-    assert_eq!(told(&app, &session).await.len(), 100);
+    assert_eq!(challenge_events(&app, &session).await.len(), 100);
     app.stop().await;
 }
 
-/// Contract: challenges 5, 6. What runs when a challenge is found goes on to its end; what waits behind it does not begin.
+/// Contract: challenges 5, 6. An operation that runs when a challenge is found continues to its end. An operation after it is
+/// rejected.
 #[tokio::test]
-async fn what_is_under_way_is_not_disturbed() {
+async fn running_operation_completes_during_a_challenge() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
     client.navigate(&session, "https://example.com/").await;
     let running = client.waiting(&session, 1_000);
-    eventually(SOON, "it runs", async || (client.status(&session).await == "busy").then_some(())).await;
+    eventually(SOON, "the operation runs", async || (client.status(&session).await == "busy").then_some(())).await;
     let pause = "update sessions set challenge = jsonb_build_object('challenge_id', 'chl_' || $1::uuid, 'type', 'akamai', 'detected_at', now())
                  where id = $1::uuid";
     app.execute(pause, uuid_of(&session)).await;
@@ -263,10 +270,10 @@ async fn what_is_under_way_is_not_disturbed() {
     app.stop().await;
 }
 
-/// Contract: challenges 10; agents 21. A step that meets a pause fails and says so, its turn ends, and when the challenge was resolved the agent
-/// goes on.
+/// Contract: challenges 10; agents 21. A step in a paused session fails with the reason, and its turn ends. After the resolution
+/// the agent can continue.
 #[tokio::test]
-async fn an_agents_turn_ends_at_a_pause() {
+async fn turn_of_an_agent_ends_at_a_challenge() {
     let app = App::simulated().with_second_factors().start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let made = client.agent_session(json!({})).await;

@@ -1,5 +1,6 @@
-//! Workers on machines whose clock is wrong (contract: workers 6, 17, 20; sessions 26): what is due is said by the database's clock, so that
-//! they do nothing early, nothing late, and are not taken for dead. libfaketime tells them another time (tests/faketime/install).
+//! Workers on machines with a wrong clock (contract: workers 6, 17, 20; sessions 26). Deadlines use the clock of the database, so
+//! that such workers act neither early nor late and are not marked as lost. libfaketime changes the clock of a process
+//! (tests/faketime/install).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,13 +13,13 @@ use crate::draining::{ERRORED, process_of, tap, until_active, until_ended};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
-/// What loads libfaketime into a process.
+/// Path of the library that `LD_PRELOAD` loads.
 fn library() -> String {
     let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("faketime").join("libfaketime.so.1");
     installed.canonicalize().expect("tests/faketime/install has been run").display().to_string()
 }
 
-/// Starts a worker whose clock is so many seconds off. Its timers run as they should.
+/// Starts a worker whose wall clock is off by this number of seconds. Its monotonic clock is correct.
 fn start_off_by(app: &mut App, seconds: &str) -> usize {
     let library = library();
     app.start_with(
@@ -27,17 +28,18 @@ fn start_off_by(app: &mut App, seconds: &str) -> usize {
     )
 }
 
-/// How far the clock of a process is off, as the lines of its log say.
+/// Difference between the clock of a process, by the timestamps of its log, and the real time.
 fn seconds_off(app: &App, process: usize) -> i64 {
     let log = app.log(process);
     let stamp = log.lines().find_map(|line| line.split(['"', ' ']).find_map(|word| word.parse::<DateTime<Utc>>().ok()));
     (stamp.unwrap_or_else(|| panic!("a line with a time: {log}")) - Utc::now()).num_seconds()
 }
 
-/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. The clocks of two workers are five minutes fast and slow. Both have sessions,
-/// which are operated and end at their age; neither is lost; webhooks come at once; and both drain to their deadline.
+/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. The clocks of two workers are five minutes fast and slow. Their
+/// sessions accept operations and end at the maximum age. Neither worker is marked as lost, webhooks are delivered without delay,
+/// and both workers drain until their deadline.
 #[tokio::test]
-async fn workers_whose_clocks_are_wrong_do_all_in_time() {
+async fn workers_with_wrong_clocks_meet_all_deadlines() {
     let sink = Sink::start().await;
     let builder = App::simulated().roles(&[Role::Api]).delivering_to(&sink).set("sessions.max_age", "20s");
     let mut app = builder.set("worker.drain_timeout", "6s").start().await;
@@ -54,7 +56,7 @@ async fn workers_whose_clocks_are_wrong_do_all_in_time() {
     let created = Instant::now();
     let (first, second) = (client.session().await, client.session().await);
     assert_ne!(app.worker_of(&first).await, app.worker_of(&second).await);
-    // Longer than a lease, and nearly as long as they may live.
+    // Longer than a lease, and nearly as long as the maximum age.
     while created.elapsed() < Duration::from_secs(18) {
         for session in [&first, &second] {
             client.operate(session, "interact", tap()).await.expect(200);
@@ -62,7 +64,7 @@ async fn workers_whose_clocks_are_wrong_do_all_in_time() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(app.count("select count(*) from workers where status = 'active'").await, 2);
-    eventually(Duration::from_secs(20), "both end at their age", async || {
+    eventually(Duration::from_secs(20), "both sessions end at the maximum age", async || {
         let ended = "select count(*) from sessions where status = 'destroyed'";
         (app.count(ended).await == 2).then_some(())
     })
@@ -70,14 +72,14 @@ async fn workers_whose_clocks_are_wrong_do_all_in_time() {
     for delivery in sink.receives("/ok", 2).await {
         let signed = delivery.header("x-service-signature");
         let at = signed.split(',').next().and_then(|part| part.strip_prefix("t=")).expect("a time");
-        // Receivers refuse what is signed at another time than theirs.
+        // Receivers reject signatures whose timestamp differs too much from their own clock.
         let off = at.parse::<i64>().expect("seconds") - Utc::now().timestamp();
         assert!(off.abs() < 60, "signed {off} s from now");
     }
     for session in [&first, &second] {
         let [(_, data)] = &app.events(session).await[..] else { panic!("not one event") };
         assert_eq!(data["reason"], "auto-destroyed: session duration cap");
-        // The database's clock says how old they became.
+        // The duration uses the clock of the database.
         assert!((20_000..40_000).contains(&data["duration_ms"].as_i64().expect("a number")), "{data}");
     }
 
@@ -91,7 +93,7 @@ async fn workers_whose_clocks_are_wrong_do_all_in_time() {
             client.operate(session, "interact", tap()).await.expect(200);
         }
     }
-    eventually(Duration::from_secs(10), "both are ended at the deadline", async || {
+    eventually(Duration::from_secs(10), "both sessions are ended at the deadline", async || {
         (app.count(ERRORED).await == 2).then_some(())
     })
     .await;

@@ -13,13 +13,12 @@ use crate::support::commands::{Ran, run};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Redis, Role, eventually, unknown_id};
 
-/// How long a process may take to end that waits for nothing any more.
+/// Maximum time for a process to end when nothing keeps it running.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
-/// Every session that failed.
 pub const ERRORED: &str = "select count(*) from sessions where status = 'errored'";
 
-/// Breaks every connection to the database but this one.
+/// Terminates every connection to the database except this one.
 const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
                              where datname = current_database() and pid <> pg_backend_pid()) killed";
 
@@ -28,16 +27,16 @@ pub fn tap() -> Value {
 }
 
 pub async fn until_active(app: &App, workers: i64) {
-    eventually(Duration::from_secs(30), "the workers are there", async || {
+    eventually(Duration::from_secs(30), "the workers are active", async || {
         (app.count("select count(*) from workers where status = 'active'").await == workers).then_some(())
     })
     .await;
 }
 
-/// Which process this worker is.
+/// Index of the process of this worker.
 pub fn process_of(app: &App, worker: &str) -> usize {
     let id = uuid_of(worker).to_string();
-    (1..app.started()).find(|process| app.log(*process).contains(&id)).expect("its log names it")
+    (1..app.started()).find(|process| app.log(*process).contains(&id)).expect("a log with the worker's id")
 }
 
 async fn until_draining(app: &App) {
@@ -51,7 +50,7 @@ pub async fn until_ended(app: &mut App, process: usize) {
     eventually(AT_ONCE, "the process ends", async || app.has_ended(process).then_some(())).await;
 }
 
-/// Customers who use sessions all the time, each for some operations.
+/// Concurrent customers who create sessions, run operations on them and delete them, in a loop.
 pub struct Load {
     over: Arc<AtomicBool>,
     operations: Arc<AtomicUsize>,
@@ -78,25 +77,24 @@ impl Load {
         load
     }
 
-    /// How many operations there have been.
+    /// Number of operations that have succeeded.
     pub fn operations(&self) -> usize {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Has everybody come to an end. Answers how many operations there were, of which none has failed.
+    /// Stops all customers. Returns the number of operations, none of which failed.
     pub async fn end(mut self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         while let Some(customer) = self.customers.join_next().await {
-            customer.expect("nothing fails");
+            customer.expect("a customer without failures");
         }
         self.operations.load(Ordering::Relaxed)
     }
 }
 
-/// Contract: workers 10, 20. All workers are restarted, one after the other, while they are used: no operation fails and no session
-/// does.
+/// Contract: workers 10, 20. When all workers are restarted one after another under load, no operation and no session fails.
 #[tokio::test]
-async fn a_rolling_restart_under_load_fails_nothing() {
+async fn rolling_restart_under_load_fails_no_operation() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker, Role::Worker]);
     let mut app = builder.set("worker.drain_timeout", "30s").set("worker.max_sessions", "8").start().await;
     until_active(&app, 3).await;
@@ -108,17 +106,17 @@ async fn a_rolling_restart_under_load_fails_nothing() {
         until_active(&app, 3).await;
     }
     let operations = load.end().await;
-    assert!(operations > 100, "only {operations} operations came meanwhile");
+    assert!(operations > 100, "only {operations} operations ran during the restarts");
     assert_eq!(app.count(ERRORED).await, 0);
     assert_eq!(app.count("select count(*) from workers where status = 'stopped'").await, 3);
     assert_eq!(app.count("select count(*) from intents where outcome->>'ended' <> 'done'").await, 0);
     app.stop().await;
 }
 
-/// Contract: workers 4, 11. Of four workers one is killed: its sessions fail, idle ones and one at work, and nobody else's, those at work
-/// too.
+/// Contract: workers 4, 11. Of four workers one is killed. All of its sessions fail, idle or busy, and no session of another
+/// worker does.
 #[tokio::test]
-async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
+async fn killed_worker_fails_only_its_own_sessions() {
     let roles = [Role::Api, Role::Worker, Role::Worker, Role::Worker, Role::Worker];
     let mut app = App::simulated().roles(&roles).start().await;
     until_active(&app, 4).await;
@@ -128,7 +126,7 @@ async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
         let session = client.session().await;
         sessions.entry(app.worker_of(&session).await).or_default().push(session);
     }
-    assert_eq!(sessions.len(), 4, "each has some: {sessions:?}");
+    assert_eq!(sessions.len(), 4, "a worker has no session: {sessions:?}");
     let mut waits = Vec::new();
     for (worker, of_worker) in &sessions {
         waits.push((worker, client.waiting(&of_worker[0], 5_000)));
@@ -137,7 +135,7 @@ async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
     let killed = sessions.keys().next().expect("a worker").clone();
     let process = process_of(&app, &killed);
     app.signal(process, Signal::SIGKILL).await;
-    // Who starts on its data knows at once that it is dead.
+    // A new process with the same data directory detects the death at once.
     app.start(Role::Worker);
     until_active(&app, 4).await;
     for (worker, wait) in waits {
@@ -151,7 +149,7 @@ async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
     for (worker, of_worker) in &sessions {
         for session in of_worker {
             if *worker == killed {
-                // The one at work stays busy until it is deleted.
+                // The busy session stays busy until it is deleted.
                 let answer = client.operate(session, "interact", tap()).await;
                 assert!([409, 410, 502].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
             } else {
@@ -160,7 +158,7 @@ async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
         }
     }
     let failed = i64::try_from(sessions[&killed].len() - 1).expect("some");
-    assert_eq!(app.count(ERRORED).await, failed, "those of the worker, but for the one at work");
+    assert_eq!(app.count(ERRORED).await, failed, "all idle sessions of the killed worker");
     for session in sessions.values().flatten() {
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
@@ -168,10 +166,10 @@ async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
     app.stop().await;
 }
 
-/// Contract: workers 10, 22; sessions 23; operators 2. Whoever is told to stop serves the sessions that live until they have ended,
-/// and takes no more, and it makes no difference that Redis is away.
+/// Contract: workers 10, 22; sessions 23; operators 2. A process that receives SIGTERM serves its live sessions until they end
+/// and accepts no new ones, also while Redis is unavailable.
 #[tokio::test]
-async fn who_is_told_to_stop_serves_what_lives_until_it_has_ended() {
+async fn stopping_process_serves_live_sessions_until_they_end() {
     let builder = App::simulated().in_processes().set("redis.url", "redis://127.0.0.1:1");
     let mut app = builder.set("worker.drain_timeout", "60s").start().await;
     let client = app.client().await;
@@ -184,7 +182,7 @@ async fn who_is_told_to_stop_serves_what_lives_until_it_has_ended() {
     let refused = client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     assert!(refused.headers.contains_key("retry-after"));
     assert_eq!(app.stranger().get("/readyz").await.expect(200).body["workers"], "draining");
-    assert!(!app.has_ended(0), "it ended with a session that lives");
+    assert!(!app.has_ended(0), "the process ended although a session is live");
 
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     until_ended(&mut app, 0).await;
@@ -193,14 +191,14 @@ async fn who_is_told_to_stop_serves_what_lives_until_it_has_ended() {
     app.stop().await;
 }
 
-/// Contract: workers 20, 22. Creates that come in the moment of a stop are refused, or have a session that is served.
+/// Contract: workers 20, 22. A create during a shutdown is either rejected or returns a session that is served.
 #[tokio::test]
-async fn a_stop_in_the_middle_of_creates_fails_none() {
+async fn shutdown_during_creates_fails_no_session() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "64");
     let mut app = builder.set("worker.drain_timeout", "60s").start().await;
     until_active(&app, 1).await;
     let client = app.client().await;
-    // As long as it lives there is a worker, which has no room.
+    // While this session is live, the draining worker keeps running, so that creates fail for lack of capacity.
     let first = client.session().await;
     let served = Arc::new(AtomicUsize::new(0));
     let mut customers: JoinSet<()> = JoinSet::new();
@@ -220,13 +218,13 @@ async fn a_stop_in_the_middle_of_creates_fails_none() {
             }
         });
     }
-    eventually(Duration::from_secs(20), "sessions come and go", async || {
+    eventually(Duration::from_secs(20), "more than ten sessions were served", async || {
         (served.load(Ordering::Relaxed) > 10).then_some(())
     })
     .await;
     kill(app.pid(1), Signal::SIGTERM).expect("it runs");
     while let Some(customer) = customers.join_next().await {
-        customer.expect("nothing fails");
+        customer.expect("a customer without failures");
     }
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     until_ended(&mut app, 1).await;
@@ -234,13 +232,13 @@ async fn a_stop_in_the_middle_of_creates_fails_none() {
     app.stop().await;
 }
 
-/// Contract: workers 20. What a create has in its hands when its worker begins to drain is waited for, so that nothing is placed
-/// there afterwards.
+/// Contract: workers 20. A drain waits for creates that have taken a slot of the worker, and no session is placed on it
+/// afterwards.
 #[tokio::test]
-async fn a_create_under_way_comes_before_the_drain() {
+async fn drain_waits_for_a_create_in_progress() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(kitfleet_domain::accounts::Tier::Enterprise).await;
-    // The create takes its slot, and then waits for the key that its session names.
+    // The create takes its slot and then waits for the lock on its API key.
     let mut holder = app.database.pool.begin().await.expect("a transaction");
     let lock = sqlx::query("select from api_keys where account_id = $1 for update").bind(account.as_uuid());
     lock.execute(&mut *holder).await.expect("the key");
@@ -268,9 +266,9 @@ async fn a_create_under_way_comes_before_the_drain() {
     app.stop().await;
 }
 
-/// Contract: workers 22. Who is told twice ends at once what still lives, and tells of it.
+/// Contract: workers 22. A worker that receives a second signal ends its live sessions at once and publishes their failure.
 #[tokio::test]
-async fn who_is_told_twice_to_stop_ends_at_once() {
+async fn second_signal_ends_live_sessions_at_once() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s");
     let mut app = builder.start().await;
     until_active(&app, 1).await;
@@ -291,7 +289,7 @@ async fn who_is_told_twice_to_stop_ends_at_once() {
     app.stop().await;
 }
 
-/// Has the database stop and come back after twelve seconds, longer than a lease, while workers drain. Whoever asks meanwhile is told so.
+/// Stops the database for 12 s, longer than a lease, while workers drain. Operations during that time are 503.
 async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
     let began = Instant::now();
     app.postgres().stop().expect("the database ends");
@@ -302,10 +300,11 @@ async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
     app.postgres().start_again().await.expect("the database comes back");
 }
 
-/// Contract: workers 6, 20, 22, 23. The database ends while one worker drains by a command and another because it was told to stop,
-/// and comes back. What lived lives on and is served, and what still lives at the deadline is ended then, and no later for it.
+/// Contract: workers 6, 20, 22, 23. The database stops and restarts while one worker drains by a command and another after
+/// SIGTERM. Live sessions stay live and are served afterwards. Sessions that are still live at the deadline are ended then, and
+/// the outage does not extend the deadline.
 #[tokio::test]
-async fn drains_outlast_a_database_that_stops_and_comes_back() {
+async fn drains_survive_a_database_restart() {
     const DEADLINE: Duration = Duration::from_secs(35);
     let builder = App::simulated().on_a_server_of_its_own().roles(&[Role::Api, Role::Worker, Role::Worker]);
     let mut app = builder.set("worker.drain_timeout", "35s").start().await;
@@ -317,25 +316,25 @@ async fn drains_outlast_a_database_that_stops_and_comes_back() {
         sessions.entry(app.worker_of(&session).await).or_default().push(session);
     }
     let (commanded, told) = (sessions.keys().next().expect("a worker"), sessions.keys().last().expect("another"));
-    assert!(commanded != told && sessions[told].len() == 2, "two on each: {sessions:?}");
+    assert!(commanded != told && sessions[told].len() == 2, "not two sessions on each worker: {sessions:?}");
     let told = process_of(&app, told);
     let began = Instant::now();
     let command = app.command(&["workers", "drain", commanded, "--wait", "--deadline", "35s", "--json"]);
     let draining = tokio::spawn(async move { run(command, "").await });
     kill(app.pid(told), Signal::SIGTERM).expect("it runs");
-    eventually(Duration::from_secs(10), "both drain", async || {
+    eventually(Duration::from_secs(10), "both workers drain", async || {
         (app.count("select count(*) from workers where status = 'draining'").await == 2).then_some(())
     })
     .await;
 
     let heeds = process_of(&app, commanded);
-    eventually(Duration::from_secs(10), "the worker hears of it", async || {
+    eventually(Duration::from_secs(10), "the worker has noticed its drain", async || {
         app.log(heeds).contains("draining: this worker receives no more sessions").then_some(())
     })
     .await;
     interrupt_the_database(&mut app, &client, &sessions[commanded][0]).await;
     for session in sessions.values().flatten() {
-        eventually(Duration::from_secs(15), "it is served again", async || {
+        eventually(Duration::from_secs(15), "the session is served again", async || {
             let answer = client.operate(session, "interact", tap()).await;
             match answer.status.as_u16() {
                 200 => Some(()),
@@ -345,7 +344,7 @@ async fn drains_outlast_a_database_that_stops_and_comes_back() {
         })
         .await;
     }
-    assert!(began.elapsed() < DEADLINE, "it took {:?} until all were served", began.elapsed());
+    assert!(began.elapsed() < DEADLINE, "the sessions were served again after {:?}", began.elapsed());
     assert_eq!(app.count(ERRORED).await, 0);
     assert_eq!(app.count("select count(*) from workers where status = 'lost'").await, 0);
     for of_worker in sessions.values() {
@@ -353,10 +352,10 @@ async fn drains_outlast_a_database_that_stops_and_comes_back() {
     }
 
     let ran = draining.await.expect("a task").code(1);
-    // Before that it has told of the outage.
+    // The command has also printed the outage.
     assert!(ran.stderr.contains("had to end 1 live session at the deadline"), "{ran:?}");
     let took = began.elapsed();
-    assert!(took + Duration::from_secs(1) > DEADLINE && took < DEADLINE + AT_ONCE, "it took {took:?}");
+    assert!(took + Duration::from_secs(1) > DEADLINE && took < DEADLINE + AT_ONCE, "the drain took {took:?}");
     until_ended(&mut app, told).await;
     for of_worker in sessions.values() {
         assert_eq!(
@@ -369,9 +368,10 @@ async fn drains_outlast_a_database_that_stops_and_comes_back() {
     app.stop().await;
 }
 
-/// Contract: workers 22, 23. Redis dies while a worker drains: what lives is served, and the drain ends with it.
+/// Contract: workers 22, 23. When Redis dies while a worker drains, live sessions are served, and the drain ends with the last of
+/// them.
 #[tokio::test]
-async fn a_drain_outlasts_redis() {
+async fn drain_survives_the_death_of_redis() {
     let mut redis = Redis::start();
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s");
     let mut app = builder.set("redis.url", &redis.url()).start().await;
@@ -396,15 +396,15 @@ async fn a_drain_outlasts_redis() {
     app.stop().await;
 }
 
-/// What `kitfleet workers drain --wait --json` has said, line by line.
-fn said(ran: &Ran) -> Vec<Value> {
+/// Lines of JSON that `kitfleet workers drain --wait --json` printed.
+fn json_lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Contract: workers 20, 21; command-line 14. A worker is drained by a command, which waits until no session lives on it, and says
-/// how far it has come, over connections that break. The worker stays.
+/// Contract: workers 20, 21; command-line 14. The drain command waits until its worker has no live session and prints its
+/// progress, also when connections break. The worker keeps running.
 #[tokio::test]
-async fn an_operator_drains_a_worker_and_waits() {
+async fn drain_command_waits_for_live_sessions() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let (first, second) = (client.session().await, client.session().await);
@@ -418,20 +418,20 @@ async fn an_operator_drains_a_worker_and_waits() {
         (client.operate(&second, "interact", tap()).await.status == 200).then_some(())
     })
     .await;
-    assert!(!draining.is_finished(), "a session lives");
+    assert!(!draining.is_finished(), "the drain ended although a session is live");
     client.delete(&format!("/v1/sessions/{second}")).await.expect(204);
-    let said = said(&draining.await.expect("a task").code(0));
-    let (begin, end) = (&said[0], said.last().expect("something"));
+    let said = json_lines(&draining.await.expect("a task").code(0));
+    let (begin, end) = (&said[0], said.last().expect("at least one line"));
     assert_eq!(uuid_of(begin["id"].as_str().expect("an id")), uuid_of(&worker));
     assert!(begin["live_sessions"].as_u64() > Some(0), "{begin}");
     assert_eq!((&end["live_sessions"], &end["ended_sessions"], &end["drain_by"]), (&json!(0), &json!(0), &Value::Null));
 
-    eventually(Duration::from_secs(5), "the worker says so", async || {
+    eventually(Duration::from_secs(5), "the worker logs the end of the drain", async || {
         app.log(0).contains("drained: this worker has no live session").then_some(())
     })
     .await;
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
-    // It is for whoever tries again, too.
+    // The command can be repeated with `--wait`.
     let again = app.run(&["workers", "drain", &worker, "--wait"]).await.code(0).stdout;
     assert!(again.contains("has no live session"), "{again}");
     assert!(app.run(&["workers", "drain", &worker]).await.code(1).complaint().contains("already draining"));
@@ -439,10 +439,10 @@ async fn an_operator_drains_a_worker_and_waits() {
     app.stop().await;
 }
 
-/// Contract: workers 20; command-line 14. What still lives at the deadline is ended, idle or at work, its callers and its webhooks
-/// hear of it, and the command has failed. A later deadline takes the place of an earlier one.
+/// Contract: workers 20; command-line 14. The worker ends sessions that are still live at the deadline, idle or busy. Their
+/// callers and webhooks receive the failure, and the command exits with 1. A second command replaces the deadline of the first.
 #[tokio::test]
-async fn a_deadline_ends_what_still_lives() {
+async fn drain_deadline_ends_live_sessions() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let (idle, busy) = (client.session().await, client.session().await);
@@ -451,9 +451,11 @@ async fn a_deadline_ends_what_still_lives() {
     assert!(patient["drain_by"].is_string(), "{patient}");
     let beats = "select count(*) from workers where last_seen_at > now() - interval '1 second'";
     for _ in 0..2 {
-        eventually(Duration::from_secs(10), "it was silent", async || (app.count(beats).await == 0).then_some(()))
-            .await;
-        eventually(Duration::from_secs(10), "it beats", async || (app.count(beats).await == 1).then_some(())).await;
+        eventually(Duration::from_secs(10), "no heartbeat for 1 s", async || {
+            (app.count(beats).await == 0).then_some(())
+        })
+        .await;
+        eventually(Duration::from_secs(10), "a heartbeat", async || (app.count(beats).await == 1).then_some(())).await;
     }
     assert_eq!(client.status(&idle).await, "ready");
 
@@ -463,8 +465,8 @@ async fn a_deadline_ends_what_still_lives() {
     let ran = app.run(&["workers", "drain", &worker, "--wait", "--deadline", "0s", "--json"]).await.code(1);
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
     assert!(ran.complaint().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
-    assert_eq!(said(&ran).last().expect("something")["ended_sessions"], 2);
-    // Whoever asks again, as a hook does, hears of what is now.
+    assert_eq!(json_lines(&ran).last().expect("at least one line")["ended_sessions"], 2);
+    // A repeated command, for instance by a hook, reports the present state.
     app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
     wait.await.expect("a task").problem(503, "driver-not-integrated");
     for session in [&idle, &busy] {
@@ -475,9 +477,10 @@ async fn a_deadline_ends_what_still_lives() {
     app.stop().await;
 }
 
-/// Contract: command-line 12, 14. Who cannot be drained is not, and is told from wrong usage.
+/// Contract: command-line 12, 14. Draining a worker that is unknown, ambiguous or ended exits with 1, and wrong usage exits with
+/// 2.
 #[tokio::test]
-async fn whom_no_command_drains() {
+async fn drain_of_unknown_or_ended_worker_fails() {
     let mut app =
         App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).set("worker.name", "twin").start().await;
     until_active(&app, 2).await;
@@ -512,9 +515,9 @@ async fn whom_no_command_drains() {
     app.stop().await;
 }
 
-/// Contract: sessions 26. A session of any tier ends at an age, where there is one, so that no drain takes longer.
+/// Contract: sessions 26. With a maximum age, sessions of every tier end at that age, which bounds the duration of a drain.
 #[tokio::test]
-async fn no_session_becomes_older_than_it_may() {
+async fn session_ends_at_the_maximum_age() {
     let app = App::simulated().set("sessions.max_age", "1s").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -530,10 +533,10 @@ async fn no_session_becomes_older_than_it_may() {
     app.stop().await;
 }
 
-/// Contract: command-line 3. Versions work beside each other on one schema: a worker starts on one that is newer than itself, and not on
-/// one that is older, which it says.
+/// Contract: command-line 3. Versions can share one schema: a worker starts on a schema newer than its own version, and exits
+/// with an error on an older one.
 #[tokio::test]
-async fn a_worker_starts_on_a_schema_of_its_own_version_or_a_newer_one() {
+async fn worker_starts_on_newer_schema_but_not_on_older() {
     let mut app = App::simulated().roles(&[Role::Api]).start().await;
     let newest = "select max(version) from _sqlx_migrations";
     let version = app.count(newest).await;
@@ -545,7 +548,7 @@ async fn a_worker_starts_on_a_schema_of_its_own_version_or_a_newer_one() {
         .count("select max(version) from _sqlx_migrations where version < (select max(version) from _sqlx_migrations)")
         .await;
     renumber(version, before + 1).await;
-    assert!(app.count(newest).await < version, "there is no number between the last two");
+    assert!(app.count(newest).await < version, "no free version number before the newest migration");
     let ran = app.run(&["worker"]).await.code(1);
     assert!(ran.stderr.contains("the database schema is not up to date: run `kitfleet migrate`"), "{ran:?}");
     assert_eq!(app.count("select count(*) from workers").await, 0);

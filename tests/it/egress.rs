@@ -1,8 +1,7 @@
-//! Where a browser may go (design: the egress guard): the public internet, and nothing on the way there.
+//! Addresses that a browser may reach (design: the egress guard): the public internet and nothing else.
 //!
-//! There is no public internet in a test. So most of this runs in a network namespace of its own, whose loopback has a
-//! public address: what is served there is public for all that the service can tell, and everything else on the same
-//! machine is not.
+//! Tests have no access to the public internet. Most of them run in a network namespace whose loopback device has a public
+//! address. The service treats servers at that address as public and all other addresses of the machine as private.
 
 mod leaving;
 mod servers;
@@ -21,7 +20,7 @@ use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::{listeners, namespace};
 use crate::webkit::{Scene, assert_failed, text};
 
-/// A driver that waits for orders from anybody who reaches its port. It ends with this value.
+/// A running WebDriver, which accepts commands from any client that can connect to its port. Dropping this value ends it.
 struct WebDriver {
     process: Child,
     port: u16,
@@ -33,9 +32,9 @@ impl WebDriver {
         let mut command = Command::new("WebKitWebDriver");
         command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let driver = Self { process: command.spawn().expect("WebKitWebDriver is installed"), port };
-        // Whoever may reach it can give it orders: that is why it matters who may.
+        // A page that could connect to this port could control the driver.
         let http = Client::new(&format!("http://127.0.0.1:{port}"), None);
-        eventually(Duration::from_secs(10), "the driver answers", async || {
+        eventually(Duration::from_secs(10), "the driver responds", async || {
             http.request(reqwest::Method::GET, "/status").send().await.ok()?.status().is_success().then_some(())
         })
         .await;
@@ -50,10 +49,10 @@ impl Drop for WebDriver {
     }
 }
 
-/// Contract: egress 1, 2. An address that is literally private is a 400 on `url`; a name that resolves to one fails the
-/// navigation. With `sessions.allow_private_targets` the very same addresses are pages.
+/// Contract: egress 1, 2. A private IP address is a 400 on `url`, and a navigation to a name that resolves to one fails. With
+/// `sessions.allow_private_targets` the same addresses load.
 #[tokio::test]
-async fn private_addresses_are_refused_unless_they_are_allowed() {
+async fn private_addresses_are_rejected_unless_allowed() {
     let site = Site::start().await;
     let literal = ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "[::ffff:127.0.0.1]"];
     let named = ["localhost", "LOCALHOST"];
@@ -61,12 +60,12 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
     let open = App::webkit().start().await;
     let client = open.client().await;
     let session = client.session().await;
-    // The engine itself keeps away from 0.0.0.0.
+    // WebKit itself blocks 0.0.0.0.
     for host in literal.iter().chain(&named).filter(|host| **host != "0.0.0.0") {
         let before = site.hits();
         let answer = client.operate(&session, "navigate", json!({"url": site.url_under(host, "/hit")})).await;
         assert_eq!(answer.status, 200, "{host}: {}", answer.body);
-        assert_eq!(site.hits(), before + 1, "{host} leads to the site");
+        assert_eq!(site.hits(), before + 1, "{host} does not lead to the site");
     }
     open.stop().await;
 
@@ -88,14 +87,14 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
         client.operate(&session, "navigate", json!({"url": url})).await.problem(502, "driver-error");
         assert_failed(&closed, &client, &session, "navigate", "DriverError").await;
     }
-    assert_eq!(site.hits(), before, "nothing came through");
+    assert_eq!(site.hits(), before, "a request reached the site");
     closed.stop().await;
 }
 
-/// Contract: egress 4. Nothing of the service listens on TCP but its API and its live view, on loopback. A browser has a network of its own,
-/// where its keeper leads to its guard and nothing else listens.
+/// Contract: egress 4. The service listens only on the ports of its API and its live view, on loopback. Each browser has its own
+/// network namespace, in which only its keeper listens, which forwards to its egress guard.
 #[tokio::test]
-async fn the_service_opens_no_port_that_a_page_could_use() {
+async fn service_opens_no_port_that_a_page_could_reach() {
     let scene = Scene::start().await;
     scene.client.session().await;
     scene.visit("/").await;
@@ -105,14 +104,14 @@ async fn the_service_opens_no_port_that_a_page_could_use() {
     let hosts = scene.app.processes("kitfleet-host");
     assert!(hosts.len() >= 2, "{hosts:?}");
     let networks: HashSet<_> = hosts.iter().chain([&service]).map(|pid| namespace(*pid, "net")).collect();
-    assert_eq!(networks.len(), hosts.len() + 1, "a network for each browser, and the machine's: {networks:?}");
+    assert_eq!(networks.len(), hosts.len() + 1, "some browsers share a network namespace: {networks:?}");
     for host in hosts {
         let listening = listeners(&scene.app, host);
         assert!(listening.iter().all(|listener| listener.program == "kitfleet-keeper"), "{listening:?}");
         assert!(listening.iter().all(|listener| listener.address.ip().is_loopback()), "{listening:?}");
     }
 
-    // A page may reach the machine's loopback here. What leads to a guard is on another.
+    // Here the page may reach the loopback device of the machine, but the guard's port is on another.
     let reach = async |url: String| {
         scene.visit(&format!("/fetch?url={url}")).await;
         scene.wait(json!({"kind": "url_matches", "pattern": "/fetch"})).await.expect(200);
@@ -123,7 +122,7 @@ async fn the_service_opens_no_port_that_a_page_could_use() {
     scene.app.stop().await;
 }
 
-/// How a page's `fetch` went.
+/// Outcome of a page's `fetch`.
 async fn outcome(client: &Client, session: &str) -> String {
     eventually(Duration::from_secs(10), "an outcome", async || {
         let outcome = text(client, session, "#outcome").await;
@@ -132,17 +131,17 @@ async fn outcome(client: &Client, session: &str) -> String {
     .await
 }
 
-/// Contract: egress 3, 4. A redirect to a private address, a public name that resolves to one, a page's own requests for them,
-/// and an idle WebDriver port.
+/// Contract: egress 3, 4. A public page cannot reach private addresses: by a redirect, by a public name that resolves to one, by
+/// its own requests, or by the port of an idle WebDriver.
 #[tokio::test]
-async fn a_public_page_reaches_nothing_private() {
-    in_a_network_of_its_own("egress::inside_a_network_of_its_own").await;
+async fn public_page_cannot_reach_private_addresses() {
+    in_a_network_of_its_own("egress::public_page_inside_network_namespace").await;
 }
 
-/// See [`a_public_page_reaches_nothing_private`], which starts it.
+/// Started by [`public_page_cannot_reach_private_addresses`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn inside_a_network_of_its_own() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn public_page_inside_network_namespace() {
     let _names = furnish(&[
         ("127.0.0.1", "rebound.example"),
         (PUBLIC, "public.example"),
@@ -160,7 +159,7 @@ async fn inside_a_network_of_its_own() {
     let client = app.client().await;
     let session = client.session().await;
 
-    // A public page is a page, by address and by name.
+    // A public page loads by address and by name.
     client.navigate(&session, &public.url("/")).await;
     client.navigate(&session, &public.url_under("public.example", "/")).await;
     assert_eq!(text(&client, &session, "#title").await, "Home");
@@ -195,17 +194,17 @@ async fn inside_a_network_of_its_own() {
     assert_eq!(fetch(&public.url_under("public.example", "/hit")).await, "reached");
     assert_eq!(public.hits(), 2);
     embed(&public.url("/hit")).await;
-    assert!(public.hits() > 6, "a page has many ways to ask: {}", public.hits());
+    assert!(public.hits() > 6, "some ways to load the address did not work: {}", public.hits());
 
     for host in hosts {
         let (url, before) = (private.url_under(host, "/hit"), private.hits());
-        reqwest::get(&url).await.expect("the target is there").error_for_status().expect("and answers");
-        assert_eq!(private.hits(), before + 1, "{host} is this very site");
+        reqwest::get(&url).await.expect("a response").error_for_status().expect("a success status");
+        assert_eq!(private.hits(), before + 1, "{host} does not lead to the site");
         assert_eq!(fetch(&url).await, "refused", "{host}");
         embed(&url).await;
         assert_eq!(private.hits(), before + 1, "{host} was reached");
     }
-    // A name with two addresses is its public one alone.
+    // Of a name with a public and a private address, only the public one is used.
     let local = Site::start().await;
     assert_eq!(fetch(&public.url_under("mixed.example", "/hit")).await, "reached");
     assert_eq!(fetch(&local.url_under("mixed.example", "/hit")).await, "refused");
@@ -224,7 +223,7 @@ async fn inside_a_network_of_its_own() {
     }
     assert_eq!(private.hits(), before);
 
-    // The driver, which would obey, and the service itself.
+    // The WebDriver's port and the ports of the service.
     for port in listeners(&app, app.pid(0)).iter().map(|listener| listener.address.port()).chain([driver.port]) {
         for host in ["127.0.0.1", "localhost"] {
             assert_eq!(fetch(&format!("http://{host}:{port}/session")).await, "refused", "{host}:{port}");

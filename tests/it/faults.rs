@@ -1,4 +1,4 @@
-//! Processes that die, connections that break, and callers that leave: what is left has to be true.
+//! Processes that die, connections that break and callers that disconnect: sessions, events and slots stay consistent.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::support::{Answer, App, Client, Role, Site, eventually};
 use crate::webkit::processes::{below, listeners, open_files, parent_of, zombies_of};
 use crate::webkit::{Scene, assert_failed, failures, until_status};
 
-/// A session and the process that leads its browser.
+/// A session and the host process of its browser.
 struct Browser {
     session: String,
     host: Pid,
 }
 
 impl Browser {
-    /// On a service without a warm pool, so that one sees which is whose.
+    /// Requires a service without a warm pool, so that the new host process belongs to the new session.
     async fn open(app: &App, client: &Client) -> Self {
         let before = app.processes("kitfleet-host");
         let session = client.session().await;
@@ -34,7 +34,7 @@ impl Browser {
         Self { session, host }
     }
 
-    /// Kills one of its processes.
+    /// Kills one process of the browser.
     fn kill(&self, name: &str) {
         let victim = match name {
             "kitfleet-host" => Some(self.host),
@@ -42,20 +42,20 @@ impl Browser {
             "Xvfb" => below(parent_of(self.host), name).pop(),
             _ => below(self.host, name).pop(),
         };
-        murder(victim.unwrap_or_else(|| panic!("it has no {name}")));
+        kill_process(victim.unwrap_or_else(|| panic!("the browser has no {name} process")));
     }
 }
 
-fn murder(pid: Pid) {
+fn kill_process(pid: Pid) {
     kill(pid, Signal::SIGKILL).expect("it runs");
 }
 
-/// A wait for what never comes.
+/// A wait whose condition never becomes true.
 fn endless_wait() -> Value {
     json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000})
 }
 
-/// Runs an operation, and does `harm` once the session is busy with it. The answer, and how long after the harm it came.
+/// Runs an operation, and runs `harm` once the session is busy. Returns the response and the time from the harm to the response.
 async fn during(
     client: &Client,
     session: &str,
@@ -71,9 +71,9 @@ async fn during(
     (answer, harmed.elapsed())
 }
 
-/// Waits until the worker of a busy session carries out what the session is busy with.
+/// Waits until the worker has started the operation of a busy session.
 async fn until_begun(app: &App, session: &str) {
-    eventually(Duration::from_secs(10), "the operation is under way", async || {
+    eventually(Duration::from_secs(10), "the operation has started", async || {
         sqlx::query("select from intents where session_id = $1 and status = 'running'")
             .bind(session.parse::<SessionId>().expect("an id"))
             .fetch_optional(&app.database.pool)
@@ -83,7 +83,7 @@ async fn until_begun(app: &App, session: &str) {
     .await;
 }
 
-async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
+async fn count_sessions(db: &PgPool, statuses: &[&str]) -> i64 {
     sqlx::query_scalar("select count(*) from sessions where status = any($1)")
         .bind(statuses)
         .fetch_one(db)
@@ -91,9 +91,9 @@ async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
         .expect("a count")
 }
 
-/// Waits until the service can make a session and show a page in it. How it got well is its own business.
-async fn until_well(client: &Client, url: &str) -> String {
-    eventually(Duration::from_secs(30), "the service is well again", async || {
+/// Waits until the service can create a session and load a page in it.
+async fn until_service_works(client: &Client, url: &str) -> String {
+    eventually(Duration::from_secs(30), "the service works again", async || {
         let created = client.post("/v1/sessions", json!({})).await;
         let session = created.body["id"].as_str().filter(|_| created.status == 201)?.to_owned();
         let arrived = client.operate(&session, "navigate", json!({"url": url})).await;
@@ -102,13 +102,13 @@ async fn until_well(client: &Client, url: &str) -> String {
     .await
 }
 
-/// Contract: sessions 15. A browser of which a process dies, idle or at work, errors its session within seconds; the operation
-/// is 502, `session.failed` is told once, the slot is free, and the neighbour's session is none the wiser.
+/// Contract: sessions 15. When a process of a browser dies, idle or busy, its session becomes `errored` within seconds. The
+/// operation is 502, `session.failed` is published once, the slot is free, and the session of another browser is unaffected.
 #[tokio::test]
-async fn a_browser_that_loses_a_process_fails_its_session_alone() {
+async fn death_of_a_browser_process_fails_only_its_session() {
     let app = App::webkit().start().await;
     let site = Site::start().await;
-    // Two slots: the neighbour has one, and each victim needs the other.
+    // The account has two slots: the neighbour takes one, and each victim needs the other.
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     let neighbour = Browser::open(&app, &client).await;
     client.navigate(&neighbour.session, &site.url("/")).await;
@@ -145,7 +145,7 @@ async fn a_browser_that_loses_a_process_fails_its_session_alone() {
             }
         };
         assert_failed(&app, &client, &victim.session, operation, "DriverError").await;
-        eventually(Duration::from_secs(5), "nothing is left of the victim", async || {
+        eventually(Duration::from_secs(5), "the processes of the victim have ended", async || {
             (app.processes("kitfleet-host") == [neighbour.host] && app.processes("WebKitNetworkProcess").len() == 1)
                 .then_some(())
         })
@@ -156,10 +156,10 @@ async fn a_browser_that_loses_a_process_fails_its_session_alone() {
     app.stop().await;
 }
 
-/// Contract: workers 4. A worker that dies takes its browsers with it. A `ready` session's next operation is 502 and the
-/// session errored, a `busy` one stays `busy`, and DELETE works for both.
+/// Contract: workers 4. The browsers of a worker end with it. The next operation on a `ready` session is 502 and the session
+/// becomes `errored`, a `busy` session stays `busy`, and DELETE succeeds on both.
 #[tokio::test]
-async fn a_worker_that_dies_takes_its_browsers_with_it() {
+async fn browsers_end_with_their_worker() {
     let mut app = App::webkit().roles(&[Role::Api, Role::Worker]).start().await;
     let (site, client) = (Site::start().await, app.client().await);
     let (idle, left, busy) = (client.session().await, client.session().await, client.session().await);
@@ -168,9 +168,9 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
 
     let (worker, operation) = (app.pid(1), ("wait", endless_wait()));
     let (answer, after) = during(&client, &busy, operation, async || {
-        // What the worker had not begun is ended by somebody else, and the session with it.
+        // Another process would end an operation that the worker had not started, together with its session.
         until_begun(&app, &busy).await;
-        murder(worker);
+        kill_process(worker);
     })
     .await;
     assert!(answer.status.is_server_error(), "{}", answer.body);
@@ -182,7 +182,7 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
     })
     .await;
 
-    assert_eq!(client.status(&busy).await, "busy", "nobody knows what became of it");
+    assert_eq!(client.status(&busy).await, "busy", "the outcome of its operation is unknown");
     client.operate(&busy, "navigate", json!({"url": site.url("/")})).await.problem(409, "conflict");
     client.operate(&idle, "navigate", json!({"url": site.url("/")})).await.problem(502, "driver-error");
     assert_failed(&app, &client, &idle, "navigate", "DriverError").await;
@@ -191,21 +191,21 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
         assert_eq!(client.status(session).await, "destroyed");
         assert_eq!(failures(&app, session).await, Vec::<Value>::new());
     }
-    assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+    assert_eq!(count_sessions(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
 
-    // The next worker takes over, and clears away what the dead one left on the disk.
+    // The next worker takes over and deletes the dead worker's files.
     let next = app.start(Role::Worker);
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     let folders = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
     let folders = folders.filter(|entry| entry.path().is_dir()).count();
     assert_eq!(folders, 1, "{}", app.log(next));
     app.stop().await;
 }
 
-/// Contract: workers 1, 2, 9. Connections to the database that break, however often, lose nothing that was acknowledged, run
-/// nothing twice, and leave the service well.
+/// Contract: workers 1, 2, 9. However often database connections break, acknowledged changes are kept, no operation runs twice,
+/// and the service recovers.
 #[tokio::test]
-async fn broken_database_connections_lose_nothing() {
+async fn broken_database_connections_lose_no_acknowledged_change() {
     const VISITS: usize = 12;
     let app = App::webkit().start().await;
     let (site, client) = (Site::start().await, app.client().await);
@@ -230,14 +230,14 @@ async fn broken_database_connections_lose_nothing() {
                     arrived += 1;
                     session = Some(current);
                 }
-                // Failed, or busy with a visit whose caller was given up.
+                // The session has failed, or is busy with a navigation whose caller received an error.
                 409 | 410 | 502 | 503 | 504 => {}
                 _ => unreachable!("{}: {}", answer.status, answer.body),
             }
         }
         (arrived, created)
     };
-    // Often, but not so long that nobody could get anywhere.
+    // The breaks are frequent, but far enough apart for some requests to succeed.
     let breaking = async {
         let mut broken = 0;
         for _ in 0..30 {
@@ -253,24 +253,22 @@ async fn broken_database_connections_lose_nothing() {
         broken
     };
     let (broken, (one, mut created), (other, also_created)) = tokio::join!(breaking, visitor(), visitor());
-    assert!(broken > 20, "connections were broken: {broken}");
+    assert!(broken > 20, "only {broken} connections were broken");
 
     created.extend(also_created);
     for session in &created {
-        // A connection that broke a moment ago is noticed by whoever is the first to use it.
-        eventually(Duration::from_secs(5), "what was acknowledged is there", async || {
+        // The first request on a broken connection notices that it is broken.
+        eventually(Duration::from_secs(5), "the acknowledged session exists", async || {
             (client.get(&format!("/v1/sessions/{session}")).await.status == 200).then_some(())
         })
         .await;
     }
     let acknowledged = one + other;
-    assert!(site.hits() >= acknowledged, "{acknowledged} were acknowledged, {} came", site.hits());
-    assert!(site.hits() <= 2 * VISITS, "{} came of {}", site.hits(), 2 * VISITS);
-    eventually(
-        Duration::from_secs(30),
-        "no session is left busy with an operation that has been given up",
-        async || (sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(()),
-    )
+    assert!(site.hits() >= acknowledged, "{acknowledged} requests were acknowledged, {} arrived", site.hits());
+    assert!(site.hits() <= 2 * VISITS, "{} of at most {} requests arrived", site.hits(), 2 * VISITS);
+    eventually(Duration::from_secs(30), "no session stays busy with an abandoned operation", async || {
+        (count_sessions(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+    })
     .await;
     let done: i64 = sqlx::query_scalar(
         "select count(*) from intents where kind = 'navigate' and status = 'done' and outcome->>'ended' = 'done'",
@@ -279,11 +277,11 @@ async fn broken_database_connections_lose_nothing() {
     .await
     .expect("a count");
     assert!(usize::try_from(done).expect("a count") >= acknowledged, "{done} of {acknowledged} are recorded");
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     app.stop().await;
 }
 
-/// Steps of an operation at which a connection can break: a table, what is done to it, and when that counts.
+/// Steps of an operation at which a connection can break: table, event and condition.
 const STEPS: [(&str, &str, &str); 4] = [
     ("intents", "insert", "true"),
     ("intents", "update", "new.status = 'running'"),
@@ -291,7 +289,7 @@ const STEPS: [(&str, &str, &str); 4] = [
     ("sessions", "update", "new.status in ('ready', 'errored')"),
 ];
 
-/// The connection of whoever does this next breaks then and there, once.
+/// Installs a trigger that terminates the next connection that takes this step, once.
 async fn break_next(db: &PgPool, (table, event, when): (&str, &str, &str)) {
     let sql = format!(
         "create sequence if not exists faults;
@@ -309,23 +307,23 @@ async fn break_next(db: &PgPool, (table, event, when): (&str, &str, &str)) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("a trigger");
 }
 
-/// Takes the fault away. Whether it happened.
+/// Removes the trigger. Returns true when it terminated a connection.
 async fn stop_breaking(db: &PgPool, (table, ..): (&str, &str, &str)) -> bool {
     let happened = sqlx::query_scalar("select is_called from faults").fetch_one(db).await.expect("a flag");
     let sql = format!("drop trigger fault on {table}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("the trigger goes");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("the trigger is dropped");
     happened
 }
 
-/// Contract: workers 3. At whichever step of an operation the connection breaks, the operation runs at most once, its caller is
-/// told, and its session is neither left busy nor its slot taken for ever.
+/// Contract: workers 3. When the connection breaks at any step of an operation, the operation runs at most once and its caller
+/// receives a response. The session does not stay busy, and its slot is freed.
 #[tokio::test]
-async fn a_connection_that_breaks_at_any_step_strands_nothing() {
+async fn broken_connection_at_any_step_leaves_nothing_busy() {
     let mut scene = Scene::start().await;
     let db = scene.app.database.pool.clone();
     let until_settled = async |step: &str| {
         eventually(Duration::from_secs(15), &format!("everything settles after a fault at {step}"), async || {
-            (sessions_that_stand(&db, &["creating", "busy"]).await == 0).then_some(())
+            (count_sessions(&db, &["creating", "busy"]).await == 0).then_some(())
         })
         .await;
     };
@@ -339,11 +337,15 @@ async fn a_connection_that_breaks_at_any_step_strands_nothing() {
         break_next(&db, step).await;
         let answer = scene.operate("navigate", json!({"url": scene.site.url("/hit")})).await;
         until_settled(&named).await;
-        assert!(stop_breaking(&db, step).await, "an operation takes this step: {named}");
+        assert!(stop_breaking(&db, step).await, "no operation took this step: {named}");
         assert_told(&answer, 200, &named);
         assert!(started.elapsed() < Duration::from_secs(20), "{named}: {:?}", started.elapsed());
         let came = scene.site.hits() - before;
-        assert!(came == 1 || (came == 0 && answer.status != 200), "{named}: {came} came, told {}", answer.status);
+        assert!(
+            came == 1 || (came == 0 && answer.status != 200),
+            "{named}: {came} requests arrived, status {}",
+            answer.status
+        );
         match scene.client.status(&scene.session).await.as_str() {
             "ready" => assert_eq!(failures(&scene.app, &scene.session).await, Vec::<Value>::new()),
             status => {
@@ -356,9 +358,9 @@ async fn a_connection_that_breaks_at_any_step_strands_nothing() {
         break_next(&db, step).await;
         let answer = scene.client.post("/v1/sessions", json!({"label": named})).await;
         until_settled(&named).await;
-        assert!(stop_breaking(&db, step).await, "a create takes this step: {named}");
+        assert!(stop_breaking(&db, step).await, "no create took this step: {named}");
         assert_told(&answer, 201, &named);
-        // Whoever was told of a session has it.
+        // A caller that received 201 has a working session.
         if answer.status == 201 {
             let id = answer.body["id"].as_str().expect("an id");
             assert_eq!(scene.client.status(id).await, "ready", "{named}");
@@ -368,10 +370,9 @@ async fn a_connection_that_breaks_at_any_step_strands_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 14. The embedded database is started again when it is killed, idle or at work, and has kept what was
-/// acknowledged.
+/// Contract: workers 14. The embedded database restarts after it is killed, idle or busy, and keeps acknowledged changes.
 #[tokio::test]
-async fn an_embedded_database_that_is_killed_comes_back() {
+async fn killed_embedded_database_restarts() {
     let app = App::webkit().embedded().start().await;
     let (site, client) = (Site::start().await, app.owner());
     let database = app.data_dir.path().join("data/postgres");
@@ -383,37 +384,38 @@ async fn an_embedded_database_that_is_killed_comes_back() {
     client.navigate(&known, &site.url("/")).await;
 
     let first = postmaster();
-    murder(first);
-    let second = until_well(&client, &site.url("/")).await;
+    kill_process(first);
+    let second = until_service_works(&client, &site.url("/")).await;
     assert_ne!(postmaster(), first);
     assert_eq!(client.get(&format!("/v1/sessions/{known}")).await.expect(200).body["id"], known);
 
     let wait = ("wait", json!({"condition": {"kind": "time", "ms": 1_000}, "timeout_ms": 30_000}));
-    let (answer, after) = during(&client, &second, wait, async || murder(postmaster())).await;
+    let (answer, after) = during(&client, &second, wait, async || kill_process(postmaster())).await;
     assert!(answer.status == 200 || answer.status.is_server_error(), "{}: {}", answer.status, answer.body);
     assert_ne!(answer.status, 500, "{}", answer.body);
     assert!(after < Duration::from_secs(35), "its caller waited for {after:?}");
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     for session in [&known, &second] {
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
 
-    // One backend is enough to bring all of them down.
+    // The death of one backend makes PostgreSQL restart all of them.
     let folder = fs::File::open(&database).expect("the folder");
     let socket = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
     let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
     let pool = PgPool::connect_with(options).await.expect("the embedded database");
     let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&pool).await.expect("a process id");
-    murder(Pid::from_raw(backend));
+    kill_process(Pid::from_raw(backend));
     pool.close().await;
-    until_well(&client, &site.url("/")).await;
+    until_service_works(&client, &site.url("/")).await;
     app.stop().await;
 }
 
-/// Contract: workers 10. SIGTERM drains. An operation under way is finished when it can be, and a session serves until its owner ends it;
-/// what takes longer than it may is ended, and nobody is left without an answer, nothing without an owner, no slot taken.
+/// Contract: workers 10. SIGTERM drains. A running operation finishes when it can, and a session is served until its owner ends
+/// it. Work that exceeds the drain timeout is ended. Every caller receives a response, every session ends, and every slot is
+/// freed.
 #[tokio::test]
-async fn a_stop_drains() {
+async fn sigterm_drains_and_responds_to_callers() {
     for (drain, work, finishes) in
         [("20s", json!({"condition": {"kind": "time", "ms": 1_500}}), true), ("500ms", endless_wait(), false)]
     {
@@ -436,18 +438,20 @@ async fn a_stop_drains() {
             assert!(answer.status.is_server_error(), "{}", answer.body);
             assert_eq!(answer.headers["content-type"], "application/problem+json");
         }
-        eventually(Duration::from_secs(15), "it ends", async || app.processes("kitfleet").is_empty().then_some(()))
-            .await;
+        eventually(Duration::from_secs(15), "the process ends", async || {
+            app.processes("kitfleet").is_empty().then_some(())
+        })
+        .await;
         assert!(started.elapsed() < Duration::from_secs(15), "it took {:?} to stop", started.elapsed());
-        assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+        assert_eq!(count_sessions(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
         assert_eq!(failures(&app, &idle).await.len(), usize::from(!finishes));
         app.stop().await;
     }
 }
 
-/// Contract: requests 13. A client that hangs up, at whatever moment, cancels nothing and corrupts nothing.
+/// Contract: requests 13. A client that disconnects, at any moment, cancels nothing and corrupts nothing.
 #[tokio::test]
-async fn callers_that_leave_break_nothing() {
+async fn disconnected_callers_cancel_nothing() {
     let scene = Scene::start().await;
     let (app, client, session) = (&scene.app, &scene.client, &scene.session);
     let moments = [0, 1, 2, 4, 8, 15, 30, 60, 120, 240].map(Duration::from_millis);
@@ -456,14 +460,14 @@ async fn callers_that_leave_break_nothing() {
         let _ = tokio::time::timeout(moment, request.send()).await;
     };
     let post = |path: String, body: Value| client.request(reqwest::Method::POST, &path).json(&body);
-    // A request may have been sent, and not yet read, when its caller left.
+    // The server may not have read the request yet when its caller disconnects.
     let until_settled = async || {
-        eventually(Duration::from_secs(15), "everything comes to its end", async || {
+        eventually(Duration::from_secs(15), "all operations have ended", async || {
             let open: i64 = sqlx::query_scalar("select count(*) from intents where status <> 'done'")
                 .fetch_one(&app.database.pool)
                 .await
                 .expect("a count");
-            (open == 0 && sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+            (open == 0 && count_sessions(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
         })
         .await;
         until_status(client, session, "ready").await;
@@ -483,7 +487,7 @@ async fn callers_that_leave_break_nothing() {
         until_settled().await;
         assert_eq!(failures(app, session).await, Vec::<Value>::new());
     }
-    // A navigation whose caller has left goes on to its end.
+    // A navigation whose caller has disconnected continues to its end.
     let hit = json!({"url": scene.site.url("/redirect?to=/hit")});
     leave_after(Duration::from_millis(60), post(format!("/v1/sessions/{session}/navigate"), hit)).await;
     until_settled().await;
@@ -493,7 +497,7 @@ async fn callers_that_leave_break_nothing() {
     assert_eq!(scene.visit("/").await.body["status"], 200);
     scene.assert_ready().await;
 
-    // Sessions whose makers have left are sessions like others: listed, ready, and theirs to destroy.
+    // Sessions whose creators disconnected are listed, ready, and can be destroyed.
     let left = client.get("/v1/sessions?label=left&limit=100").await.expect(200).body;
     for session in left["data"].as_array().expect("sessions") {
         assert_eq!(session["status"], "ready");
@@ -501,7 +505,7 @@ async fn callers_that_leave_break_nothing() {
         leave_after(Duration::from_millis(1), client.request(reqwest::Method::DELETE, &path)).await;
         client.delete(&path).await.expect(204);
     }
-    // A transaction that is under way just now is none that was left open.
+    // The age excludes transactions that have just begun.
     eventually(Duration::from_secs(5), "no transaction is left open", async || {
         let open: i64 = sqlx::query_scalar(
             "select count(*) from pg_stat_activity
@@ -516,9 +520,9 @@ async fn callers_that_leave_break_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 13. What sessions used is given back, to the last process, folder, socket and descriptor.
+/// Contract: workers 13. Ended sessions leave no process, folder, socket or file descriptor behind.
 #[tokio::test]
-async fn sessions_leave_nothing_behind() {
+async fn ended_sessions_leave_no_resources() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;
     let (app, client) = (&scene.app, &scene.client);
     let (known, service) = (ports(app).await, app.pid(0));
@@ -553,8 +557,8 @@ async fn sessions_leave_nothing_behind() {
         }
     }
     only_the_warm_pool_is_left().await;
-    // The service, and of the warm slot its two sandboxes, the keeper, the display, the host, the network process, the
-    // page's and its two sandboxes.
+    // The service, and one warm slot: two sandbox processes, the keeper, the display, the host, the network process, and the web
+    // process with its two sandbox processes.
     eventually(Duration::from_secs(5), "no more processes than one warm slot has", async || {
         (app.marked().len() <= 10).then_some(())
     })

@@ -1,6 +1,6 @@
-//! What has gathered in months of use makes nothing slower that a loop repeats or a list shows, and a service that has nothing to do asks
-//! the database for little. All statements that the service sends are looked at as the database counts them, so that a new one is
-//! held to the same.
+//! Performance with the data of months of use. No recurring job and no list becomes slower, and an idle service sends few
+//! statements. The tests count every statement that the service sends, as `pg_stat_statements` reports it, so that a new
+//! statement must meet the same limits.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use nix::sys::signal::Signal;
 use crate::support::statements::list;
 use crate::support::{App, Client, Role, eventually};
 
-/// Pages of 8 KiB that a statement may read for ten rows, on average. The smallest table that is filled has 1,500 and more.
+/// Maximum average number of 8 KiB pages that a statement may read per call, for up to ten rows. The smallest filled table has
+/// more than 1,500.
 const PAGES: f64 = 1_000.0;
 
 impl App {
-    /// Makes the next tick of each chain due.
-    async fn hurry_chains(&self) {
+    /// Makes the next run of each scheduled job due.
+    async fn make_scheduled_jobs_due(&self) {
         self.execute_all("update apalis.jobs set run_at = now() where job_type = 'maintenance' and status = 'Pending'")
             .await;
     }
 }
 
-/// No chain, no heartbeat, no look at dead workers, no scrape and no list reads a table that has grown from
-/// one end to the other, or more than what it is about.
+/// No scheduled job, heartbeat, check for dead workers, scrape or list reads a large table in full, or more pages than its result
+/// needs.
 #[tokio::test]
-async fn what_has_gathered_is_not_read_again_and_again() {
+async fn loops_and_lists_read_no_large_table_in_full() {
     let app = App::simulated().counting_statements().set("metrics.scrape_token", "scrape").start().await;
     let (ada, client) = app.customer(Tier::Enterprise).await;
     app.execute("update accounts set name = 'Ada Lovelace' where id = $1", ada.as_uuid()).await;
@@ -40,20 +41,20 @@ async fn what_has_gathered_is_not_read_again_and_again() {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let session = client.session().await;
 
-    look_around(&app, &client, &scraper, &session, &endpoint).await;
-    // Its events are not such as the service writes.
+    exercise_and_check(&app, &client, &scraper, &session, &endpoint).await;
+    // The inserted events do not have the form that the service writes.
     app.execute_all("truncate events, webhook_deliveries").await;
     app.stop().await;
 }
 
-/// Has everything done that a loop repeats, and looks at lists, and then at what the database has counted.
-async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str, endpoint: &str) {
-    // A backend that has nothing to do says within ten seconds what it has counted before.
+/// Runs every recurring job, requests the lists and checks the statistics of the database.
+async fn exercise_and_check(app: &App, client: &Client, scraper: &Client, session: &str, endpoint: &str) {
+    // An idle backend reports its statistics within 10 s.
     tokio::time::sleep(Duration::from_secs(11)).await;
     let before = scans(app).await;
     app.count_statements().await;
     for _ in 0..2 {
-        app.hurry_chains().await;
+        app.make_scheduled_jobs_due().await;
         for filter in ["", "?status=errored", "?status=ready", "?label=rare", "?label=nightly&status=errored"] {
             client.get(&format!("/v1/sessions{filter}")).await.expect(200);
         }
@@ -87,40 +88,44 @@ async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str
         })
         .await;
     }
-    // What backends have counted is there a second later.
+    // Backends report their statistics with a delay of up to 1 s.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let statements = app.statements().await;
-    assert!(statements.len() > 40, "some loops have not run: {}", list(&statements));
+    assert!(statements.len() > 40, "some recurring jobs have not run: {}", list(&statements));
     let greedy = list(statements.iter().take_while(|statement| statement.pages > PAGES));
     assert!(greedy.is_empty(), "{greedy}");
-    assert_eq!(scans(app).await, before, "a large table was read from one end to the other");
+    assert_eq!(scans(app).await, before, "a large table was read in full");
 }
 
-/// How often each large table was read from one end to the other.
+/// Number of sequential scans of each large table.
 async fn scans(app: &App) -> Vec<(String, i64)> {
     let scans = "select relname::text, seq_scan from pg_stat_user_tables where n_live_tup > 20000 order by relname";
     sqlx::query_as(scans).fetch_all(&app.database.pool).await.expect("the counts")
 }
 
-/// Workers that have nothing to do: enough that it is no matter whether a minute, at which most chains are due, falls into the window.
+/// Number of idle workers. With so many, the result hardly depends on whether the window contains a full minute, at which most
+/// scheduled jobs are due.
 const WORKERS: usize = 8;
-/// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
-/// next to none.
+/// Maximum number of statements per second and worker. Scheduled jobs that run every minute are shared, so that each of many
+/// workers runs few of them.
 const IDLE: f64 = 2.0;
-/// How long they are counted.
+/// Time during which statements are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
-/// Workers that have nothing to do ask the database for little: each renews its lease every two seconds, and looks as often, by one
-/// statement, for what it may not have been told of; and one of them keeps the time of the chains.
+/// Idle workers send few statements. Each renews its lease every 2 s and polls as often, with one statement, for work whose
+/// wake-up was lost. One of them runs the scheduled jobs.
 #[tokio::test]
-async fn workers_that_have_nothing_to_do_ask_for_little() {
+async fn idle_workers_send_few_statements() {
     let roles = [&[Role::Api][..], &[Role::Worker; WORKERS]].concat();
     let mut app = App::simulated().counting_statements().roles(&roles).start().await;
     let there = "select count(*) from workers where status = 'active'";
     let all = i64::try_from(WORKERS).expect("a few");
-    eventually(Duration::from_secs(30), "all are there", async || (app.count(there).await == all).then_some(())).await;
+    eventually(Duration::from_secs(30), "all workers are active", async || {
+        (app.count(there).await == all).then_some(())
+    })
+    .await;
     app.signal(0, Signal::SIGTERM).await;
-    // What they do when they start.
+    // Excludes the statements of the start.
     tokio::time::sleep(Duration::from_secs(6)).await;
     app.count_statements().await;
     tokio::time::sleep(WINDOW).await;

@@ -1,4 +1,4 @@
-//! Who may watch a session's browser (contract: live 24 to 28). What they see is tested with real WebKit.
+//! Access to the live view of a session (contract: live 24 to 28). Its contents are tested with real WebKit.
 
 mod driving;
 
@@ -18,7 +18,7 @@ async fn issue(client: &Client, session: &str, body: Value) -> Answer {
     client.post(&format!("/v1/sessions/{session}/live-tickets"), body).await
 }
 
-/// The headers by which a WebSocket is opened with a ticket.
+/// Headers that open a WebSocket with a ticket.
 fn opening(ticket: &str) -> HeaderMap {
     let text = |text: &str| HeaderValue::try_from(text).expect("a header");
     let mut headers = HeaderMap::new();
@@ -35,9 +35,9 @@ async fn watch(app: &App, session: &str, headers: HeaderMap) -> Answer {
     stranger.send(stranger.request(Method::GET, &format!("/v1/sessions/{session}/live")).headers(headers)).await
 }
 
-/// Contract: live 24. What a ticket looks like, what its body may say, and whose session it may be for.
+/// Contract: live 24. The form of a ticket, the validation of the request body, and the credentials that a ticket requires.
 #[tokio::test]
-async fn a_ticket_is_for_whoever_may_see_the_session() {
+async fn ticket_requires_access_to_the_session() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
@@ -62,7 +62,7 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
     let reader = app.client_of(account, &["read:sessions"]).await;
     issue(&reader, &session, json!({"role": "viewer"})).await.expect(201);
     issue(&reader, &session, json!({"role": "controller"})).await.problem(403, "forbidden");
-    // Whoever acts in it drives it, which takes one right alone.
+    // A controller ticket requires only the write scope.
     let driver = app.client_of(account, &["write:sessions"]).await;
     issue(&driver, &session, json!({"role": "controller"})).await.expect(201);
     for viewer in [json!({"role": "viewer"}), json!({"role": null}), json!({})] {
@@ -85,9 +85,10 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
     app.stop().await;
 }
 
-/// Contract: live 25, 26. What opens no view is told why, and a ticket that is not good is like none.
+/// Contract: live 25, 26. An invalid upgrade request receives the matching error, and an invalid ticket is treated like a missing
+/// one.
 #[tokio::test]
-async fn a_view_opens_by_a_ticket_alone() {
+async fn view_without_valid_ticket_is_rejected() {
     let app = App::simulated().set("live.ticket_ttl", "2s").set("live.origins", "https://desk.example.com");
     let app = scraped(app).start().await;
     let client = app.client().await;
@@ -117,7 +118,7 @@ async fn a_view_opens_by_a_ticket_alone() {
         own.insert(ORIGIN, HeaderValue::try_from(origin).expect("an origin"));
         assert_eq!(watch(&app, &session, own).await.status, 101);
     }
-    // Contract: operators 5. It is counted as what it is.
+    // Contract: operators 5. The metrics count an opened view with its status class.
     let counted = "service_http_request_total{method=\"GET\",route=\"/v1/sessions/{id}/live\",status_class=\"1xx\"}";
     assert!((value(&app, counted).await - 2.0).abs() < 0.5);
     let (late, of_another) = (ticket(&session).await, ticket(&another).await);
@@ -130,9 +131,9 @@ async fn a_view_opens_by_a_ticket_alone() {
     app.stop().await;
 }
 
-/// Contract: live 25. Of 64 who show one ticket at the same time one is let in.
+/// Contract: live 25. Of 64 concurrent requests with one ticket, one opens the view.
 #[tokio::test]
-async fn of_64_who_show_a_ticket_one_is_let_in() {
+async fn one_of_64_uses_of_a_ticket_opens_the_view() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -149,18 +150,18 @@ async fn of_64_who_show_a_ticket_one_is_let_in() {
     app.stop().await;
 }
 
-/// Waits until a viewer is cut off, which is soon, and answers with the code.
-async fn cut_off(viewer: &mut Viewer) -> Option<u16> {
+/// Waits until a viewer is disconnected, which must take less than 5 s, and returns the close code.
+async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
     let since = Instant::now();
     let code = viewer.until_closed().await;
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     code
 }
 
-/// Contract: live 6, 20. Whoever watches is cut off within five seconds when the key by which they were let in is revoked, when they have
-/// signed out, when the membership is lost, when the account is suspended, and when the session has ended; whoever came by something else stays.
+/// Contract: live 6, 20. A viewer is disconnected within 5 s when its credential ends: when the key is revoked, the user signs
+/// out, the membership is removed, the account is suspended, or the session ends. Viewers with other credentials stay connected.
 #[tokio::test]
-async fn who_may_not_watch_any_more_is_cut_off() {
+async fn viewer_is_disconnected_when_its_credential_ends() {
     let app = App::simulated().start().await;
     let (owner, client) = app.customer(Tier::Enterprise).await;
     let (member, _) = app.customer(Tier::Enterprise).await;
@@ -192,21 +193,21 @@ async fn who_may_not_watch_any_more_is_cut_off() {
         viewers.push(viewer);
     }
     let [mut by_key, mut signed_in, mut by_team, mut by_link, mut staying]: [Viewer; 5] =
-        viewers.try_into().unwrap_or_else(|_| unreachable!("they are five"));
+        viewers.try_into().unwrap_or_else(|_| unreachable!("there are five viewers"));
     let late = ticket(&keyed, &session, "viewer", None).await;
     client.delete(&format!("/v1/api-keys/{}", minted["id"].as_str().expect("an id"))).await.expect(204);
-    assert_eq!(cut_off(&mut by_key).await, Some(4001));
+    assert_eq!(until_disconnected(&mut by_key).await, Some(4001));
     watch(&app, &session, opening(&late)).await.problem(401, "unauthorized");
 
     app.stranger().post("/v1/auth/logout", json!({"token": person.key})).await.expect(200);
-    assert_eq!(cut_off(&mut signed_in).await, Some(4001));
+    assert_eq!(until_disconnected(&mut signed_in).await, Some(4001));
 
     let members = client.get("/v1/team/members").await.expect(200).body;
     let membership = members["data"][0]["id"].as_str().expect("an id").to_owned();
     client.delete(&format!("/v1/team/members/{membership}")).await.expect(204);
-    let (one, other) = tokio::join!(cut_off(&mut by_team), cut_off(&mut by_link));
+    let (one, other) = tokio::join!(until_disconnected(&mut by_team), until_disconnected(&mut by_link));
     assert_eq!((one, other), (Some(4001), Some(4001)));
-    // Nor is the link one when they are on the team again: it takes no place of the sixteen either.
+    // The link does not work again after the member rejoins, and it no longer counts towards the limit of 16.
     for joins in [true, false] {
         follow(&app, secret_of(&link)).await.problem(404, "not-found");
         let listed = client.get(&format!("/v1/sessions/{session}/live-links")).await.expect(200).body;
@@ -220,17 +221,17 @@ async fn who_may_not_watch_any_more_is_cut_off() {
     let mut suspended = Viewer::through_the_api(&app, &another, &ticket(&client, &another, "viewer", None).await).await;
     suspended.hears("hello", 0).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    assert_eq!(cut_off(&mut staying).await, Some(4000));
-    // Its sessions end with it: whoever is told of either first is told right.
+    assert_eq!(until_disconnected(&mut staying).await, Some(4000));
+    // Suspension also ends the account's sessions, so that either close code is correct.
     app.run(&["account", "suspend", &owner.to_string()]).await.code(0);
-    assert!(matches!(cut_off(&mut suspended).await, Some(4000 | 4001)));
+    assert!(matches!(until_disconnected(&mut suspended).await, Some(4000 | 4001)));
     app.stop().await;
 }
 
-/// Contract: live 6, 31; oauth 4. Whoever watches by an OAuth token is cut off when it has expired, though its client gets others. A link that
-/// was made by one is good for as long as the client is.
+/// Contract: live 6, 31; oauth 4. A viewer with an OAuth token is disconnected when the token expires, although its client can
+/// get another one. A link that an OAuth client made is valid as long as the client exists.
 #[tokio::test]
-async fn a_view_ends_with_its_token_and_a_link_with_its_client() {
+async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
     let owner = app.person(Tier::Enterprise).await;
     let program = crate::oauth::created(&owner.client, &["read:sessions", "write:sessions"]).await;
@@ -254,15 +255,15 @@ async fn a_view_ends_with_its_token_and_a_link_with_its_client() {
     let mut by_link = Viewer::through_the_api(&app, &session, by_link).await;
     by_link.hears("hello", 0).await;
     owner.client.delete(&format!("/v1/oauth/clients/{}", program.id)).await.expect(204);
-    assert_eq!(cut_off(&mut by_link).await, Some(4001));
+    assert_eq!(until_disconnected(&mut by_link).await, Some(4001));
     follow(&app, secret_of(&link)).await.problem(404, "not-found");
     app.stop().await;
 }
 
-/// Contract: live 6; authorization 4, 5. On the free tier neither API keys nor OAuth tokens let anybody watch, from a downgrade on; an app's
-/// credential and a person who has signed in do. A link by a key is good again after an upgrade.
+/// Contract: live 6; authorization 4, 5. After a downgrade to the free tier, API keys and OAuth tokens give no access to a live
+/// view. Device credentials and signed-in users keep their access. A link by a key works again after an upgrade.
 #[tokio::test]
-async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
+async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     let app = App::simulated().start().await;
     let owner = app.person(Tier::Enterprise).await;
     let device = app.client_of(owner.account, &["account_owner"]).await;
@@ -280,12 +281,12 @@ async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
         viewers.push(viewer);
     }
     let [mut key, mut token, mut device, mut person]: [Viewer; 4] =
-        viewers.try_into().unwrap_or_else(|_| unreachable!("they are four"));
+        viewers.try_into().unwrap_or_else(|_| unreachable!("there are four viewers"));
     app.execute("update accounts set tier = 'free' where id = $1", owner.account.as_uuid()).await;
-    let (by_key, by_token) = tokio::join!(cut_off(&mut key), cut_off(&mut token));
+    let (by_key, by_token) = tokio::join!(until_disconnected(&mut key), until_disconnected(&mut token));
     assert_eq!((by_key, by_token), (Some(4001), Some(4001)));
     follow(&app, secret_of(&link)).await.problem(404, "not-found");
-    // They have been looked at as those have.
+    // Wait for more than one check of the credentials.
     for staying in [&mut device, &mut person] {
         staying.read_for(Duration::from_millis(2_500)).await;
         assert_eq!(staying.closed, None);
@@ -295,9 +296,9 @@ async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
     app.stop().await;
 }
 
-/// Contract: live 27. Of any number who come at once, as many are let in as may be, and no more.
+/// Contract: live 27. Of concurrent viewers, exactly the limit is admitted.
 #[tokio::test]
-async fn of_a_burst_as_many_are_let_in_as_may_be() {
+async fn concurrent_viewers_respect_the_limit() {
     let app = App::simulated()
         .set("server.max_connections", "64")
         .set("server.max_connections_per_address", "64")
@@ -313,7 +314,7 @@ async fn of_a_burst_as_many_are_let_in_as_may_be() {
         let (stranger, headers, session) = (app.stranger(), opening(&ticket), session.clone());
         async move {
             let request = stranger.request(Method::GET, &format!("/v1/sessions/{session}/live")).headers(headers);
-            // Whoever has the answer holds the view open.
+            // The response keeps the view open until it is dropped.
             request.send().await.expect("an answer")
         }
     });
@@ -325,20 +326,21 @@ async fn of_a_burst_as_many_are_let_in_as_may_be() {
         let ticket = ticket(&client, &session, "viewer", None).await;
         (watch(&app, &session, opening(&ticket)).await.status == 101).then_some(())
     };
-    eventually(Duration::from_secs(10), "there is room again", again).await;
+    eventually(Duration::from_secs(10), "a slot for a viewer is free", again).await;
     app.stop().await;
 }
 
-/// Contract: live 21, 22. A worker whose address others reach speaks TLS, and is believed by its certificate alone.
+/// Contract: live 21, 22. A worker with an address that other machines can reach uses TLS, and the API trusts only the
+/// certificate with the stored fingerprint.
 #[tokio::test]
-async fn a_worker_on_another_machine_is_reached_by_tls() {
-    in_a_network_of_its_own("live::inside_a_network_with_an_address").await;
+async fn worker_on_another_machine_requires_tls() {
+    in_a_network_of_its_own("live::worker_inside_network_namespace").await;
 }
 
-/// See [`a_worker_on_another_machine_is_reached_by_tls`], which starts it.
+/// Started by [`worker_on_another_machine_requires_tls`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn inside_a_network_with_an_address() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn worker_inside_network_namespace() {
     let _files = furnish(&[]);
     let listen = format!("{}:7401", OWN[0]);
     let app = App::simulated().set("worker.live_listen", &listen).roles(&[Role::Api, Role::Worker]).start().await;
@@ -359,9 +361,9 @@ async fn inside_a_network_with_an_address() {
     app.stop().await;
 }
 
-/// Contract: live 28. An api process that stops keeps nobody, and is kept by nobody.
+/// Contract: live 28. When an API process shuts down, its views end without delaying it.
 #[tokio::test]
-async fn a_view_ends_with_the_api_process_that_carries_it() {
+async fn view_ends_with_its_api_process() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -373,7 +375,7 @@ async fn a_view_ends_with_the_api_process_that_carries_it() {
     app.stop().await;
 }
 
-/// What stands behind the `#` of a link's address.
+/// The part of a link's URL after the `#`.
 fn secret_of(link: &Answer) -> &str {
     link.body["url"].as_str().and_then(|url| url.split_once('#')).expect("an address with a secret").1
 }
@@ -382,10 +384,10 @@ async fn follow(app: &App, secret: &str) -> Answer {
     app.stranger().post("/v1/live-links/follow", json!({"link": secret})).await
 }
 
-/// Contract: live 29 to 32. A link is for whoever has its address, for as long as its maker says and sees the session; who takes it back,
-/// and who may not, and how many there are.
+/// Contract: live 29 to 32. A link works for any visitor until it expires, is deleted, or its creator loses access to the
+/// session. Its creation requires write access, and the number of links per session is limited.
 #[tokio::test]
-async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
+async fn link_works_for_any_visitor_until_deleted_or_expired() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
@@ -402,7 +404,7 @@ async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
         sqlx::query_scalar("select l::text from live_links l").fetch_all(&app.database.pool).await.expect("links");
     assert!(kept.len() == 1 && !kept[0].contains(secret), "{kept:?}");
 
-    // Anybody follows it, as often as they like.
+    // A link can be followed repeatedly and without credentials.
     for _ in 0..2 {
         let ticket = follow(&app, secret).await.expect(201).body;
         assert_eq!(ticket["url"], format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://")));
@@ -449,7 +451,7 @@ async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
     expire.execute(&app.database.pool).await.expect("a statement");
     follow(&app, secret_of(&there[0])).await.problem(404, "not-found");
 
-    // It ends with the session, and with what lets its maker see that.
+    // The link ends with the session and with the credential of its creator.
     let key = app.client_of(account, &["account_owner"]).await;
     let made = key.post(&path, json!({"expires_in": 60})).await.expect(201);
     let revoke = "update api_keys set revoked_at = now() where id = (select api_key_id from live_links order by id desc limit 1)";
@@ -463,10 +465,10 @@ async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
     app.stop().await;
 }
 
-/// Contract: live 33, 34. The page is the same for everybody, keeps its address to itself, and stands in frames of those origins alone that
-/// may open a live view.
+/// Contract: live 33, 34. The page is the same for all visitors, sends no referrer, and can be framed only by origins that may
+/// open a live view.
 #[tokio::test]
-async fn the_page_of_a_live_view_stands_in_no_foreign_frame() {
+async fn live_page_allows_frames_only_of_configured_origins() {
     for (origins, ancestors) in
         [("", "frame-ancestors 'none'"), ("https://desk.example.com", "frame-ancestors https://desk.example.com")]
     {
@@ -484,7 +486,7 @@ async fn the_page_of_a_live_view_stands_in_no_foreign_frame() {
             (&page.headers()["referrer-policy"], &page.headers()["cache-control"]),
             (&HeaderValue::from_static("no-referrer"), &HeaderValue::from_static("no-store"))
         );
-        // It would forbid what `live.origins` allows.
+        // This header would forbid the frames that `live.origins` allows.
         assert_eq!(page.headers().contains_key("x-frame-options"), origins.is_empty());
         app.stop().await;
     }

@@ -1,4 +1,4 @@
-//! Agent sessions by video (contract: livekit).
+//! Agent sessions over video with LiveKit (contract: livekit).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::support::app::Builder;
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
-/// What [`ENCRYPTION_KEY`] spells.
+/// Decoded value of [`ENCRYPTION_KEY`].
 pub const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
 const KEY: &str = "APInode";
 const SECRET: &str = "a-secret-of-LiveKit-that-is-shown-to-nobody";
 
-fn sealing() -> Builder {
+fn with_encryption_key() -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape")
 }
 
@@ -33,21 +33,21 @@ impl Client {
 }
 
 impl App {
-    /// Registers a machine, sealed with this key. Answers whether it is new.
+    /// Registers a machine whose secret is encrypted with this key. Returns true when it is new.
     pub async fn register(&self, name: &str, api_secret: &str, capacity: Option<i32>, key: [u8; 32]) -> bool {
         let livekit_url = format!("wss://{name}.example.com");
         let new = NewMacNode { name, livekit_url: &livekit_url, api_key: KEY, api_secret, capacity };
         let mut conn = self.database.pool.acquire().await.expect("a connection");
-        let checked = new.check().expect("it holds to the rules");
+        let checked = new.check().expect("a valid node");
         livekit::register(&mut conn, &checked, &Vault::new(key, &[])).await.expect("a node").1
     }
 
-    /// How many registrations ended so, as the metrics have it.
+    /// Value of the metric for registrations with this outcome.
     async fn registered(&self, outcome: &str) -> u64 {
         self.sample(&format!("service_mac_node_livekit_register_total{{outcome=\"{outcome}\"}} ")).await
     }
 
-    /// How many tokens were asked for as this role and with this outcome, as the metrics have it.
+    /// Value of the metric for token requests with this role and outcome.
     async fn minted(&self, role: &str, outcome: &str) -> u64 {
         self.sample(&format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ")).await
     }
@@ -55,11 +55,11 @@ impl App {
     async fn sample(&self, series: &str) -> u64 {
         let scraper = Client::new(&self.base_url, Some("scrape"));
         let text = scraper.request(Method::GET, "/metrics").send().await.expect("metrics").text().await.expect("text");
-        text.lines().find_map(|line| line.strip_prefix(series)?.parse().ok()).expect("it begins at zero")
+        text.lines().find_map(|line| line.strip_prefix(series)?.parse().ok()).expect("a series that starts at zero")
     }
 }
 
-/// What LiveKit's own reader makes of tokens.
+/// Results of LiveKit's token verifier for these keys, secrets and tokens.
 async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/livekit/read.py");
     let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("livekit/bin/python");
@@ -69,23 +69,23 @@ async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
     let lines: Vec<_> = tokens.iter().map(|(key, secret, token)| format!("{key}\t{secret}\t{token}\n")).collect();
     let lines = lines.concat();
     let mut input = program.stdin.take().expect("its input");
-    input.write_all(lines.as_bytes()).await.expect("it reads");
+    input.write_all(lines.as_bytes()).await.expect("a write to its input");
     drop(input);
     let output = program.wait_with_output().await.expect("its output");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The claims of a token, whoever signed it.
+/// Claims of a token. The signature is not checked.
 fn claims(token: &str) -> Value {
     let payload = token.split('.').nth(1).expect("three parts");
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).expect("base64")).expect("JSON")
 }
 
-/// Contract: livekit 4, 5. LiveKit's own reader takes a token for what it is, by the machine's secret and no other.
+/// Contract: livekit 4, 5. LiveKit's own token verifier accepts a token with the secret of its machine and with no other.
 #[tokio::test]
-async fn livekits_own_reader_believes_a_token() {
-    let app = sealing().start().await;
+async fn livekit_verifier_accepts_tokens() {
+    let app = with_encryption_key().start().await;
     assert!(app.register("mac-1", SECRET, None, SEALS).await);
     let (_, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
@@ -134,10 +134,10 @@ async fn livekits_own_reader_believes_a_token() {
     app.stop().await;
 }
 
-/// Contract: livekit 4, 6, 7. Whoever gets no token is told why, and it is counted.
+/// Contract: livekit 4, 6, 7. A request that receives no token gets an error with the reason, and is counted.
 #[tokio::test]
-async fn why_there_is_no_token_is_told_and_counted() {
-    let app = sealing().start().await;
+async fn token_rejections_have_a_reason_and_are_counted() {
+    let app = with_encryption_key().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     for role in ["", "admin", "Viewer", "viewer&role=viewer"] {
@@ -150,12 +150,12 @@ async fn why_there_is_no_token_is_told_and_counted() {
     let unreadable = client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
     assert!(!unreadable.body.to_string().contains(SECRET));
     assert_eq!(app.minted("controller", "secret_unreadable").await, 1);
-    // Nothing was placed on a machine that nobody could be let into: one that can be read is next, however late it comes.
+    // No room was placed on a machine whose secret cannot be decrypted. A machine that is registered later is used.
     assert_eq!(app.count("select count(*) from livekit_rooms").await, 0);
     app.register("mac-2", SECRET, None, SEALS).await;
     let placed = client.livekit_token(&agent, "controller").await.expect(200).body;
     assert_eq!(placed["url"], "wss://mac-2.example.com");
-    // The same name again replaces it, and its rooms stay.
+    // A registration with the same name replaces the machine and keeps its rooms.
     assert!(!app.register("mac-2", SECRET, None, [7; 32]).await);
     client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
     assert!(!app.register("mac-1", SECRET, None, SEALS).await && !app.register("mac-2", SECRET, None, SEALS).await);
@@ -179,10 +179,10 @@ async fn why_there_is_no_token_is_told_and_counted() {
     app.stop().await;
 }
 
-/// Contract: livekit 7. Callers are counted who are refused before anybody looks for the agent session, whatever they are refused for.
+/// Contract: livekit 7. Requests that are rejected before the look-up of the agent session are counted, whatever the reason.
 #[tokio::test]
-async fn token_for_a_caller_without_scope_or_role_is_counted_as_forbidden() {
-    let app = sealing().start().await;
+async fn token_without_scope_or_role_is_counted_as_forbidden() {
+    let app = with_encryption_key().start().await;
     let (owner, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     let (member, by_team) = app.customer(Tier::Enterprise).await;
@@ -200,7 +200,7 @@ async fn token_for_a_caller_without_scope_or_role_is_counted_as_forbidden() {
         assert_eq!(app.minted(role, "forbidden").await, 2, "role");
         free.get(&path(role)).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "tier");
-        // Who nobody knows is not counted, nor who does not say as what.
+        // Requests without a valid credential or a valid role are not counted.
         app.stranger().get(&path(role)).await.problem(401, "unauthorized");
         narrow.get(&path("admin")).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "{role}");
@@ -208,11 +208,11 @@ async fn token_for_a_caller_without_scope_or_role_is_counted_as_forbidden() {
     app.stop().await;
 }
 
-/// Contract: livekit 6. Rooms are spread by what machines can have, none has more, and a room stays where it is, of any number who come
-/// at once.
+/// Contract: livekit 6. Rooms are distributed by the capacity of the machines, which is never exceeded. A room stays on its
+/// machine, also with concurrent requests.
 #[tokio::test]
-async fn rooms_are_spread_over_machines_that_have_room() {
-    let app = sealing().set("worker.max_sessions", "8").start().await;
+async fn rooms_are_distributed_by_machine_capacity() {
+    let app = with_encryption_key().set("worker.max_sessions", "8").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     app.register("mac-1", SECRET, Some(1), SEALS).await;
     app.register("mac-2", SECRET, Some(3), SEALS).await;
@@ -231,7 +231,7 @@ async fn rooms_are_spread_over_machines_that_have_room() {
     }
     let count = |url: &str| rooms.values().filter(|(_, at)| at == url).count();
     assert_eq!((count("wss://mac-1.example.com"), count("wss://mac-2.example.com"), count("")), (1, 3, 1));
-    // A room whose agent session is closed is nobody's.
+    // Closing an agent session frees its room.
     let full = rooms.iter().find(|(_, (status, _))| *status == 503).expect("one without a room").0;
     let other = rooms.iter().find(|(_, (status, _))| *status == 200).expect("one with a room").0;
     client.delete(&format!("/v1/agent-sessions/{other}")).await.expect(204);
@@ -239,10 +239,10 @@ async fn rooms_are_spread_over_machines_that_have_room() {
     app.stop().await;
 }
 
-/// Contract: livekit 1 to 3; staff 2. Staff register machines over HTTP, and each way in which that ends is counted.
+/// Contract: livekit 1 to 3; staff 2. Staff register machines over HTTP, and every outcome is counted.
 #[tokio::test]
-async fn staff_register_machines() {
-    let app = sealing().start().await;
+async fn registration_of_machines_is_staff_only_and_counted() {
+    let app = with_encryption_key().start().await;
     let (staff, customer) = (app.staff().await, app.client().await);
     let path = "/v1/mac-nodes/register";
     let body = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": KEY, "api_secret": SECRET, "capacity": 2});

@@ -1,4 +1,4 @@
-//! Migrations run forward, on an empty database and on that of the version before (contract: command-line 3).
+//! Migrations of an empty database and of the schemas of earlier versions (contract: command-line 3).
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::support::commands::run;
 use crate::support::people::{PASSWORD, token_of};
 use crate::support::{App, Client, Role, at_once, eventually};
 
-/// The newest migration of the version that had no sign-ins: sessions, workers and jobs.
+/// The newest migration of the version without sign-ins, which has sessions, workers and jobs.
 const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
 
-/// The newest of the version that had no teams: people sign in, and mails go out.
+/// The newest migration of the version without teams, which has sign-ins and mails.
 const BEFORE_TEAMS: i64 = 20_261_121_000_002;
 
-/// The newest of the version that counted the sessions of workers where it placed one.
+/// The newest migration of the version without slots, which counted a worker's sessions when it placed one.
 const BEFORE_SLOTS: i64 = 20_261_122_000_007;
 
-/// A key that the version before minted.
+/// An API key that an earlier version created.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
 const INSERT_KEY: &str =
@@ -33,7 +33,7 @@ const INSERT_KEY: &str =
 const INSERT_AUDIT_ROW: &str = "insert into audit_log (id, account_id, actor_type, action, payload)
      values ($1, $2, 'system', 'api_key.minted', '{}')";
 
-/// The service's database, emptied, while the service does not run.
+/// An empty database, with the service stopped.
 async fn emptied(schemas: &str) -> App {
     let mut app = App::simulated().in_processes().start().await;
     app.signal(0, Signal::SIGTERM).await;
@@ -42,18 +42,18 @@ async fn emptied(schemas: &str) -> App {
     app
 }
 
-/// The same, with the schema of an earlier version.
-async fn at(version: i64) -> App {
+/// A database with the schema of an earlier version, with the service stopped.
+async fn at_version(version: i64) -> App {
     assert!(MIGRATIONS.iter().any(|migration| migration.version == version));
     let app = emptied("public").await;
-    MIGRATIONS.run_to(version, &app.database.pool).await.expect("the schema before");
+    MIGRATIONS.run_to(version, &app.database.pool).await.expect("the earlier schema");
     app
 }
 
-/// Contract: command-line 3. On an empty database of several commands at once one makes everything, a later one nothing, and a role that leaves
-/// that to it does not start before.
+/// Contract: command-line 3. When several commands migrate an empty database at once, one applies all migrations. A later command
+/// applies none, and the API does not start before.
 #[tokio::test]
-async fn an_empty_database_is_filled_once() {
+async fn concurrent_migrate_commands_fill_an_empty_database_once() {
     let mut app = emptied("public, apalis").await;
     app.run(&["api"]).await.code(1);
     let several = (0..4).map(|_| {
@@ -73,9 +73,9 @@ async fn an_empty_database_is_filled_once() {
     app.stop().await;
 }
 
-/// Contract: command-line 3. A version leaves a schema that a newer one has migrated as it is, and runs on it.
+/// Contract: command-line 3. A version leaves a newer schema unchanged and runs on it.
 #[tokio::test]
-async fn migrate_on_a_newer_schema_succeeds_and_says_so() {
+async fn migrate_on_a_newer_schema_changes_nothing() {
     let mut app = App::simulated().in_processes().start().await;
     let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
                  values (99990101000000, 'newer', true, '', 0)";
@@ -91,11 +91,11 @@ async fn migrate_on_a_newer_schema_succeeds_and_says_so() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; sign-ins 3. What a version without sign-ins wrote stays and works: addresses, which are compared
+/// Contract: command-line 3; sign-ins 3. Data of the version without sign-ins keeps working: addresses, which are compared
 /// without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]
-async fn a_database_without_sign_ins_moves_on() {
-    let mut app = at(BEFORE_SIGN_INS).await;
+async fn database_without_sign_ins_migrates() {
+    let mut app = at_version(BEFORE_SIGN_INS).await;
     let [account, gone, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
     let hash = NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash();
     let statements = [
@@ -127,7 +127,7 @@ async fn a_database_without_sign_ins_moves_on() {
         sqlx::query(INSERT_AUDIT_ROW).bind(row).bind(account),
     ];
     for statement in statements {
-        statement.execute(&app.database.pool).await.expect("a row of the version before");
+        statement.execute(&app.database.pool).await.expect("a row of the earlier version");
     }
 
     app.run(&["api"]).await.code(1);
@@ -155,7 +155,7 @@ async fn a_database_without_sign_ins_moves_on() {
     }
     let again = json!({"email": "aDa.lovelace@example.com", "password": PASSWORD, "name": "Ada"});
     app.stranger().post("/v1/auth/signup", again).await.problem(409, "conflict");
-    // It is an ordinary key still: it does not work on the free tier, as a device's would, and can be rotated.
+    // The migrated key behaves like any other key: it is rejected on the free tier and can be rotated.
     let rotated = program.post(&format!("/v1/api-keys/key_{key}/rotate"), json!({})).await.expect(201);
     assert_eq!(rotated.body["rotated_from"], format!("key_{key}"));
     app.run(&["account", "set-tier", &format!("acc_{account}"), "free"]).await.code(0);
@@ -164,11 +164,11 @@ async fn a_database_without_sign_ins_moves_on() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; teams 1. Accounts from before teams have one each; what lived on is counted; keys, web sessions
-/// and the audit log are as they were.
+/// Contract: command-line 3; teams 1. Each account of the version without teams receives a team. Live sessions are counted as
+/// usage. Keys, web sessions and the audit log are unchanged.
 #[tokio::test]
-async fn a_database_without_teams_moves_on() {
-    let mut app = at(BEFORE_TEAMS).await;
+async fn database_without_teams_migrates() {
+    let mut app = at_version(BEFORE_TEAMS).await;
     let [ada, bob, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
     let account = "insert into accounts (id, email, email_key, name, tier, email_verified_at)
                    values ($1, $2, $2, $3, 'enterprise', now() - interval '1 year')";
@@ -192,7 +192,7 @@ async fn a_database_without_teams_moves_on() {
         sqlx::query(INSERT_AUDIT_ROW).bind(row).bind(ada),
     ];
     for statement in statements {
-        statement.execute(&app.database.pool).await.expect("a row of the version before");
+        statement.execute(&app.database.pool).await.expect("a row of the earlier version");
     }
 
     app.run(&["migrate"]).await.code(0);
@@ -206,10 +206,10 @@ async fn a_database_without_teams_moves_on() {
     let log = program.get("/v1/account/audit-log?action=api_key.minted").await.expect(200).body["data"].clone();
     assert_eq!(log[0]["id"], json!(row));
 
-    // Its browser died with its worker, of which an operation is the first to hear; it was used for a minute that began.
+    // The browser ended with its worker, which the next operation reports. The begun minute of use is counted.
     let tap = json!({"action": {"kind": "tap", "selector": "#button"}});
-    // Until somebody has listened for it for long enough, it may live.
-    let answer = eventually(Duration::from_mins(1), "its worker is found dead", async || {
+    // The worker is not marked as lost before the service has waited for its heartbeat long enough.
+    let answer = eventually(Duration::from_mins(1), "the worker is marked as lost", async || {
         let answer = program.operate(&format!("ses_{session}"), "interact", tap.clone()).await;
         (answer.status != 503).then_some(answer)
     });
@@ -218,10 +218,11 @@ async fn a_database_without_teams_moves_on() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; workers 17. A worker that lives through the upgrade has slots, and its live sessions have theirs.
+/// Contract: command-line 3; workers 17. A worker that is active during the upgrade receives slots, and its live sessions occupy
+/// them.
 #[tokio::test]
-async fn a_database_without_slots_moves_on() {
-    let app = at(BEFORE_SLOTS).await;
+async fn database_without_slots_migrates() {
+    let app = at_version(BEFORE_SLOTS).await;
     let [account, alive, gone] = std::array::from_fn(|_| Uuid::now_v7());
     let insert = |statement: &'static str| sqlx::query(statement);
     let worker = "insert into workers (id, name, status, driver, max_sessions, public_key) values ($1, 'w', $2, 'simulated', 5, '')";
@@ -239,7 +240,7 @@ async fn a_database_without_slots_moves_on() {
         insert(session).bind(account).bind(gone),
     ];
     for statement in statements {
-        statement.execute(&app.database.pool).await.expect("a row of the version before");
+        statement.execute(&app.database.pool).await.expect("a row of the earlier version");
     }
     app.run(&["migrate"]).await.code(0);
     let slots: Vec<(Uuid, i32, bool)> = sqlx::query_as(
@@ -253,31 +254,35 @@ async fn a_database_without_slots_moves_on() {
     app.stop().await;
 }
 
-/// The newest migration that may lock: nobody had a deployment with much in it then.
+/// The newest migration before the first release. Older ones may lock tables, because no deployment had much data.
 const BEFORE_RELEASES: i64 = 20_261_123_000_115;
 
-/// Whether Squawk finds migrations harmless, and what it says of them. Each is carried out in a transaction, while the version before serves.
-fn locks(are_judged: impl Fn(i64) -> bool) -> (bool, String) {
+/// True when Squawk accepts the migrations, and its report. Each migration runs in a transaction while the previous version
+/// serves requests.
+fn check_locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
     let files = std::fs::read_dir(folder).expect("the migrations").map(|file| file.expect("a file").path());
     let version = |file: &std::path::Path| file.file_name()?.to_str()?.split('_').next()?.parse().ok();
     let mut judge = judge("squawk");
     judge.args(["--reporter", "gcc", "--assume-in-transaction", "--pg-version", "14"]);
-    // How long a lock is waited for, and how large numbers become, is not what is asked here.
+    // Timeouts of locks and the size of integers are not part of this check.
     judge.args([
         "--exclude",
         "require-statement-timeout,require-lock-timeout,prefer-bigint-over-int,prefer-bigint-over-smallint",
     ]);
-    judge.args(files.filter(|file| version(file).is_some_and(&are_judged)));
+    judge.args(files.filter(|file| version(file).is_some_and(&is_checked)));
     let judged = judge.output().expect("Squawk runs");
     (judged.status.success(), String::from_utf8_lossy(&judged.stdout).into_owned())
 }
 
-/// Contract: command-line 3. A migration reads or rewrites no table while nobody else may write to it.
+/// Contract: command-line 3. No migration reads or rewrites a table while it blocks writes to it.
 #[test]
-fn migrations_lock_nobody_for_long() {
-    let (well, told) = locks(|version| version > BEFORE_RELEASES);
-    assert!(well, "{told}");
-    let (well, told) = locks(|version| version <= BEFORE_RELEASES);
-    assert!(!well && told.contains("require-concurrent-index-creation"), "it would be seen: {told}");
+fn migrations_hold_no_long_locks() {
+    let (accepted, told) = check_locks(|version| version > BEFORE_RELEASES);
+    assert!(accepted, "{told}");
+    let (accepted, told) = check_locks(|version| version <= BEFORE_RELEASES);
+    assert!(
+        !accepted && told.contains("require-concurrent-index-creation"),
+        "Squawk does not report an old migration that locks: {told}"
+    );
 }

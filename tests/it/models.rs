@@ -1,4 +1,4 @@
-//! What models are asked, and what comes of their answers (contract: byok 10 to 15), against a provider on loopback.
+//! Requests to model providers and their responses (contract: byok 10 to 15), with a test double on loopback.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -19,7 +19,7 @@ use crate::support::model_provider::{
 use crate::support::{eventually, plain_http};
 
 const KEY: &str = "sk-ant-api03-in-a-header-only";
-/// Longer than any provider here is waited for.
+/// Longer than the timeouts of these tests.
 const LONG: Duration = Duration::from_mins(1);
 const PROVIDERS: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 const PAGE: Page<'static> = Page {
@@ -28,7 +28,7 @@ const PAGE: Page<'static> = Page {
     links: &[],
 };
 
-/// Who asks it.
+/// A client for a provider at this address.
 fn asking(base_url: &str, timeout: Duration) -> Models {
     let mut settings = Settings { timeout, ..Settings::default() };
     base_url.clone_into(&mut settings.anthropic.base_url);
@@ -48,7 +48,7 @@ fn call(provider: Provider, input: &Value) -> Reply {
     Reply::Json(200, if provider == Provider::Anthropic { anthropic_call(input) } else { openai_call(input) })
 }
 
-/// What came of this answer.
+/// Outcome of a request that receives this response, and the number of requests.
 async fn asked(provider: Provider, reply: Reply) -> (Asked, usize) {
     let double = ModelProvider::start().await;
     double.answer(reply);
@@ -56,9 +56,10 @@ async fn asked(provider: Provider, reply: Reply) -> (Asked, usize) {
     (models.ask(&with(provider), &ask("buy it"), LONG).await, double.asked().len())
 }
 
-/// Contract: byok 10, 13, 15. Both providers are asked in their own words and understood, and what they took is counted as they charge for it.
+/// Contract: byok 10, 13, 15. Requests use the API of each provider, responses of both are parsed, and their usage has the price
+/// of the provider.
 #[tokio::test]
-async fn both_providers_are_asked_and_understood() {
+async fn requests_and_responses_of_both_providers_work() {
     let steps =
         json!([{"kind": "type", "ref": "e2", "value": "SPRING"}, {"kind": "tap", "ref": "e1", "ask_approval": true}]);
     let wanted = Reading::Plan {
@@ -126,12 +127,13 @@ async fn both_providers_are_asked_and_understood() {
     }
 }
 
-/// Contract: byok 12. What a provider says that is no answer is told apart, and asked for once more only when it says when.
+/// Contract: byok 12. Each kind of provider error has its own failure. A request is repeated only when the response has a short
+/// Retry-After.
 #[tokio::test]
-async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
+async fn provider_errors_are_distinguished_and_rarely_retried() {
     let (anthropic, openai) = (Provider::Anthropic, Provider::Openai);
     let busy = anthropic_error("overloaded_error", "Overloaded");
-    let elsewhere = ModelProvider::start().await;
+    let redirect_target = ModelProvider::start().await;
     for (provider, reply, failure, times) in [
         (
             anthropic,
@@ -162,7 +164,7 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
             Failure::Status(400),
             1,
         ),
-        (openai, Reply::Redirect(format!("{}/v1/responses", elsewhere.base_url)), Failure::Status(307), 1),
+        (openai, Reply::Redirect(format!("{}/v1/responses", redirect_target.base_url)), Failure::Status(307), 1),
         (openai, Reply::Endless(200), Failure::TooLong, 1),
         (anthropic, Reply::Huge, Failure::TooLong, 1),
         (anthropic, Reply::Text(200, "{\"content\": ["), Failure::Malformed, 1),
@@ -173,11 +175,11 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
         assert_eq!(asked.reading, Err(failure), "{reply:?}");
         assert_eq!((came, asked.usage), (times, Usage::default()), "{reply:?}");
     }
-    assert!(elsewhere.asked().is_empty(), "a redirect was followed");
+    assert!(redirect_target.asked().is_empty(), "a redirect was followed");
 
     let double = ModelProvider::start().await;
     let models = asking(&double.base_url, Duration::from_secs(30));
-    // Refused once, and answered then; and refused twice.
+    // One rejection followed by a success, and two rejections.
     double.answer(Reply::Later(529, "0", busy.clone()));
     let answered = models.ask(&with(anthropic), &ask("x"), LONG).await;
     assert_eq!(answered.reading, Ok(Reading::Refuse { reply: "No.".to_owned() }));
@@ -188,13 +190,13 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
     }
     let begun = Instant::now();
     assert_eq!(models.ask(&with(openai), &ask("x"), LONG).await.reading, Err(Failure::Busy));
-    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(begun.elapsed() >= Duration::from_secs(1), "the client did not wait before the second request");
     assert_eq!(double.asked().len(), 4);
 }
 
-/// Contract: byok 21. Of an answer that was cut off nothing is read, and it was taken all the same.
+/// Contract: byok 21. A truncated response is not parsed, but its usage counts.
 #[tokio::test]
-async fn an_answer_that_was_cut_off_is_none() {
+async fn truncated_response_is_not_used() {
     let call = json!({"kind": "plan", "reply": "I will"});
     let [mut of_anthropic, mut of_openai] = [anthropic_call(&call), openai_call(&call)];
     of_anthropic["stop_reason"] = json!("max_tokens");
@@ -206,9 +208,9 @@ async fn an_answer_that_was_cut_off_is_none() {
     }
 }
 
-/// Contract: byok 12. What is not answered in time is given up in time, and not asked for again.
+/// Contract: byok 12. A request without a response ends at its timeout and is not repeated.
 #[tokio::test]
-async fn nobody_waits_for_a_provider_for_long() {
+async fn request_without_response_times_out() {
     let double = ModelProvider::start().await;
     let models = asking(&double.base_url, Duration::from_millis(500));
     let begun = Instant::now();
@@ -219,14 +221,14 @@ async fn nobody_waits_for_a_provider_for_long() {
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(double.asked().len(), 3);
-    let nobody = asking("http://127.0.0.1:9", Duration::from_secs(10));
-    let lost = nobody.ask(&with(Provider::Openai), &ask("x"), LONG).await;
+    let unreachable = asking("http://127.0.0.1:9", Duration::from_secs(10));
+    let lost = unreachable.ask(&with(Provider::Openai), &ask("x"), LONG).await;
     assert_eq!(lost.reading, Err(Failure::Unreachable));
 }
 
-/// Contract: byok 13, 14, 15. What a model wants that it may not is not done, and paid for all the same.
+/// Contract: byok 13, 14, 15. A response with steps that are not allowed is unusable, but its usage counts.
 #[tokio::test]
-async fn an_answer_that_wants_what_it_may_not_is_none() {
+async fn response_with_disallowed_steps_is_unusable() {
     for provider in PROVIDERS {
         for (input, why) in [
             (json!({"kind": "plan", "steps": [{"kind": "tap", "ref": "e7"}]}), Unusable::NoElement(1)),
@@ -239,13 +241,13 @@ async fn an_answer_that_wants_what_it_may_not_is_none() {
             assert_eq!(asked.reading, Err(Failure::Unusable(why)), "{input}");
             assert!(asked.usage.total() > 0 && asked.cost.cents() > 0.0);
         }
-        // A page that has talked the model into going elsewhere.
+        // A navigation that only the page suggested requires approval.
         let evil = json!({"kind": "plan", "steps": [{"kind": "navigate", "url": "https://evil.example/?c=SPRING"}]});
         let (asked, _) = asked(provider, call(provider, &evil)).await;
         let Ok(Reading::Plan { steps, .. }) = asked.reading else { panic!("{asked:?}") };
         assert!(steps[0].needs_approval);
     }
-    // Neither words instead of a call, nor two calls, nor another tool's, nor arguments that are no JSON.
+    // Unusable as well: text instead of a call, two calls, a call of another tool, and arguments that are not JSON.
     let mut words = anthropic_call(&json!({}));
     words["content"] = json!([{"type": "text", "text": "I would tap Buy."}]);
     let mut twice = anthropic_call(&json!({"kind": "plan", "steps": [{"kind": "back"}]}));
@@ -267,9 +269,9 @@ async fn an_answer_that_wants_what_it_may_not_is_none() {
 
 const FAKELLM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/fakellm.yaml");
 
-/// Contract: byok 5, 12, 13. Somebody else's reading of Anthropic's API is understood as ours is.
+/// Contract: byok 5, 12, 13. An independent implementation of Anthropic's API works like the test double.
 #[tokio::test]
-async fn somebody_elses_double_is_understood() {
+async fn independent_anthropic_double_works() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("schemathesis/bin/fakellm");
     assert!(program.exists(), "./ops/test installs fakellm");
     let port = free_port();
@@ -279,7 +281,7 @@ async fn somebody_elses_double_is_understood() {
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().expect("fakellm runs");
     let base_url = format!("http://127.0.0.1:{port}");
     let http = plain_http().build().expect("an HTTP client");
-    eventually(Duration::from_secs(30), "fakellm answers", async || {
+    eventually(Duration::from_secs(30), "fakellm responds", async || {
         http.get(format!("{base_url}/_fakellm/stats")).send().await.ok()
     })
     .await;
@@ -287,7 +289,7 @@ async fn somebody_elses_double_is_understood() {
     let models = asking(&base_url, Duration::from_secs(30));
     let anthropic = with(Provider::Anthropic);
     assert_eq!(models.test(Provider::Anthropic, &anthropic.key).await, TestOutcome::Ok);
-    // It has no Responses API.
+    // fakellm does not implement the Responses API.
     assert_eq!(models.test(Provider::Openai, &anthropic.key).await, TestOutcome::Unknown);
     let asked = models.ask(&anthropic, &ask("please buy it"), LONG).await;
     let tap = Step { action: Action::Tap { target: Ref("e1".to_owned()) }, needs_approval: false };
@@ -302,5 +304,5 @@ async fn somebody_elses_double_is_understood() {
     ] {
         assert_eq!(models.ask(&anthropic, &ask(message), LONG).await.reading, Err(failure), "{message}");
     }
-    double.kill().await.expect("it ends");
+    double.kill().await.expect("the process ends");
 }

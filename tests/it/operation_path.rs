@@ -1,4 +1,4 @@
-//! The trip of an operation: what it asks of the database, and what becomes of it when nobody is woken.
+//! The path of an operation: the statements it sends to the database, and its behaviour when wake-ups are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,14 +20,15 @@ use crate::support::records::uuid_of;
 use crate::support::statements::{Statement, list};
 use crate::support::{App, Client, Redis, Role, at_once, eventually};
 
-/// What an operation may take that nobody was told of: two seconds until the rows are looked at, the operation, and a busy machine.
-const UNTOLD: Duration = Duration::from_secs(3);
+/// Maximum duration of an operation whose wake-up was lost: 2 s until the worker polls the rows, the operation, and a margin for
+/// a busy machine.
+const LOST_WAKE_UP: Duration = Duration::from_secs(3);
 
 fn moment() -> Value {
     json!({"condition": {"kind": "time", "ms": 1}})
 }
 
-/// Notes of each step of an intent whether it waits for the disk.
+/// Records for each step of an intent whether its commit waits for the disk.
 const STEPS: &str = "
     create table steps (step text, waits boolean);
     create function note_step() returns trigger language plpgsql as $$
@@ -37,10 +38,11 @@ const STEPS: &str = "
     end $$;
     create trigger note_step before insert or update on intents for each row execute function note_step();";
 
-/// Contract: workers 1. An operation is four statements, each a transaction of its own: whose key it is, the claim, the start
-/// and the end. Of these the claim and the end wait for the disk. What tells another process is two more that do not.
+/// Contract: workers 1. An operation is four statements, each a transaction of its own: the authentication of the key, the claim,
+/// the start and the end. Only the claim and the end wait for the disk. Notifying another process takes two more statements,
+/// which do not wait for the disk.
 #[tokio::test]
-async fn an_operation_takes_few_statements_and_two_durable_commits() {
+async fn operation_takes_four_statements_and_two_durable_commits() {
     const OPERATIONS: i64 = 100;
     for (builder, told) in [(App::simulated(), 0), (App::simulated().roles(&[Role::Api, Role::Worker]), 2)] {
         let app = builder.counting_statements().start().await;
@@ -48,12 +50,12 @@ async fn an_operation_takes_few_statements_and_two_durable_commits() {
         let session = client.session().await;
         app.database.pool.execute(STEPS).await.expect("the extension");
         client.operate(&session, "wait", moment()).await.expect(200);
-        app.database.pool.execute("truncate steps").await.expect("nothing is noted");
+        app.database.pool.execute("truncate steps").await.expect("an empty table");
         app.count_statements().await;
         for _ in 0..OPERATIONS {
             client.operate(&session, "wait", moment()).await.expect(200);
         }
-        // What has nothing to do with operations comes less often than they do.
+        // Statements that do not belong to operations have fewer calls than there are operations.
         let mut statements = app.statements().await;
         statements.retain(|statement| statement.calls >= OPERATIONS);
         let each = statements.iter().map(|statement| statement.calls).sum::<i64>() / OPERATIONS;
@@ -69,10 +71,10 @@ async fn an_operation_takes_few_statements_and_two_durable_commits() {
     }
 }
 
-/// Contract: workers 1. Whatever an operation does, it takes the same statements; one that types asks besides for the key that its text is
-/// sealed with, and what a capture shows is read from its row.
+/// Contract: workers 1. Every kind of operation takes the same statements. An operation that types also reads the key that seals
+/// its text, and a capture also reads its result from its row.
 #[tokio::test]
-async fn operations_of_all_kinds_take_as_few_statements() {
+async fn every_kind_of_operation_takes_four_or_five_statements() {
     const EACH: i64 = 30;
     let app = App::simulated().counting_statements().start().await;
     let client = app.client().await;
@@ -100,11 +102,12 @@ async fn operations_of_all_kinds_take_as_few_statements() {
     app.stop().await;
 }
 
-/// Contract: workers 1, 19. A create is four statements, each a transaction of its own: whose key it is, the session, the start and the
-/// end of its opening. A destroy is two, whose key it is and the end of the session, and a look of the worker at what has ended,
-/// which is one for many. Of these three wait for the disk. What tells another process is three more at most that do not.
+/// Contract: workers 1, 19. A create is four statements, each a transaction of its own: the authentication of the key, the
+/// session, the start and the end of its opening. A destroy is two: the authentication of the key and the end of the session. The
+/// worker also queries for ended sessions, once for many. Of these statements three wait for the disk. Notifying another process
+/// takes at most three more, which do not.
 #[tokio::test]
-async fn a_create_and_a_destroy_take_few_statements_and_three_durable_commits() {
+async fn create_and_destroy_take_three_durable_commits() {
     const PAIRS: i64 = 100;
     for (builder, told) in [(App::simulated(), 0), (App::simulated().roles(&[Role::Api, Role::Worker]), 3)] {
         let app = builder.counting_statements().start().await;
@@ -140,10 +143,10 @@ async fn a_create_and_a_destroy_take_few_statements_and_three_durable_commits() 
     }
 }
 
-/// Contract: sessions 17. A destroy that has to wait for a claim ends its operation with the session, though it began to look before
-/// there was one, and whoever waits for the operation is told.
+/// Contract: sessions 17. A destroy that waits for the lock of a claim ends the claimed operation with the session, although the
+/// destroy began before the claim was committed. The caller of the operation receives the outcome.
 #[tokio::test]
-async fn a_destroy_ends_the_operation_of_a_claim_that_it_waits_for() {
+async fn destroy_ends_the_operation_of_a_concurrent_claim() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
@@ -160,16 +163,16 @@ async fn a_destroy_ends_the_operation_of_a_claim_that_it_waits_for() {
     claiming.commit().await.expect("a commit");
     destroyed.await.expect("a task").expect(204);
     let mut conn = app.database.pool.acquire().await.expect("a connection");
-    let ending = intents::ending(&mut conn, intent).await.expect("a row").expect("it has ended");
+    let ending = intents::ending(&mut conn, intent).await.expect("a row").expect("an ending");
     assert!(matches!(ending.outcome, Outcome::Destroyed), "{ending:?}");
     assert_eq!(app.status_of(&session).await, "destroyed");
     drop(conn);
     app.stop().await;
 }
 
-/// Contract: workers 13. A browser of which no worker is told that its session has ended is closed when the worker looks.
+/// Contract: workers 13. When a worker receives no notification that a session has ended, its next poll closes the browser.
 #[tokio::test]
-async fn a_session_that_no_worker_was_told_of_is_closed() {
+async fn browser_closes_after_a_lost_end_notification() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (profile, cause) = (client.profile().await, Cause::FreeTierCap);
@@ -178,16 +181,19 @@ async fn a_session_that_no_worker_was_told_of_is_closed() {
     let ended = sessions::destroy(&mut conn, account, SessionId::from(uuid_of(&session)), &cause).await;
     assert!(matches!(ended, Ok(Some(Destroyed::Now { .. }))), "{ended:?}");
     drop(conn);
-    // An actor that closes its browser lets go of the profile.
+    // The actor that closes its browser releases the profile.
     let in_hand = "select count(*) from sessions where profile_in_hand";
-    eventually(Duration::from_secs(10), "it is closed", async || (app.count(in_hand).await == 0).then_some(())).await;
+    eventually(Duration::from_secs(10), "the browser is closed", async || {
+        (app.count(in_hand).await == 0).then_some(())
+    })
+    .await;
     app.stop().await;
 }
 
-/// Contract: workers 12. Whoever dies between a claim and its wake-up, 224 times, costs a look at the rows: each operation is
-/// carried out within a second or so.
+/// Contract: workers 12. When a process dies 224 times between a claim and its wake-up, the worker finds each operation by
+/// polling and runs it within about a second.
 #[tokio::test]
-async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
+async fn operation_runs_after_a_lost_wake_up() {
     const SESSIONS: usize = 32;
     let app = App::simulated().set("worker.max_sessions", "32").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -202,8 +208,8 @@ async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
             claim(&mut conn, account, session).await;
         }
         let open = "select count(*) from intents where status <> 'done'";
-        eventually(UNTOLD, "all are carried out", async || (app.count(open).await == 0).then_some(())).await;
-        assert!(began.elapsed() < UNTOLD, "{:?}", began.elapsed());
+        eventually(LOST_WAKE_UP, "all operations are done", async || (app.count(open).await == 0).then_some(())).await;
+        assert!(began.elapsed() < LOST_WAKE_UP, "{:?}", began.elapsed());
     }
     for session in &sessions {
         assert_eq!(client.status(session).await, "ready");
@@ -211,7 +217,7 @@ async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
     app.stop().await;
 }
 
-/// Claims a session as an API process does that dies before it tells anybody.
+/// Claims a session like an API process that dies before it sends the wake-up.
 async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> IntentId {
     let condition = Condition::Time { ms: 1 };
     let operation = Operation::Wait(Wait { condition, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail });
@@ -225,10 +231,10 @@ async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> In
     intent
 }
 
-/// Contract: workers 12. Outcomes of which nobody is told, as by a worker that dies between an operation's end and its wake-up, 200
-/// times, are found; nonsense on a channel, and outcomes that are told twice, change nothing.
+/// Contract: workers 12. Callers receive outcomes whose notification was lost 200 times, as when a worker dies between an
+/// operation's end and its wake-up. Invalid messages on a channel and repeated outcomes change nothing.
 #[tokio::test]
-async fn wake_ups_may_be_lost_repeated_or_nonsense() {
+async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -258,17 +264,17 @@ async fn wake_ups_may_be_lost_repeated_or_nonsense() {
             async move { client.operate(&session, "wait", moment()).await.expect(200) }
         });
         at_once(operations).await;
-        assert!(asked.elapsed() < UNTOLD, "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < LOST_WAKE_UP, "{:?}", asked.elapsed());
     }
     app.stop().await;
 }
 
-/// Contract: workers 12; operations 2. In a flood of operations Redis is frozen, killed, filled and started again: each operation is carried
-/// out once, and its caller told.
+/// Contract: workers 12; operations 2. While many clients send operations, Redis is stopped, killed, filled and restarted. Each
+/// operation runs once, and its caller receives the outcome.
 #[tokio::test]
-async fn a_flood_goes_on_while_redis_comes_and_goes() {
+async fn each_operation_runs_once_while_redis_fails() {
     const CLIENTS: usize = 24;
-    const WHILE: i64 = 100;
+    const OPERATIONS_PER_PHASE: i64 = 100;
     let mut redis = Redis::start();
     let app =
         App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).set("redis.url", &redis.url()).start().await;
@@ -285,11 +291,11 @@ async fn a_flood_goes_on_while_redis_comes_and_goes() {
             }
         });
     }
-    // A while in which many have been told.
+    // Waits until another 100 operations have succeeded.
     let flood = async || {
         let so_far = told.load(Ordering::Relaxed);
-        eventually(Duration::from_secs(30), "the flood goes on", async || {
-            (told.load(Ordering::Relaxed) >= so_far + WHILE).then_some(())
+        eventually(Duration::from_secs(30), "operations succeed", async || {
+            (told.load(Ordering::Relaxed) >= so_far + OPERATIONS_PER_PHASE).then_some(())
         })
         .await;
     };
@@ -315,18 +321,19 @@ async fn a_flood_goes_on_while_redis_comes_and_goes() {
     app.stop().await;
 }
 
-/// How many wake-ups the API has sent this way.
-async fn carried(app: &App, carrier: &str) -> u64 {
+/// Number of wake-ups that the API has sent through this carrier.
+async fn wake_ups_sent(app: &App, carrier: &str) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
     let series = format!("service_wakeup_total{{carrier=\"{carrier}\"}} ");
-    text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("the series is there from the start")
+    text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("the series exists from the start")
 }
 
-/// Contract: workers 12; operators 5. With a Redis wake-ups go there and nowhere else. One that is frozen or dead costs
-/// milliseconds, and nobody an answer; that is counted, and ends when it is back.
+/// Contract: workers 12; operators 5. With Redis, all wake-ups are sent through it. A frozen or dead Redis delays operations by
+/// milliseconds, and every caller still receives a response. The metric counts wake-ups sent through PostgreSQL instead, and
+/// Redis carries them again when it is back.
 #[tokio::test]
-async fn redis_carries_wake_ups_as_long_as_it_can() {
+async fn wake_ups_fall_back_to_postgres_without_redis() {
     let mut redis = Redis::start();
     let app = App::simulated()
         .roles(&[Role::Api, Role::Worker])
@@ -348,31 +355,32 @@ async fn redis_carries_wake_ups_as_long_as_it_can() {
         at_once(operations).await.into_iter().max().expect("some")
     };
     let by_redis = async || {
-        let before = (carried(&app, "redis").await, carried(&app, "postgres").await);
+        let before = (wake_ups_sent(&app, "redis").await, wake_ups_sent(&app, "postgres").await);
         operate().await;
-        (carried(&app, "redis").await == before.0 + 3 && carried(&app, "postgres").await == before.1).then_some(())
+        (wake_ups_sent(&app, "redis").await == before.0 + 3 && wake_ups_sent(&app, "postgres").await == before.1)
+            .then_some(())
     };
     let without = async || {
-        let before = carried(&app, "postgres").await;
+        let before = wake_ups_sent(&app, "postgres").await;
         for _ in 0..5 {
             let took = operate().await;
-            assert!(took < UNTOLD, "{took:?}");
+            assert!(took < LOST_WAKE_UP, "{took:?}");
         }
-        assert!(carried(&app, "postgres").await > before);
+        assert!(wake_ups_sent(&app, "postgres").await > before);
     };
-    eventually(Duration::from_secs(20), "Redis carries them", by_redis).await;
-    // What is published is not kept.
+    eventually(Duration::from_secs(20), "Redis carries the wake-ups", by_redis).await;
+    // Redis does not store published messages.
     redis.fill();
-    eventually(Duration::from_secs(20), "Redis carries them though its memory is full", by_redis).await;
+    eventually(Duration::from_secs(20), "Redis carries the wake-ups although its memory is full", by_redis).await;
     redis.make_room();
     redis.signal(Signal::SIGSTOP);
     without().await;
     redis.signal(Signal::SIGCONT);
-    eventually(Duration::from_secs(20), "Redis carries them again", by_redis).await;
+    eventually(Duration::from_secs(20), "Redis carries the wake-ups after SIGCONT", by_redis).await;
     redis.kill();
     without().await;
     redis.restart();
-    eventually(Duration::from_secs(30), "Redis carries them once more", by_redis).await;
-    assert_eq!(carried(&app, "none").await, 0);
+    eventually(Duration::from_secs(30), "Redis carries the wake-ups after its restart", by_redis).await;
+    assert_eq!(wake_ups_sent(&app, "none").await, 0);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is asked of sessions, without browsers (contract: operations).
+//! Operations on sessions with the simulated driver (contract: operations).
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. What each operation answers, in this order. `last_state_at` is the
-/// last state read, and nothing else touches it.
+/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. Each operation's response has exactly these members, in this order.
+/// Only reading the state changes `last_state_at`.
 #[tokio::test]
-async fn operations_answer_what_the_contract_says() {
+async fn operations_return_the_members_of_the_contract() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -20,7 +20,7 @@ async fn operations_answer_what_the_contract_says() {
 
     let answer = client.navigate(&session, "https://example.com").await;
     has(&answer, &["url", "status", "final_url", "duration_ms"]);
-    assert_eq!(answer.body["url"], "https://example.com", "as it was requested");
+    assert_eq!(answer.body["url"], "https://example.com", "the URL as the caller wrote it");
     assert_eq!(answer.body["final_url"], "https://example.com/");
     assert!(answer.body["duration_ms"].is_u64());
     for action in [
@@ -61,7 +61,7 @@ async fn operations_answer_what_the_contract_says() {
     app.stop().await;
 }
 
-/// Contract: operations 22. `encoding` says how the content is written.
+/// Contract: operations 22. `encoding` gives the encoding of `content`.
 async fn captures(client: &Client, session: &str) {
     for (kind, encoding, content_type, magic) in [
         ("screenshot", "base64", "image/png", b"\x89PNG".as_slice()),
@@ -84,20 +84,19 @@ async fn captures(client: &Client, session: &str) {
     }
 }
 
-/// The names of an object's members, in their order.
 fn in_order(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Contract: operations 20. Values stand in the order in which they were asked for, also in an answer that is too large for a
-/// notification. What is stored is what is answered.
+/// Contract: operations 20. Values are in the order of the requested extractions, also in a response that is larger than a
+/// notification can hold. The response equals the stored result.
 #[tokio::test]
-async fn an_answer_is_what_is_stored_whatever_its_size() {
+async fn response_of_any_size_equals_the_stored_result() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
     for count in [2, 100] {
-        // In no order of the alphabet, nor of length.
+        // Names that are sorted neither alphabetically nor by length.
         let names: Vec<_> = (0..count).map(|i| format!("{i:z>width$}", width = 120 - i * 7 % 53)).collect();
         let extractions: Vec<_> =
             names.iter().map(|name| json!({"name": name, "selector": "li", "type": "text"})).collect();
@@ -111,10 +110,10 @@ async fn an_answer_is_what_is_stored_whatever_its_size() {
     app.stop().await;
 }
 
-/// Contract: operations 1, 2, 8. What is no public http or https address is refused on `url` before the session is claimed;
-/// `timeout_ms` is 100 ms to 120 s.
+/// Contract: operations 1, 2, 8. A URL that is not a public http or https address is rejected on `url` before the session is
+/// claimed. `timeout_ms` is between 100 ms and 120 s.
 #[tokio::test]
-async fn navigate_checks_its_input() {
+async fn navigate_validates_its_input() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -180,7 +179,7 @@ async fn navigate_checks_its_input() {
         (json!({"url": good, "wait_until": "idle"}), "wait_until"),
         (json!({"url": good, "wait_until": "Load"}), "wait_until"),
     ];
-    refuses(&app, &client, &session, "navigate", refused).await;
+    assert_rejected(&app, &client, &session, "navigate", refused).await;
     let taken = [
         json!({"url": good, "timeout_ms": 100}),
         json!({"url": good, "timeout_ms": 120_000}),
@@ -191,13 +190,13 @@ async fn navigate_checks_its_input() {
         json!({"url": "http://8.8.8.8/"}),
         json!({"url": "http://[2606:4700:4700::1111]/"}),
     ];
-    takes(&client, &session, "navigate", taken).await;
+    assert_accepted(&client, &session, "navigate", taken).await;
     app.stop().await;
 }
 
 /// Contract: operations 1, 2, 9.
 #[tokio::test]
-async fn interact_checks_its_input() {
+async fn interact_validates_its_input() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -225,7 +224,7 @@ async fn interact_checks_its_input() {
         (typing("x", json!(-1)), "action.delay_ms"),
         (typing("x", json!(1.5)), "action.delay_ms"),
         (typing("x", json!("5")), "action.delay_ms"),
-        // Half a second of pauses too much.
+        // Exceeds the maximum total delay by 500 ms.
         (typing(&"x".repeat(241), json!(500)), "action.delay_ms"),
         (json!({"action": {"kind": "tap", "selector": "a".repeat(4_097)}}), "action.selector"),
         (press(""), "action.key"),
@@ -238,7 +237,7 @@ async fn interact_checks_its_input() {
         (json!({"action": tap, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"action": tap, "on_timeout": "explode"}), "on_timeout"),
     ];
-    refuses(&app, &client, &session, "interact", refused).await;
+    assert_rejected(&app, &client, &session, "interact", refused).await;
     let taken = [
         typing(&"ü".repeat(10_000), json!(0)),
         typing("", json!(0)),
@@ -251,13 +250,14 @@ async fn interact_checks_its_input() {
         json!({"action": tap, "timeout_ms": 120_000, "on_timeout": "return"}),
         json!({"action": tap, "on_timeout": "fail"}),
     ];
-    takes(&client, &session, "interact", taken).await;
+    assert_accepted(&client, &session, "interact", taken).await;
     app.stop().await;
 }
 
-/// Contract: operations 29, 30, 33. One thing tells an element, and it is checked before the session is claimed.
+/// Contract: operations 29, 30, 33. An action names its element in exactly one way, and the service checks it before it claims
+/// the session.
 #[tokio::test]
-async fn targets_are_checked() {
+async fn targets_are_validated() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -287,18 +287,18 @@ async fn targets_are_checked() {
         (json!({"action": {"kind": "select", "selector": "#a", "option": long}}), "action.option"),
         (json!({"action": {"kind": "select", "option": "a"}}), "action.selector"),
     ];
-    refuses(&app, &client, &session, "interact", refused).await;
+    assert_rejected(&app, &client, &session, "interact", refused).await;
     let refused = [
         (json!({"condition": {"kind": "selector", "target": {}}}), "condition.target"),
         (json!({"condition": {"kind": "selector_hidden", "target": {"ref": "x"}}}), "condition.target.ref"),
     ];
-    refuses(&app, &client, &session, "wait", refused).await;
+    assert_rejected(&app, &client, &session, "wait", refused).await;
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let refused = [
         (one(json!({"name": "a", "type": "text", "target": {"text": ""}})), "extractions.0.target.text"),
         (one(json!({"name": "a", "type": "text", "selector": "a", "target": {"text": "a"}})), "extractions.0.target"),
     ];
-    refuses(&app, &client, &session, "extract", refused).await;
+    assert_rejected(&app, &client, &session, "extract", refused).await;
     let taken = [
         tap(json!({"role": "button"})),
         tap(json!({"role": "button", "name": "x".repeat(1_000)})),
@@ -308,13 +308,13 @@ async fn targets_are_checked() {
         json!({"action": {"kind": "select", "selector": "#a", "option": ""}}),
         json!({"action": {"kind": "back"}, "timeout_ms": 100, "on_timeout": "return"}),
     ];
-    takes(&client, &session, "interact", taken).await;
+    assert_accepted(&client, &session, "interact", taken).await;
     app.stop().await;
 }
 
-/// Contract: operations 1, 2, 16, 17. The regex is of Rust's, linear kind.
+/// Contract: operations 1, 2, 16, 17. Patterns use the syntax of Rust's `regex` crate, which matches in linear time.
 #[tokio::test]
-async fn wait_checks_its_input() {
+async fn wait_validates_its_input() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -344,7 +344,7 @@ async fn wait_checks_its_input() {
         (json!({"condition": shown, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"condition": shown, "on_timeout": true}), "on_timeout"),
     ];
-    refuses(&app, &client, &session, "wait", refused).await;
+    assert_rejected(&app, &client, &session, "wait", refused).await;
     let taken = [
         pattern("(a+)+$"),
         pattern(&"a".repeat(1_000)),
@@ -355,8 +355,8 @@ async fn wait_checks_its_input() {
         json!({"condition": shown, "timeout_ms": 100}),
         json!({"condition": shown, "timeout_ms": 120_000}),
     ];
-    takes(&client, &session, "wait", taken).await;
-    // The longest wait there is; nobody has to sit through it.
+    assert_accepted(&client, &session, "wait", taken).await;
+    // The longest allowed wait. The test ends it with a DELETE.
     let wait = client.waiting(&session, 60_000);
     app.busy(&session).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
@@ -364,9 +364,9 @@ async fn wait_checks_its_input() {
     app.stop().await;
 }
 
-/// Contract: operations 3. A wait that runs out of its time is a 504 that ends the session, unless the caller asked to be told.
+/// Contract: operations 3. A wait that times out is a 504 and ends the session, unless the caller set `on_timeout` to `return`.
 #[tokio::test]
-async fn a_wait_out_of_time_ends_the_session_or_returns() {
+async fn wait_timeout_ends_the_session_unless_it_should_return() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -395,7 +395,7 @@ async fn a_wait_out_of_time_ends_the_session_or_returns() {
 
 /// Contract: operations 1, 20 to 22. Duplicate names are 400.
 #[tokio::test]
-async fn capture_and_extract_check_their_input() {
+async fn capture_and_extract_validate_their_input() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -405,7 +405,7 @@ async fn capture_and_extract_check_their_input() {
         (json!({"kind": 1}), "kind"),
         (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
     ];
-    refuses(&app, &client, &session, "capture", refused).await;
+    assert_rejected(&app, &client, &session, "capture", refused).await;
 
     let text = |name: &str| json!({"name": name, "selector": "h1", "type": "text"});
     let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
@@ -443,7 +443,7 @@ async fn capture_and_extract_check_their_input() {
         (subs((0..33).map(|i| i.to_string()).collect()), "extractions.0.extract"),
         (subs(vec!["n".repeat(121)]), "extractions.0.extract"),
     ];
-    refuses(&app, &client, &session, "extract", refused).await;
+    assert_rejected(&app, &client, &session, "extract", refused).await;
     let taken = [
         json!({"extractions": many(1)}),
         json!({"extractions": many(100)}),
@@ -454,13 +454,13 @@ async fn capture_and_extract_check_their_input() {
         one(text(&"n".repeat(120))),
         subs((0..32).map(|i| format!("{i:0>120}")).collect()),
     ];
-    takes(&client, &session, "extract", taken).await;
+    assert_accepted(&client, &session, "extract", taken).await;
     app.stop().await;
 }
 
 /// Contract: operations 25. Without a real direct driver, search and login are 503 before any look-up.
 #[tokio::test]
-async fn search_and_login_are_unavailable_by_default() {
+async fn search_and_login_without_real_driver_are_503() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -477,9 +477,9 @@ async fn search_and_login_are_unavailable_by_default() {
     app.stop().await;
 }
 
-/// Contract: operations 1, 26, 27. Bounds are checked before the claim, and the answers have two branches.
+/// Contract: operations 1, 26, 27. Bounds are checked before the claim, and each response has two variants.
 #[tokio::test]
-async fn search_and_login_check_their_input_with_a_real_driver() {
+async fn search_and_login_with_real_driver_validate_their_input() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -495,7 +495,7 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
         (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": 1.5}), "timeout_seconds"),
     ];
-    refuses(&app, &client, &session, "search", refused).await;
+    assert_rejected(&app, &client, &session, "search", refused).await;
     let login = |more: Value| {
         let mut body = json!({"username": "ada@example.com", "password": "correct horse"});
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -509,7 +509,7 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
         (login(json!({"timeout_seconds": 0})), "timeout_seconds"),
         (login(json!({"timeout_seconds": 121})), "timeout_seconds"),
     ];
-    refuses(&app, &client, &session, "login", refused).await;
+    assert_rejected(&app, &client, &session, "login", refused).await;
 
     let search = client.operate(&session, "search", json!({"query": "ü".repeat(10_000)})).await.expect(200);
     assert_eq!(in_order(&search.body), ["submitted", "query_truncated", "duration_ms"]);
@@ -529,10 +529,10 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
     app.stop().await;
 }
 
-/// Contract: operations 5. What is typed is never logged and never stored in clear, not even for as long as it waits for its
-/// worker; nor is it repeated in an answer.
+/// Contract: operations 5. Typed text is never logged, never returned and never stored in clear text, not even while the
+/// operation is queued for its worker.
 #[tokio::test]
-async fn what_is_typed_is_nowhere_to_be_found() {
+async fn typed_text_is_neither_logged_nor_stored_in_clear() {
     use crate::support::Role;
     use nix::sys::signal::Signal;
 
@@ -549,7 +549,7 @@ async fn what_is_typed_is_nowhere_to_be_found() {
         ("login", json!({"username": secrets[3], "password": secrets[2]})),
     ];
     for (operation, body) in requests {
-        // The worker holds still, so that the secret can be looked for on its way.
+        // The worker is stopped, so that the test can search the database and the logs while the operation is queued.
         app.signal(1, Signal::SIGSTOP).await;
         let call = tokio::spawn({
             let (client, session) = (client.clone(), session.clone());
@@ -558,26 +558,26 @@ async fn what_is_typed_is_nowhere_to_be_found() {
         app.busy(&session).await;
         let sealed = "select count(*) from intents where status <> 'done' and sealed is not null";
         assert_eq!(app.count(sealed).await, 1, "{operation}");
-        nowhere(&app, &secrets).await;
+        assert_not_stored_or_logged(&app, &secrets).await;
         app.signal(1, Signal::SIGCONT).await;
         let answer = call.await.expect("a task").expect(200);
         assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
     }
-    // Refused input is no less secret.
+    // Rejected input is secret as well.
     let refused = client.operate(&session, "interact", typing(&secrets[0].repeat(1_000), true)).await;
     assert!(!refused.invalid("action.text").body.to_string().contains(secrets[0]));
     let number = json!({"action": {"kind": "type", "selector": "#a", "text": 471_147_114_711_u64}});
     client.operate(&session, "interact", number).await.expect(400);
 
     assert_eq!(app.count("select count(*) from intents where sealed is not null").await, 0);
-    nowhere(&app, &secrets).await;
-    // A log that is empty, or a search that finds nothing ever, would prove nothing.
+    assert_not_stored_or_logged(&app, &secrets).await;
+    // These assertions show that the log is not empty and that the search finds text which is stored.
     assert!(app.log(0).contains(&session) && app.log(1).contains(&session));
     assert!(app.tables_with("#a").await.contains(&"public.intents".to_owned()));
     app.stop().await;
 }
 
-async fn nowhere(app: &App, secrets: &[&str]) {
+async fn assert_not_stored_or_logged(app: &App, secrets: &[&str]) {
     for secret in secrets {
         assert_eq!(app.tables_with(secret).await, Vec::<String>::new(), "{secret} is in the database");
         for process in [0, 1] {
@@ -586,8 +586,8 @@ async fn nowhere(app: &App, secrets: &[&str]) {
     }
 }
 
-/// Bodies that an operation refuses on a field, without having claimed the session.
-async fn refuses<const N: usize>(
+/// Asserts that the operation rejects each body on the given field without claiming the session.
+async fn assert_rejected<const N: usize>(
     app: &App,
     client: &Client,
     session: &str,
@@ -611,8 +611,8 @@ async fn refuses<const N: usize>(
     assert_eq!(client.status(session).await, "ready");
 }
 
-/// Bodies that an operation takes.
-async fn takes<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
+/// Asserts that the operation accepts each body.
+async fn assert_accepted<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
     for body in bodies {
         let route = Route {
             method: reqwest::Method::POST,

@@ -1,4 +1,4 @@
-//! Claims, workers and their deaths: what happens between the API and a browser (contract: sessions 12 to 17; workers).
+//! Claims, workers and the death of workers: the path between the API and a browser (contract: sessions 12 to 17; workers).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use uuid::Uuid;
 use crate::support::routes::operations;
 use crate::support::{App, Client, Role, at_once, eventually, members};
 
-/// Longer than a worker's lease and the sweep that notices its end (contract: workers 5), with room for a machine that is busy
-/// with other tests.
+/// Longer than a worker's lease plus the sweep that detects its expiry (contract: workers 5), with a margin for a machine that
+/// runs other tests.
 const RESCUE: Duration = Duration::from_secs(25);
 
-/// Breaks every connection to the database but this one.
+/// Terminates every connection to the database except this one.
 pub const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
                              where datname = current_database() and pid <> pg_backend_pid()) killed";
 
@@ -23,10 +23,10 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Contract: sessions 13, 17. An operation on a busy session is 409 without a second dispatch; DELETE wins the race at once,
-/// the loser is a 410, one event is published, and the slot is free.
+/// Contract: sessions 13, 17. An operation on a busy session is 409 and is not dispatched. A concurrent DELETE succeeds at once,
+/// the running operation is 410, one event is published, and the slot is free.
 #[tokio::test]
-async fn one_operation_at_a_time_and_destroy_wins() {
+async fn operation_on_busy_session_is_409_and_delete_wins() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let session = client.session().await;
@@ -43,9 +43,9 @@ async fn one_operation_at_a_time_and_destroy_wins() {
 
     let started = Instant::now();
     client.delete(&path).await.expect(204);
-    assert!(started.elapsed() < Duration::from_secs(5), "DELETE waited for the operation");
+    assert!(started.elapsed() < Duration::from_secs(5), "DELETE waited for the operation to end");
     wait.await.expect("a task").problem(410, "session-destroyed");
-    assert!(started.elapsed() < Duration::from_secs(5), "the loser waited for its operation");
+    assert!(started.elapsed() < Duration::from_secs(5), "the rejected caller waited for its operation to end");
     let next = client.session().await;
     client.operate(&next, "interact", tap()).await.expect(200);
 
@@ -57,10 +57,10 @@ async fn one_operation_at_a_time_and_destroy_wins() {
     app.stop().await;
 }
 
-/// Contract: sessions 13. Of 64 operations that race, those that win run one after the other, and those that lose are never
-/// dispatched.
+/// Contract: sessions 13. Of 64 concurrent operations, those that succeed run one after another, and those that are rejected are
+/// never dispatched.
 #[tokio::test]
-async fn of_racing_operations_one_at_a_time_wins() {
+async fn concurrent_operations_never_overlap() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -70,7 +70,7 @@ async fn of_racing_operations_one_at_a_time_wins() {
     });
     let (won, lost): (Vec<_>, Vec<_>) = at_once(race).await.into_iter().partition(|answer| answer.status == 200);
     assert!(!won.is_empty());
-    assert!(!lost.is_empty(), "64 operations at once never met");
+    assert!(!lost.is_empty(), "no operations overlapped");
     for answer in lost {
         answer.problem(409, "conflict");
     }
@@ -83,13 +83,13 @@ async fn of_racing_operations_one_at_a_time_wins() {
     app.stop().await;
 }
 
-/// Contract: sessions 17. Whenever a DELETE meets an operation, the caller hears 200 or 410, and exactly one event says how the
-/// session ended.
+/// Contract: sessions 17. When a DELETE overlaps an operation, the operation returns 200 or 410, and exactly one event records
+/// the end of the session.
 #[tokio::test]
-async fn destroying_at_any_moment_tells_one_story() {
+async fn delete_during_operation_publishes_one_event() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
     let client = app.client().await;
-    let mut stories = BTreeMap::<u16, usize>::new();
+    let mut outcomes = BTreeMap::<u16, usize>::new();
     for round in 0..40_u64 {
         let session = client.session().await;
         let operation = client.waiting(&session, round % 8);
@@ -102,22 +102,22 @@ async fn destroying_at_any_moment_tells_one_story() {
             410 => drop(operation.problem(410, "session-destroyed")),
             other => panic!("round {round}: {other} {}", operation.body),
         }
-        *stories.entry(operation_status(&app, &session).await).or_default() += 1;
+        *outcomes.entry(operation_status(&app, &session).await).or_default() += 1;
         assert_eq!(client.status(&session).await, "destroyed");
         let events: Vec<_> = app.events(&session).await.into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(events, ["session.completed"], "round {round}");
     }
-    assert!(stories.len() > 1, "the delays never made both stories: {stories:?}");
+    assert!(outcomes.len() > 1, "all rounds had the same outcome: {outcomes:?}");
     app.stop().await;
 }
 
-/// Deletes a session a little later.
+/// Deletes a session after a delay.
 async fn after(delay: Duration, client: Client, session: String) -> u16 {
     tokio::time::sleep(delay).await;
     client.delete(&format!("/v1/sessions/{session}")).await.status.as_u16()
 }
 
-/// What became of a session's operation, told by its row: 200, 410, or 0 when it came too late to have one.
+/// Outcome of a session's operation by its row: 200, 410, or 0 when the DELETE came before the claim.
 async fn operation_status(app: &App, session: &str) -> u16 {
     let ended: Option<String> =
         sqlx::query_scalar("select outcome->>'ended' from intents where session_id = $1 and kind <> 'open'")
@@ -133,10 +133,10 @@ async fn operation_status(app: &App, session: &str) -> u16 {
     }
 }
 
-/// Contract: requests 13. Sessions come up and operations end without their callers, no connection of the pool keeps a
-/// transaction open, and what is acknowledged afterwards is durable.
+/// Contract: requests 13. After clients disconnect, sessions are still opened and operations still end. No connection of the pool
+/// keeps a transaction open, and later acknowledged changes are durable.
 #[tokio::test]
-async fn a_client_that_hangs_up_leaves_nothing_stuck() {
+async fn disconnected_clients_leave_nothing_pending() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -157,7 +157,7 @@ async fn a_client_that_hangs_up_leaves_nothing_stuck() {
     assert_eq!(client.status(&session).await, "ready");
     client.operate(&session, "interact", tap()).await.expect(200);
     let creates = app.count("select count(*) from sessions where label = 'gone'").await;
-    assert!(creates > 20, "only {creates} creates got through: the delays are too short to show anything");
+    assert!(creates > 20, "only {creates} creates were processed: the delays are too short for this test");
 
     let transactions = "select count(*) from pg_stat_activity
                         where datname = current_database() and state like 'idle in transaction%'";
@@ -165,7 +165,7 @@ async fn a_client_that_hangs_up_leaves_nothing_stuck() {
         (app.count(transactions).await == 0).then_some(())
     })
     .await;
-    // More than the pool has connections, each seen at once from outside.
+    // Runs more requests than the pool has connections, and reads each change over a connection outside the pool.
     let durable = app.client_with(Tier::SoloManual, &["write"]).await;
     for _ in 0..40 {
         let id = durable.session().await;
@@ -177,7 +177,7 @@ async fn a_client_that_hangs_up_leaves_nothing_stuck() {
     app.stop().await;
 }
 
-/// A session whose creator hung up.
+/// Id of a session whose creator disconnected, or an unknown id.
 async fn abandoned(app: &App) -> String {
     let query = "select 'ses_' || id from sessions where label = 'gone' and status = 'ready' order by id limit 1";
     let found: Option<String> =
@@ -185,10 +185,10 @@ async fn abandoned(app: &App) -> String {
     found.unwrap_or_else(|| crate::support::unknown_id("ses"))
 }
 
-/// Contract: workers 11; command-line 8. API and workers are processes of their own; workers share the load, and a drained one
-/// takes no more while its sessions live on.
+/// Contract: workers 11; command-line 8. API and workers are separate processes. Workers share the load, and a drained worker
+/// receives no new sessions while its own continue.
 #[tokio::test]
-async fn two_workers_share_the_load_and_one_can_be_drained() {
+async fn two_workers_share_the_load_and_one_is_drained() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
     two_workers(&app).await;
     let client = app.client().await;
@@ -223,7 +223,7 @@ async fn two_workers_share_the_load_and_one_can_be_drained() {
 }
 
 async fn two_workers(app: &App) {
-    eventually(Duration::from_secs(30), "two workers live", async || {
+    eventually(Duration::from_secs(30), "two workers are active", async || {
         (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
     })
     .await;
@@ -237,10 +237,10 @@ async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
     load
 }
 
-/// Contract: sessions 8, 23. Without a worker, or with every slot of the workers taken, a create is 503, and nothing is left of it;
-/// it works as soon as there is a slot. Contract: operators 1, 2. `/readyz` wants a live worker, `/healthz` and `/readyz?for=api` do not.
+/// Contract: sessions 8, 23. Without a worker, or with every slot taken, a create is 503 and leaves no row. A create succeeds as
+/// soon as a slot is free. Contract: operators 1, 2. `/readyz` requires a live worker; `/healthz` and `/readyz?for=api` do not.
 #[tokio::test]
-async fn without_a_free_browser_a_create_is_unavailable() {
+async fn create_without_worker_or_free_slot_is_503() {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.max_sessions", "2").start().await;
     let client = app.client().await;
     client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
@@ -252,7 +252,7 @@ async fn without_a_free_browser_a_create_is_unavailable() {
     assert_eq!(app.count("select count(*) from audit_log where action = 'session.created'").await, 0);
 
     app.start(Role::Worker);
-    eventually(Duration::from_secs(30), "the worker is there", async || {
+    eventually(Duration::from_secs(30), "the worker is ready", async || {
         (client.get("/readyz").await.status == 200).then_some(())
     })
     .await;
@@ -268,10 +268,10 @@ async fn without_a_free_browser_a_create_is_unavailable() {
     app.stop().await;
 }
 
-/// Contract: workers 4. A worker that dies takes its browsers with it. The next operation on a `ready` session is 502 and the
-/// session `errored`, whether the worker is known to be dead or not; DELETE works, and the slot is free.
+/// Contract: workers 4. The browsers of a worker end with it. The next operation on a `ready` session is 502 and the session
+/// becomes `errored`, whether or not the service has already marked the worker as lost. DELETE succeeds, and the slot is free.
 #[tokio::test]
-async fn a_worker_killed_while_idle_fails_the_next_operation() {
+async fn next_operation_after_worker_death_is_502() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client_with(Tier::TeamManual, &["account_owner"]).await;
     let sessions = [client.session().await, client.session().await, client.session().await];
@@ -282,7 +282,7 @@ async fn a_worker_killed_while_idle_fails_the_next_operation() {
     assert!(started.elapsed() < RESCUE, "the caller waited for {:?}", started.elapsed());
     let started = Instant::now();
     client.operate(&sessions[1], "interact", tap()).await.problem(502, "driver-error");
-    assert!(started.elapsed() < Duration::from_secs(5), "a dead worker was waited for again");
+    assert!(started.elapsed() < Duration::from_secs(5), "the second operation waited for the dead worker");
     for session in &sessions[..2] {
         assert_eq!(client.status(session).await, "errored");
         let events = app.events(session).await;
@@ -295,34 +295,34 @@ async fn a_worker_killed_while_idle_fails_the_next_operation() {
         assert_eq!(data, &told);
         client.operate(session, "interact", tap()).await.problem(410, "session-destroyed");
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-        assert_eq!(app.events(session).await.len(), 1, "errored is an end of its own");
+        assert_eq!(app.events(session).await.len(), 1, "DELETE published an event for an errored session");
     }
     client.delete(&format!("/v1/sessions/{}", sessions[2])).await.expect(204);
     assert_eq!(client.status(&sessions[2]).await, "destroyed");
     app.start(Role::Worker);
-    eventually(RESCUE, "there is a worker again", async || {
+    eventually(RESCUE, "the new worker is ready", async || {
         (client.post("/v1/sessions", json!({})).await.status == 201).then_some(())
     })
     .await;
     app.stop().await;
 }
 
-/// A `ready` session whose worker is dead and that nobody drives ends by itself, so that its slot and its profile are free.
+/// A `ready` session of a dead worker that receives no operation is ended by the service, which frees its slot and its profile.
 #[tokio::test]
-async fn an_idle_session_of_a_dead_worker_does_not_stay_for_ever() {
+async fn idle_session_of_dead_worker_ends() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let session = client.session().await;
     app.signal(1, Signal::SIGKILL).await;
-    let worker = eventually(RESCUE, "the worker is found dead", async || {
+    let worker = eventually(RESCUE, "the worker is marked as lost", async || {
         let lost = sqlx::query_scalar::<_, Uuid>("select id from workers where status = 'lost'");
         lost.fetch_optional(&app.database.pool).await.expect("workers")
     })
     .await;
-    // Whoever drives it first is told what has happened, for two minutes.
+    // The session stays `ready` for 2 min, so that its next operation returns the error.
     assert_eq!(client.status(&session).await, "ready");
     let long_ago = sqlx::query("update workers set last_seen_at = now() - interval '3 minutes' where id = $1");
-    long_ago.bind(worker).execute(&app.database.pool).await.expect("time passes");
+    long_ago.bind(worker).execute(&app.database.pool).await.expect("an update");
     eventually(RESCUE, "the session ends", async || (client.status(&session).await == "errored").then_some(())).await;
     let events = app.events(&session).await;
     let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
@@ -338,22 +338,22 @@ async fn an_idle_session_of_a_dead_worker_does_not_stay_for_ever() {
     app.stop().await;
 }
 
-/// Contract: workers 2, 4. The outcome of an operation whose worker died is unknown. Its caller is told 502, its session stays
-/// `busy` until it is destroyed, and no other worker runs it again.
+/// Contract: workers 2, 4. The outcome of an operation whose worker died is unknown. Its caller receives 502, its session stays
+/// `busy` until it is destroyed, and no other worker runs the operation again.
 #[tokio::test]
-async fn an_operation_under_way_is_never_run_twice() {
+async fn operation_of_dead_worker_is_not_run_again() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let session = client.session().await;
     let wait = client.waiting(&session, 60_000);
     running(&app).await;
     app.signal(1, Signal::SIGKILL).await;
-    let told = tokio::time::timeout(RESCUE, wait).await.expect("the caller is told in time");
+    let told = tokio::time::timeout(RESCUE, wait).await.expect("a response before the timeout");
     told.expect("a task").problem(502, "driver-error");
     let ended = app.intents(&session).await;
 
     app.start(Role::Worker);
-    eventually(Duration::from_secs(30), "the new worker is there", async || {
+    eventually(Duration::from_secs(30), "the new worker is active", async || {
         (app.count("select count(*) from workers where status = 'active'").await == 1).then_some(())
     })
     .await;
@@ -366,7 +366,8 @@ async fn an_operation_under_way_is_never_run_twice() {
     client.operate(&session, "interact", tap()).await.problem(409, "conflict");
     client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
     let unfinished = "select count(*) from intents where status <> 'done'";
-    eventually(RESCUE, "no job waits for the dead", async || (app.count(unfinished).await == 0).then_some(())).await;
+    eventually(RESCUE, "no job is left for the dead worker", async || (app.count(unfinished).await == 0).then_some(()))
+        .await;
     assert!(!app.log(2).contains(&session), "the new worker touched the session");
 
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
@@ -384,24 +385,24 @@ async fn running(app: &App) {
     .await;
 }
 
-/// Contract: workers 5. The result of a worker that slept past its lease is not published, and what it left is destroyed like
-/// anything else.
+/// Contract: workers 5. The result of a worker that was stopped past its lease is not published, and DELETE destroys its sessions
+/// as usual.
 #[tokio::test]
-async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
+async fn worker_with_expired_lease_publishes_nothing() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let (session, idle) = (client.session().await, client.session().await);
     let wait = client.waiting(&session, 1_500);
     running(&app).await;
     app.signal(1, Signal::SIGSTOP).await;
-    let told = tokio::time::timeout(RESCUE, wait).await.expect("the caller is told in time");
+    let told = tokio::time::timeout(RESCUE, wait).await.expect("a response before the timeout");
     told.expect("a task").problem(502, "driver-error");
     let outcome =
         "select count(*) from intents where kind = 'wait' and status = 'done' and outcome->>'ended' = 'unknown'";
     assert_eq!(app.count(outcome).await, 1);
 
     app.signal(1, Signal::SIGCONT).await;
-    // It has noticed when there is another incarnation of it, or no process any more.
+    // The worker has noticed when it has registered again or its process has ended.
     eventually(RESCUE, "the worker notices", async || {
         let again = app.count("select count(*) from workers where status = 'active'").await == 1;
         (again || app.has_ended(1)).then_some(())
@@ -417,9 +418,10 @@ async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
     app.stop().await;
 }
 
-/// Contract: workers 10. SIGTERM drains, and leaves no busy slot; a caller whose operation is under way is answered.
+/// Contract: workers 10. SIGTERM drains the process and leaves no busy slot. The caller of a running operation receives a
+/// response.
 #[tokio::test]
-async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
+async fn shutdown_frees_slots_and_responds_to_callers() {
     let mut app = App::simulated().in_processes().set("worker.drain_timeout", "1s").start().await;
     let client = app.client().await;
     let (idle, waiting, quick) = (client.session().await, client.session().await, client.session().await);
@@ -444,10 +446,9 @@ async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
     app.stop().await;
 }
 
-/// Contract: workers 11. It does not matter which API process a request comes to, and one that dies takes no session and no
-/// operation with it.
+/// Contract: workers 11. A request can go to any API process, and the death of one ends neither sessions nor operations.
 #[tokio::test]
-async fn two_api_processes_are_one_service() {
+async fn requests_can_go_to_either_api_process() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let here = app.client().await;
     let (other, address) = app.start_another_api().await;
@@ -472,7 +473,7 @@ async fn two_api_processes_are_one_service() {
     let wait = tokio::spawn(async move { lost.request(reqwest::Method::POST, &path).json(&body).send().await });
     running(&app).await;
     app.signal(other, Signal::SIGKILL).await;
-    assert!(wait.await.expect("a task").is_err(), "a process that was killed has answered");
+    assert!(wait.await.expect("a task").is_err(), "the killed process responded");
     eventually(Duration::from_secs(5), "the operation ends without its caller", async || {
         (here.status(&second).await == "ready").then_some(())
     })
@@ -482,10 +483,10 @@ async fn two_api_processes_are_one_service() {
     app.stop().await;
 }
 
-/// Contract: workers 12. Answers find their callers, also when many wait at once, and also those that are too long for a
-/// notification.
+/// Contract: workers 12. Each caller receives its own response, also with many concurrent callers and with responses that are too
+/// long for a notification.
 #[tokio::test]
-async fn every_caller_gets_his_own_answer() {
+async fn concurrent_callers_receive_their_own_responses() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
     let client = app.client().await;
     let callers = (0..24_usize).map(|caller| {
@@ -493,7 +494,7 @@ async fn every_caller_gets_his_own_answer() {
         async move {
             let session = client.session().await;
             for round in 0..8 {
-                // From a few bytes to well above 8 kB, the most a notification holds.
+                // From a few bytes to well above 8 kB, the limit of a notification.
                 let filler = "x".repeat(round * 1_300);
                 let url = format!("https://example.com/{caller}/{round}?{filler}");
                 let answer = client.navigate(&session, &url).await;
@@ -511,9 +512,10 @@ async fn every_caller_gets_his_own_answer() {
     app.stop().await;
 }
 
-/// Contract: workers 10. A worker by itself ends what runs too long, tells the caller, and frees its slots.
+/// Contract: workers 10. A worker that shuts down ends operations that exceed the drain timeout, returns an error to their
+/// callers and frees its slots.
 #[tokio::test]
-async fn a_worker_that_stops_tells_its_callers() {
+async fn worker_shutdown_responds_to_its_callers() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
     let mut app = builder.start().await;
     let client = app.client().await;
@@ -534,10 +536,10 @@ async fn a_worker_that_stops_tells_its_callers() {
     app.stop().await;
 }
 
-/// Contract: workers 12. An answer is not lost with the connection that listens for it, and neither is a job; and the log tells of the
-/// connection's end and of its return.
+/// Contract: workers 12. When the connection that listens for wake-ups breaks, no response and no job is lost. The log records
+/// the loss and the recovery of the connection.
 #[tokio::test]
-async fn a_lost_notification_loses_no_answer() {
+async fn broken_listener_connection_loses_no_response() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -551,14 +553,14 @@ async fn a_lost_notification_loses_no_answer() {
     let answer = tokio::time::timeout(Duration::from_secs(8), wait).await.expect("an answer in time");
     answer.expect("a task").expect(200);
     for _ in 0..5 {
-        // Terminated over and over, in the middle of operations as they come.
+        // Terminates the listeners repeatedly, at arbitrary points of operations.
         let call = client.waiting(&session, 50);
         app.count(terminate).await;
         let answer = tokio::time::timeout(Duration::from_secs(8), call).await.expect("an answer in time");
         answer.expect("a task").expect(200);
     }
     for process in [0, 1] {
-        eventually(Duration::from_secs(10), "it listens again", async || {
+        eventually(Duration::from_secs(10), "the process listens again", async || {
             app.log(process).contains("receiving wake-ups again").then_some(())
         })
         .await;
@@ -567,15 +569,15 @@ async fn a_lost_notification_loses_no_answer() {
     app.stop().await;
 }
 
-/// Contract: workers 9. Losing every connection costs no session and leaves a service that works.
+/// Contract: workers 9. When all connections break, no session is lost and the service recovers.
 #[tokio::test]
-async fn losing_every_connection_is_survived() {
+async fn service_recovers_when_all_connections_break() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
     for _ in 0..3 {
-        // A connection that was just in use is taken for one that stands, and whoever meets it is told 503.
-        eventually(Duration::from_secs(10), "no connection is left that was lost", async || {
+        // The pool considers a recently used connection as open. The first request on a broken one receives 503.
+        eventually(Duration::from_secs(10), "the pool has no broken connection", async || {
             let looks = at_once((0..16).map(|_| {
                 let (client, path) = (client.clone(), format!("/v1/sessions/{session}"));
                 async move { client.get(&path).await }
@@ -593,14 +595,14 @@ async fn losing_every_connection_is_survived() {
     app.stop().await;
 }
 
-/// The same in the moment of a stop: a connection that breaks is no reason to leave a session behind, or a job.
+/// When connections break during a shutdown, it still ends all sessions and jobs.
 #[tokio::test]
-async fn a_stop_over_broken_connections_leaves_nothing() {
+async fn shutdown_with_broken_connections_ends_all_sessions() {
     for _ in 0..3 {
         let app = App::simulated().start().await;
         let client = app.client().await;
         let session = client.session().await;
-        // Connections that were just in use are taken for ones that stand.
+        // The pool considers recently used connections as open.
         at_once((0..16).map(|_| {
             let (client, session) = (client.clone(), session.clone());
             async move { client.get(&format!("/v1/sessions/{session}/state")).await }

@@ -1,4 +1,4 @@
-//! A database that refuses, is away, or stands still: what may pass is waited for, and nothing else is.
+//! A database that rejects writes, is unavailable or does not respond: the service retries transient errors and no others.
 
 use std::fs;
 use std::future::poll_fn;
@@ -23,7 +23,7 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// The database takes no browser that opened and no tap that was done.
+/// Makes the database reject the successful outcome of an open or an interact.
 async fn refuse(app: &App) {
     let trigger = "
         create function refuse() returns trigger language plpgsql as $$
@@ -35,10 +35,10 @@ async fn refuse(app: &App) {
     app.database.pool.execute(trigger).await.expect("a trigger");
 }
 
-/// Contract: workers 7. An operation whose outcome the database does not take has failed. Its caller is told, its session
-/// errored, its browser closed and the slot free, and the neighbour is none the wiser.
+/// Contract: workers 7. An operation fails when the database rejects its outcome. Its caller receives 502, its session becomes
+/// `errored`, its browser is closed, its slot is free, and another account's session is unaffected.
 #[tokio::test]
-async fn an_outcome_that_the_database_refuses_fails_its_operation_alone() {
+async fn rejected_outcome_fails_only_its_operation() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let neighbours = app.client_with(Tier::SoloManual, &["account_owner"]).await;
@@ -55,15 +55,15 @@ async fn an_outcome_that_the_database_refuses_fails_its_operation_alone() {
 
     neighbours.navigate(&neighbour, "https://example.com/").await;
     client.post("/v1/sessions", json!({})).await.problem(502, "driver-error");
-    app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger goes");
-    // The account has one slot, and the worker two.
+    app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger is dropped");
+    // The account has one slot, and the worker has two.
     let next = client.session().await;
     client.operate(&next, "interact", tap()).await.expect(200);
     neighbours.operate(&neighbour, "interact", tap()).await.expect(200);
     app.stop().await;
 }
 
-/// A way to the database's server that is open while the database lets nobody in.
+/// A connection to the database server that stays open while the database allows no connections.
 pub async fn server_of(database: &Database) -> PgConnection {
     let options = PgConnectOptions::from_str(&database.url()).expect("a database URL");
     options.database("postgres").connect().await.expect("the test database server runs")
@@ -84,10 +84,10 @@ pub async fn let_in(server: &mut PgConnection, database: &Database, anybody: boo
     }
 }
 
-/// Contract: workers 6. A worker is lost when it dies, and not when nobody could hear it. Sessions live through an outage of
-/// the database, those under way too, for as long as `KITFLEET_TEST_OUTAGE_SECONDS` says: longer than a lease.
+/// Contract: workers 6. A worker is lost when it dies, and not when the database was unavailable for its heartbeats. Sessions and
+/// running operations survive an outage of `KITFLEET_TEST_OUTAGE_SECONDS`, by default 12 s, longer than a lease.
 #[tokio::test]
-async fn sessions_live_through_an_outage_of_the_database() {
+async fn sessions_survive_a_database_outage() {
     let outage = Duration::from_secs(given("KITFLEET_TEST_OUTAGE_SECONDS", 12));
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
@@ -109,7 +109,7 @@ async fn sessions_live_through_an_outage_of_the_database() {
     }
     let_in(&mut server, &app.database, true).await;
 
-    // Each of them from the first moment on, when nobody has heard of the worker yet.
+    // The sessions must work at once, before the worker's first heartbeat after the outage.
     eventually(Duration::from_mins(1), "the sessions take operations again", async || {
         let mut well = true;
         for session in &sessions {
@@ -125,7 +125,7 @@ async fn sessions_live_through_an_outage_of_the_database() {
     .await;
     let answer = under_way.await.expect("a task");
     assert!(answer.status == 200 || answer.status.is_server_error(), "{}: {}", answer.status, answer.body);
-    eventually(Duration::from_mins(1), "what was under way has ended", async || {
+    eventually(Duration::from_mins(1), "the running operation has ended", async || {
         (client.status(&busy).await == "ready").then_some(())
     })
     .await;
@@ -141,14 +141,14 @@ fn postmaster(app: &App) -> Pid {
     Pid::from_raw(text.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
 }
 
-/// Contract: errors 7; status 1. A database that stands still says nothing. Callers are told so all the same, and nothing is lost when it
-/// goes on.
+/// Contract: errors 7; status 1. A frozen database does not respond. Callers still receive 503, and nothing is lost when it
+/// continues.
 #[tokio::test]
-async fn callers_of_a_database_that_stands_still_are_told_so() {
+async fn requests_during_a_database_freeze_are_503() {
     let app = App::simulated().embedded().start().await;
     let client = app.owner();
     let session = client.session().await;
-    // Their parent first, so that none begins meanwhile; one may end.
+    // The postmaster is stopped first, so that no new backend starts. A backend may end meanwhile.
     kill(postmaster(&app), Signal::SIGSTOP).expect("it runs");
     let database = app.processes("postgres");
     assert!(database.len() > 5, "the embedded database and its connections: {database:?}");
@@ -168,7 +168,8 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
         let (client, read) = (client.clone(), read.clone());
         async move { client.get(&read).await }
     });
-    let told = tokio::time::timeout(Duration::from_secs(90), at_once(answers)).await.expect("answers in time");
+    let told =
+        tokio::time::timeout(Duration::from_secs(90), at_once(answers)).await.expect("responses before the timeout");
     for answer in told {
         answer.problem(503, "feature-unavailable");
     }
@@ -179,7 +180,7 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
         let answer = client.operate(&session, "interact", tap()).await;
         match answer.status.as_u16() {
             200 => Some(()),
-            // What was asked for while it stood still may be under way, and who asks for more has to wait.
+            // Operations that were requested during the freeze may still run, and a new one has to wait for them.
             409 | 503 => None,
             status => panic!("{status} after the stall: {}", answer.body),
         }
@@ -188,10 +189,10 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
     app.stop().await;
 }
 
-/// Contract: agents 15, 37; errors 7. The database ends and comes back while a message is carried out, which was taken before: its caller hears
-/// what came of it, and not that nothing was done.
+/// Contract: agents 15, 37; errors 7. The database stops and restarts while an accepted message runs. The caller receives the
+/// outcome of the message, and not an error that says that nothing was done.
 #[tokio::test]
-async fn a_message_that_was_taken_is_answered_when_the_database_is_back() {
+async fn accepted_message_completes_after_a_database_restart() {
     let app = App::simulated().embedded().start().await;
     let client = app.owner();
     let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
@@ -202,14 +203,14 @@ async fn a_message_that_was_taken_is_answered_when_the_database_is_back() {
         tokio::spawn(async move { client.post(&format!("/v1/agent-sessions/{agent}/message"), body).await })
     };
     let driver = made["session_id"].as_str().expect("an id");
-    eventually(Duration::from_secs(10), "a step is under way", async || {
+    eventually(Duration::from_secs(10), "a step has started", async || {
         (client.status(driver).await == "busy").then_some(())
     })
     .await;
     kill(postmaster(&app), Signal::SIGKILL).expect("it runs");
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!(turn["reply"], "Done, all 2 steps.");
-    eventually(Duration::from_mins(1), "the transcript has it once", async || {
+    eventually(Duration::from_mins(1), "the transcript has the message once", async || {
         let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await;
         (told.status == 200).then(|| assert_eq!(told.body["data"].as_array().map(Vec::len), Some(2), "{}", told.body))
     })
@@ -217,7 +218,7 @@ async fn a_message_that_was_taken_is_answered_when_the_database_is_back() {
     app.stop().await;
 }
 
-/// Cancels what has not ended by the time that it was looked at so many times.
+/// Polls the future at most this many times and then drops it.
 async fn cancel_after<F: Future>(looks: u32, future: F) {
     let mut future = pin!(future);
     for _ in 0..looks {
@@ -228,17 +229,17 @@ async fn cancel_after<F: Future>(looks: u32, future: F) {
     }
 }
 
-/// Whoever is cancelled while a transaction begins leaves none behind.
+/// A `begin` that is cancelled leaves no transaction open.
 #[tokio::test]
-async fn a_begin_that_is_cancelled_leaves_no_transaction() {
+async fn cancelled_begin_leaves_no_transaction() {
     let database = Database::create().await;
     let options = PgConnectOptions::from_str(&database.url()).expect("a database URL").application_name("cancelled");
     let pool = database::connect(options, 4).await.expect("a pool");
-    // Connections that stand, so that the first look sends what begins a transaction.
+    // The connections are opened first, so that the first poll of `begin` sends the statement.
     let all = (pool.acquire().await, pool.acquire().await, pool.acquire().await, pool.acquire().await);
     drop(all);
     for round in 0..100 {
-        eventually(Duration::from_secs(20), "a connection is back", async || (pool.num_idle() > 0).then_some(())).await;
+        eventually(Duration::from_secs(20), "a connection is idle", async || (pool.num_idle() > 0).then_some(())).await;
         cancel_after(1 + round % 6, database::begin(&pool)).await;
     }
     let open = "select count(*) from pg_stat_activity
@@ -248,7 +249,7 @@ async fn a_begin_that_is_cancelled_leaves_no_transaction() {
         (open == 0).then_some(())
     })
     .await;
-    // Each of its connections writes for all to see.
+    // Each connection writes a row that other connections see.
     let mut taken = Vec::new();
     for _ in 0..4 {
         taken.push(pool.acquire().await.expect("a connection"));
@@ -268,10 +269,10 @@ async fn a_begin_that_is_cancelled_leaves_no_transaction() {
     database.drop().await;
 }
 
-/// Contract: workers 7. Of what a dead worker left, the database refuses the end of one operation. The callers of the others
-/// are told.
+/// Contract: workers 7. The database rejects the end of one operation of a dead worker. The callers of its other operations still
+/// receive their errors.
 #[tokio::test]
-async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
+async fn rejected_end_of_one_operation_blocks_no_other_caller() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let (first, second) = (client.session().await, client.session().await);
@@ -290,17 +291,19 @@ async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
     app.database.pool.execute(AssertSqlSafe(refuse)).await.expect("a trigger");
     app.signal(1, Signal::SIGKILL).await;
 
-    let told = tokio::time::timeout(Duration::from_secs(90), other).await.expect("it is told in time");
+    let told = tokio::time::timeout(Duration::from_secs(90), other).await.expect("a response before the timeout");
     told.expect("a task").problem(502, "driver-error");
-    app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger goes");
-    let told = tokio::time::timeout(Duration::from_mins(1), one).await.expect("so is the other");
+    app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger is dropped");
+    let told = tokio::time::timeout(Duration::from_mins(1), one)
+        .await
+        .expect("a response to the other caller before the timeout");
     told.expect("a task").problem(502, "driver-error");
     app.stop().await;
 }
 
-/// Contract: workers 8. What a worker that stopped did not get to end, others do.
+/// Contract: workers 8. Other processes end the sessions of a worker that stopped without ending them.
 #[tokio::test]
-async fn a_stopped_worker_holds_no_slot_whatever_kept_it() {
+async fn sessions_of_a_stopped_worker_are_ended_by_others() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let session = client.session().await;

@@ -1,4 +1,4 @@
-//! Connections to the database: how many a process takes, and a pooler between (contract: workers 24, 25).
+//! Connections to the database: their number per process, and a connection pooler (contract: workers 24, 25).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Connections to this database, the test's own too, and how many of them listen.
+/// Number of connections to this database, including the test's own, and of those that listen.
 async fn connections(app: &App) -> (i64, i64) {
     sqlx::query_as(
         "select count(*), count(*) filter (where query ilike 'listen%')
@@ -24,17 +24,18 @@ async fn connections(app: &App) -> (i64, i64) {
     )
     .fetch_one(&app.database.pool)
     .await
-    .expect("a look")
+    .expect("the connections")
 }
 
-/// Contract: workers 25. Processes that share a pooler work as they do without one: sessions, operations across processes, webhooks,
-/// profiles, sweeps, migrations and drains; and they take no more connections of the server than it has, and those that listen.
+/// Contract: workers 25. Processes behind a pooler work as they do without one: sessions, operations across processes, webhooks,
+/// profiles, sweeps, migrations and drains. They use at most the pooler's server connections, plus one listening connection per
+/// process.
 #[tokio::test]
-async fn pgbouncer_gives_each_transaction_another_connection() {
+async fn pgbouncer_in_transaction_mode_is_supported() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).pooled();
     let sink = Sink::start().await;
     let mut app = builder.set("worker.drain_timeout", "20s").delivering_to(&sink).start().await;
-    eventually(Duration::from_secs(30), "both workers are there", async || {
+    eventually(Duration::from_secs(30), "both workers are active", async || {
         (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
     })
     .await;
@@ -58,7 +59,7 @@ async fn pgbouncer_gives_each_transaction_another_connection() {
     let with_profile = client.session_with(json!({"profile_id": profile})).await;
     let (all, listening) = connections(&app).await;
     let pool = i64::from(app.database.pool.size());
-    assert_eq!(listening, 3, "one a process");
+    assert_eq!(listening, 3, "not one listening connection per process");
     assert!(all - pool <= i64::from(CONNECTIONS) + listening, "{all} connections, of them {pool} the test's own");
 
     app.run(&["migrate"]).await.code(0);
@@ -82,9 +83,9 @@ async fn pgbouncer_gives_each_transaction_another_connection() {
     app.stop().await;
 }
 
-/// Contract: workers 24. However many customers there are, a process takes no more connections than it may.
+/// Contract: workers 24. The number of connections of a process does not depend on the number of customers.
 #[tokio::test]
-async fn a_process_takes_no_more_connections_than_it_may() {
+async fn connections_of_a_process_stay_within_the_limit() {
     takes_at_most(App::simulated(), 1, 8 + 11).await;
     takes_at_most(App::simulated().roles(&[Role::Api, Role::Worker]), 2, 8 + 3 + 8 + 10).await;
 }
@@ -105,18 +106,18 @@ async fn takes_at_most(builder: Builder, processes: i64, most: i64) {
     at_once(customers).await;
     let (all, listening) = connections(&app).await;
     let pool = i64::from(app.database.pool.size());
-    assert_eq!(listening, processes, "whoever listens in a process shares a connection");
+    assert_eq!(listening, processes, "not one listening connection per process");
     assert!(all - pool <= most, "{all} connections, of them {pool} the test's own");
     app.stop().await;
 }
 
-/// Contract: workers 25. A worker that cannot listen says by which setting it was to.
+/// Contract: workers 25. A worker that cannot listen for wake-ups logs the setting of the failed connection.
 #[tokio::test]
-async fn a_worker_that_cannot_listen_says_why() {
+async fn worker_that_cannot_listen_logs_the_setting() {
     let mut app = App::simulated().roles(&[Role::Api]).start().await;
     let nowhere = format!("postgres://kitfleet@127.0.0.1:{}/kitfleet", free_port());
     let worker = app.start_with(Role::Worker, &[("KITFLEET_DATABASE__LISTEN_URL", &nowhere)]);
-    eventually(Duration::from_secs(30), "it says so", async || {
+    eventually(Duration::from_secs(30), "the worker logs the setting", async || {
         app.log(worker).contains("cannot listen for wake-ups at the database (database.listen_url").then_some(())
     })
     .await;

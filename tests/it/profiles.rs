@@ -1,4 +1,4 @@
-//! Profiles and the sessions that have them, without browsers (contract: profiles; sessions 4 to 6).
+//! Profiles and their sessions with the simulated driver (contract: profiles; sessions 4 to 6).
 
 mod holding;
 
@@ -37,7 +37,8 @@ impl Client {
 }
 
 impl App {
-    /// The payload of the account's last audit row of this action, which was done to `target` by a customer.
+    /// Payload of the account's last audit row with this action. Asserts that a customer caused it and that its target is
+    /// `target`.
     async fn last_audited(&self, account: AccountId, action: &str, target: &str) -> Value {
         let row = self.audited(account, action).await.pop().unwrap_or_else(|| panic!("no row of {action}"));
         assert_eq!((row.actor_type.as_str(), row.target_resource_id.as_deref()), ("customer", Some(target)));
@@ -45,10 +46,10 @@ impl App {
     }
 }
 
-/// Contract: profiles 1, 2, 6. The fields of a profile, on every route that answers one; the archetype is by default the
-/// catalogue's; `profile.created` has name and archetype.
+/// Contract: profiles 1, 2, 6. Every route that returns a profile returns exactly these members. The default archetype is that of
+/// the catalogue. The payload of `profile.created` has the name and the archetype.
 #[tokio::test]
-async fn a_profile_has_the_fields_of_the_decisions() {
+async fn profile_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let created = client.post(PROFILES, json!({"name": "  Zürich,\u{a0}first "})).await.expect(201);
@@ -82,7 +83,7 @@ async fn a_profile_has_the_fields_of_the_decisions() {
     assert_ne!(renamed["updated_at"], created.body["updated_at"]);
     assert_eq!(client.get(&at(&profile, "")).await.expect(200).body, renamed);
 
-    // Names need not differ, and are what somebody can see.
+    // Names need not be unique.
     let wish = json!({"name": "second", "archetype": "iphone-16-pro-ios-18"});
     let second = client.post(PROFILES, wish).await.expect(201).body;
     assert_eq!(second["archetype"], "iphone-16-pro-ios-18");
@@ -109,10 +110,10 @@ async fn a_profile_has_the_fields_of_the_decisions() {
     app.stop().await;
 }
 
-/// Contract: profiles 3, 6. Deleting is soft, a deleted profile is a 404 and in the recycle bin, purging needs that, and each
-/// of them writes its row.
+/// Contract: profiles 3, 6. Deletion moves a profile to the recycle bin, where every other route returns 404. Only a profile in
+/// the recycle bin can be purged. Each step writes an audit row.
 #[tokio::test]
-async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
+async fn deleted_profile_stays_in_the_recycle_bin_until_purge() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (kept, profile) = (client.profile().await, client.profile().await);
@@ -160,12 +161,12 @@ async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
     app.stop().await;
 }
 
-/// Contract: profiles 4; limits 3. A profile beyond the cap is a 403, and those in the recycle bin count.
+/// Contract: profiles 4; limits 3. A profile above the limit is a 403. Profiles in the recycle bin count.
 #[tokio::test]
-async fn an_account_has_as_many_profiles_as_its_tier_allows() {
+async fn profile_above_the_tier_limit_is_403() {
     let app = App::simulated().set("limits.profiles.api_starter", "3").start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
-    // However they come.
+    // Concurrent creates do not exceed the limit.
     let client_of_all = client.clone();
     let racing = (0..16).map(|_| {
         let client = client_of_all.clone();
@@ -188,7 +189,7 @@ async fn an_account_has_as_many_profiles_as_its_tier_allows() {
     for (another, body) in [(&clone, json!({})), (&restore, json!({})), (&import, document.clone())] {
         client.post(another, body).await.problem(403, "feature-unavailable");
     }
-    // What is missing, foreign or wrong is told as to anybody else.
+    // At the limit, requests with a missing, foreign or invalid resource still receive the usual errors.
     let foreign = app.client().await;
     let theirs = foreign.profile().await;
     let their_snapshot = id(&foreign.post(&at(&theirs, "/snapshots"), json!({})).await.expect(201));
@@ -209,7 +210,7 @@ async fn an_account_has_as_many_profiles_as_its_tier_allows() {
     client.delete(&at(&profile, "/purge")).await.expect(204);
     client.profile().await;
 
-    // A smaller tier leaves what is there, and launches it.
+    // After a downgrade, the account keeps its profiles.
     app.run(&["account", "set-tier", &account.to_string(), "solo_manual"]).await.code(0);
     assert_eq!(client.listed("").await.len(), 3);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
@@ -217,10 +218,10 @@ async fn an_account_has_as_many_profiles_as_its_tier_allows() {
     app.stop().await;
 }
 
-/// Contract: profiles 5. Another account's profile, one that does not exist and a malformed id are the same 404 on every route,
-/// and so is one in the recycle bin of another.
+/// Contract: profiles 5. A profile of another account, in use or in its recycle bin, an unknown profile and a malformed id are
+/// the same 404 on every route.
 #[tokio::test]
-async fn another_accounts_profiles_are_not_there() {
+async fn profile_of_another_account_is_404() {
     let app = App::simulated().start().await;
     let (owner, stranger) = (app.client().await, app.client().await);
     let (theirs, binned) = (owner.profile().await, owner.profile().await);
@@ -266,10 +267,10 @@ async fn another_accounts_profiles_are_not_there() {
     app.stop().await;
 }
 
-/// Contract: sessions 5, 9. A session with a profile is the profile's device unless it asks for another, has the profile in its
-/// metadata beside the caller's, and is the profile's last use.
+/// Contract: sessions 5, 9. A session with a profile uses the profile's archetype unless the request names another. Its metadata
+/// contains the profile's id and name beside the caller's members, and its creation updates `last_used_at`.
 #[tokio::test]
-async fn a_session_inherits_what_its_profile_is() {
+async fn session_inherits_archetype_and_metadata_of_its_profile() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let wish = json!({"name": "Shop", "archetype": "iphone-16-pro-ios-18"});
@@ -287,7 +288,7 @@ async fn a_session_inherits_what_its_profile_is() {
     let body = json!({"label": "run", "metadata": metadata, "behavioral_profile": "casual", "archetype": "none"});
     let launched = client.post(&at(&profile, "/launch"), body).await.expect(201);
     assert_eq!(launched.headers["location"], format!("/v1/sessions/{}", id(&launched)));
-    assert_eq!(launched.headers["x-service-unknown-fields"], "archetype", "launch has no such field");
+    assert_eq!(launched.headers["x-service-unknown-fields"], "archetype", "launch accepts no archetype");
     let (archetype, label) = (&launched.body["archetype"], &launched.body["label"]);
     assert_eq!((archetype, label), (&json!("iphone-16-pro-ios-18"), &json!("run")));
     let merged = json!({"order": 17, "profile_id": profile, "profile_name": "Shop"});
@@ -300,7 +301,7 @@ async fn a_session_inherits_what_its_profile_is() {
     assert_eq!(other.body["archetype"], LAUNCH);
     client.delete(&format!("/v1/sessions/{}", id(&other))).await.expect(204);
 
-    // A catalogue that comes with another version may lack what profiles were made with.
+    // The catalogue of another version may lack the archetype of an existing profile.
     app.execute("update profiles set archetype = 'iphone-9' where id = $1", uuid_of(&profile)).await;
     client.post("/v1/sessions", json!({"archetype": "iphone-9"})).await.invalid("archetype");
     client.post(PROFILES, json!({"name": "x", "archetype": "iphone-9"})).await.invalid("archetype");
@@ -322,10 +323,10 @@ async fn a_session_inherits_what_its_profile_is() {
     app.stop().await;
 }
 
-/// Contract: sessions 6; profiles 3, 10. A profile has one live session at a time, raced or not, which the 409 names; until it
-/// ends the profile cannot be deleted either.
+/// Contract: sessions 6; profiles 3, 10. A profile has at most one live session, also with concurrent creates, and the 409
+/// contains its id. The profile cannot be deleted before that session ends.
 #[tokio::test]
-async fn one_live_session_has_a_profile() {
+async fn second_live_session_of_a_profile_is_409() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let profile = client.profile().await;
@@ -351,15 +352,15 @@ async fn one_live_session_has_a_profile() {
         assert_eq!(refused.body["active_session_id"], session.as_str());
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
-    assert_eq!(app.count("select count(*) from sessions").await, 3, "who is refused leaves no row");
+    assert_eq!(app.count("select count(*) from sessions").await, 3, "a rejected create left a row");
     client.delete(&at(&profile, "")).await.expect(204);
     app.stop().await;
 }
 
-/// Contract: sessions 6. That the profile is in use is told before that there is no slot, of which waiting for the other
-/// session would be the remedy too.
+/// Contract: sessions 6. The 409 for a profile in use has precedence over the 429 for the concurrency limit, because the end of
+/// that session would resolve both.
 #[tokio::test]
-async fn a_profile_in_use_is_told_of_before_the_cap() {
+async fn profile_in_use_has_precedence_over_concurrency_limit() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     let (one, other) = (client.profile().await, client.profile().await);
@@ -368,14 +369,14 @@ async fn a_profile_in_use_is_told_of_before_the_cap() {
     let refused = client.launch(&one).await.problem(409, "profile-in-use");
     assert_eq!(refused.body["active_session_id"], session.as_str());
     client.launch(&other).await.problem(429, "concurrency-limit");
-    // Refused, it is not used.
+    // The rejected launch does not update `last_used_at`.
     assert_eq!(client.get(&at(&other, "")).await.expect(200).body["last_used_at"], Value::Null);
     app.stop().await;
 }
 
-/// Contract: sessions 4. Where customer egress is required, launch fails closed for every body, as a create does.
+/// Contract: sessions 4. When customer egress is required, every launch is rejected, whatever its body, like every create.
 #[tokio::test]
-async fn required_customer_egress_refuses_every_launch() {
+async fn launch_is_400_when_customer_egress_is_required() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
     let client = app.client().await;
     let profile = client.profile().await;
@@ -390,10 +391,10 @@ async fn required_customer_egress_refuses_every_launch() {
     app.stop().await;
 }
 
-/// Contract: profiles 18; lists 1. Snapshots of a profile have these fields and are listed newest first; a profile in the
-/// recycle bin hides them; a purge ends them.
+/// Contract: profiles 18; lists 1. Snapshots of a profile have these members and are listed newest first. They are hidden while
+/// the profile is in the recycle bin, and a purge deletes them.
 #[tokio::test]
-async fn snapshots_are_kept_with_their_profile() {
+async fn snapshots_follow_their_profile() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let profile = client.profile().await;
@@ -434,9 +435,9 @@ async fn snapshots_are_kept_with_their_profile() {
     app.stop().await;
 }
 
-/// Contract: profiles 6. A clone's row says of which profile, literally as `profile_<uuid>`.
+/// Contract: profiles 6. The audit row of a clone names its source as `profile_<uuid>`.
 #[tokio::test]
-async fn a_clone_is_a_profile_of_its_own() {
+async fn clone_is_independent_of_its_source() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let profile = client.profile().await;
@@ -449,17 +450,17 @@ async fn a_clone_is_a_profile_of_its_own() {
     let named = client.post(&at(&profile, "/clone"), json!({"name": "mine"})).await.expect(201);
     assert_eq!(named.body["name"], "mine");
     client.post(&at(&profile, "/clone"), json!({"name": "\t"})).await.invalid("name");
-    // The two are told apart, and one that is in use can be cloned.
+    // The clone and its source can be in use at the same time, and a profile in use can be cloned.
     client.launch(&profile).await.expect(201);
     client.launch(&id(&clone)).await.expect(201);
     client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
     app.stop().await;
 }
 
-/// Contract: profiles 7; authorization 10. With the account header, a member reads the owner's profiles and an admin changes
-/// them, and what is made is the owner's; an export takes an admin.
+/// Contract: profiles 7; authorization 10. With the account header, a member can read the owner's profiles and an admin can
+/// change them. Resources that the admin creates belong to the owner. An export requires an admin.
 #[tokio::test]
-async fn a_team_works_on_its_owners_profiles() {
+async fn team_roles_limit_access_to_the_owners_profiles() {
     let app = App::simulated().start().await;
     let (owner, client) = app.customer(Tier::ApiStarter).await;
     let profile = client.profile().await;
@@ -484,10 +485,10 @@ async fn a_team_works_on_its_owners_profiles() {
     app.stop().await;
 }
 
-/// Contract: retention 2, 3; command-line 9. Deleted profiles and their snapshots are purged when they are old enough, those of
-/// deleted accounts sooner, and nobody is said to have done it.
+/// Contract: retention 2, 3; command-line 9. Deleted profiles and their snapshots are purged after 30 days, those of deleted
+/// accounts after one day. The purge writes no audit row.
 #[tokio::test]
-async fn retention_purges_what_was_deleted_long_ago() {
+async fn retention_purges_profiles_deleted_long_ago() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let old = "update profiles set deleted_at = now() - interval '30 days 1 second' where id = $1";
@@ -540,10 +541,9 @@ async fn retention_purges_what_was_deleted_long_ago() {
     app.stop().await;
 }
 
-/// Contract: profiles 26. A profile whose key this deployment does not open is no defect of the service, and is whole when the key is
-/// back.
+/// Contract: profiles 26. A profile whose key this deployment cannot decrypt is a 503, and works again when the key is back.
 #[tokio::test]
-async fn a_profile_waits_for_the_key_that_sealed_it() {
+async fn profile_with_unavailable_key_is_503() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let profile = client.profile().await;
@@ -552,7 +552,7 @@ async fn a_profile_waits_for_the_key_that_sealed_it() {
     app.execute(change_key, uuid_of(&profile)).await;
     let refused = client.get(&at(&profile, "/export")).await.problem(503, "feature-unavailable");
     assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.contains("lacks the key")), "{}", refused.body);
-    assert!(!refused.headers.contains_key("retry-after"), "waiting alone brings no key back");
+    assert!(!refused.headers.contains_key("retry-after"), "a retry-after header, although a retry does not help");
     app.execute(change_key, uuid_of(&profile)).await;
     client.get(&at(&profile, "/export")).await.expect(200);
     app.stop().await;

@@ -1,4 +1,4 @@
-//! Saved proxies: kept, changed, checked, and left through (contract: proxies).
+//! Saved proxies: create, replace, check and use in sessions (contract: proxies).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually,
 const PROXIES: &str = "/v1/account/me/proxies";
 const PASSWORD: &str = "sesame-open-never-seen";
 
-fn sealing() -> Builder {
+fn with_encryption_key() -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY)
 }
 
@@ -30,7 +30,7 @@ fn socks5() -> Value {
     json!({"label": "Office", "scheme": "socks5", "host": "proxy.example.com", "port": 1080, "username": "kit", "password": PASSWORD})
 }
 
-/// A wg-quick file, with a private key that no other has.
+/// A wg-quick file with a unique private key. Returns the file and the key.
 fn wireguard(host: &str) -> (String, String) {
     let key = STANDARD.encode(rand::random::<[u8; 32]>());
     let peer = STANDARD.encode(rand::random::<[u8; 32]>());
@@ -41,7 +41,7 @@ fn wireguard(host: &str) -> (String, String) {
     (config, key)
 }
 
-/// A client's profile as servers hand it out.
+/// A client profile as OpenVPN servers provide it.
 fn openvpn(host: &str) -> String {
     let signed = rcgen::generate_simple_self_signed(["vpn.example.com".to_owned()]).expect("a certificate");
     let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
@@ -51,7 +51,7 @@ fn openvpn(host: &str) -> String {
     )
 }
 
-/// The same with some members changed, or without those that are to be absent.
+/// The body with these members changed.
 fn with(mut body: Value, members: Value) -> Value {
     let Value::Object(changes) = members else { panic!("members") };
     body.as_object_mut().expect("a body").extend(changes);
@@ -97,10 +97,11 @@ impl App {
     }
 }
 
-/// Contract: proxies 1, 7, 9, 10; audit-log 11. It has exactly these members, of any scheme, and nobody sees a secret again.
+/// Contract: proxies 1, 7, 9, 10; audit-log 11. A proxy of any scheme has exactly these members, and its secrets are never
+/// returned, stored in clear text or logged.
 #[tokio::test]
-async fn a_proxy_is_saved_and_its_secrets_are_never_seen() {
-    let app = sealing().set("log.filter", "trace").start().await;
+async fn saved_proxy_never_reveals_its_secrets() {
+    let app = with_encryption_key().set("log.filter", "trace").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (_, stranger) = app.customer(Tier::Enterprise).await;
     let created = client.post(PROXIES, with(socks5(), json!({"label": "  Zürich\u{a0}"}))).await.expect(201);
@@ -134,7 +135,7 @@ async fn a_proxy_is_saved_and_its_secrets_are_never_seen() {
 
     assert_eq!(client.proxies().await, json!([vpn, tunnel, http, proxy]));
     assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, proxy);
-    // Another account's is not there, whatever the header says.
+    // A proxy of another account is a 404, also with the account header.
     assert_eq!(stranger.proxies().await, json!([]));
     for id in [&id, &unknown_id("prx"), "x"] {
         let path = format!("{PROXIES}/{id}");
@@ -171,10 +172,11 @@ async fn a_proxy_is_saved_and_its_secrets_are_never_seen() {
     app.stop().await;
 }
 
-/// Contract: proxies 1 to 4. Each rule is a 400 on its field, nothing is kept, and no secret is repeated.
+/// Contract: proxies 1 to 4. A body that breaks a rule is a 400 on its field, creates nothing, and its response contains no
+/// secret.
 #[tokio::test]
-async fn a_proxy_keeps_to_the_rules() {
-    let app = sealing().start().await;
+async fn invalid_proxy_is_400_on_its_field() {
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let (config, key) = wireguard("vpn.example.com");
     let tunnel = |config: &str| json!({"label": "Tunnel", "scheme": "wireguard", "config": config});
@@ -240,7 +242,7 @@ async fn a_proxy_keeps_to_the_rules() {
     }
     let refused = client.post(PROXIES, vpn(&format!("{}script-security 2\n", openvpn("vpn.example.com")))).await;
     assert!(refused.invalid("config").body["errors"][0]["message"].to_string().contains("script-security"));
-    // All of what is wrong is told at once.
+    // The response lists all invalid fields.
     let many = client.post(PROXIES, json!({"label": "", "scheme": "http", "port": 0, "password": ""})).await;
     for field in ["label", "host", "port", "password", "username"] {
         assert!(many.body["errors"].to_string().contains(&format!("\"{field}\"")), "{}", many.body);
@@ -250,7 +252,7 @@ async fn a_proxy_keeps_to_the_rules() {
     app.stop().await;
 
     for setting in ["egress.allow_private_proxies", "sessions.allow_private_targets"] {
-        let app = sealing().set(setting, "true").start().await;
+        let app = with_encryption_key().set(setting, "true").start().await;
         let client = app.client().await;
         assert_eq!(client.save(with(socks5(), json!({"host": "127.1"}))).await["host"], "127.0.0.1", "{setting}");
         assert_eq!(client.save(tunnel(&wireguard("10.0.0.1").0)).await["host"], "10.0.0.1", "{setting}");
@@ -258,10 +260,11 @@ async fn a_proxy_keeps_to_the_rules() {
     }
 }
 
-/// Contract: proxies 5, 6, 9. What is secret is kept unless it is mentioned; and nobody who does not know it has it sent elsewhere.
+/// Contract: proxies 5, 6, 9. A replacement keeps the secrets that it does not mention. A new host, port or configuration
+/// requires the password again, so that a caller who does not know it cannot redirect it.
 #[tokio::test]
-async fn a_proxy_that_moves_needs_its_password_again() {
-    let app = sealing().start().await;
+async fn new_host_of_a_proxy_requires_the_password() {
+    let app = with_encryption_key().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let id = client.saved(socks5()).await;
     let kept = || without(socks5(), "password");
@@ -281,11 +284,11 @@ async fn a_proxy_that_moves_needs_its_password_again() {
         client.replace(&id, with(kept(), moved.clone())).await.invalid("password");
         assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, same);
     }
-    // However it is spelled, the same host is the same.
+    // Host names are compared without regard to case.
     client.replace(&id, with(kept(), json!({"host": "PROXY.example.COM"}))).await.expect(200);
     let moved = client.replace(&id, with(socks5(), json!({"host": "other.example.com"}))).await.expect(200).body;
     assert_eq!((&moved["host"], &moved["has_password"]), (&json!("other.example.com"), &json!(true)));
-    // Another password is that of the same name.
+    // A replacement with a new password keeps the user name.
     let unnamed = without(with(socks5(), json!({"host": "other.example.com"})), "username");
     assert_eq!(client.replace(&id, unnamed).await.expect(200).body["username"], moved["username"]);
     let bare = with(socks5(), json!({"host": "third.example.com", "password": null}));
@@ -302,7 +305,7 @@ async fn a_proxy_that_moves_needs_its_password_again() {
         (&named["host"], &named["has_config"], &named["has_password"]),
         (&json!("vpn.example.com"), &json!(true), &json!(true))
     );
-    // The same configuration once more is no change.
+    // The same configuration is not a change.
     client.replace(&id, without(tunnel.clone(), "password")).await.expect(200);
     client.replace(&id, with(tunnel.clone(), json!({"config": null}))).await.invalid("config");
     let another = with(tunnel, json!({"config": wireguard("vpn.example.com").0}));
@@ -313,10 +316,10 @@ async fn a_proxy_that_moves_needs_its_password_again() {
     app.stop().await;
 }
 
-/// Contract: proxies 8. However many are saved at once, an account has as many as it may have.
+/// Contract: proxies 8. Concurrent creates do not exceed the account's limit of proxies.
 #[tokio::test]
-async fn an_account_has_so_many_proxies() {
-    let app = sealing().set("limits.proxies", "3").start().await;
+async fn number_of_proxies_per_account_is_limited() {
+    let app = with_encryption_key().set("limits.proxies", "3").start().await;
     let client = app.client().await;
     let save = |_| {
         let client = client.clone();
@@ -335,10 +338,10 @@ async fn an_account_has_so_many_proxies() {
     app.stop().await;
 }
 
-/// Contract: proxies 10; command-line 10. Without a key of the deployment's own nothing is kept, and what was sealed with another key is
-/// neither used nor treated as absent.
+/// Contract: proxies 10; command-line 10. Without a deployment key, no proxy can be saved. A secret that was sealed with another
+/// key is an error: it is neither used nor treated as absent.
 #[tokio::test]
-async fn a_proxy_is_kept_under_the_deployments_own_key_or_not_at_all() {
+async fn proxy_without_deployment_key_is_503() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let refused = client.post(PROXIES, socks5()).await.problem(503, "feature-unavailable");
@@ -349,7 +352,7 @@ async fn a_proxy_is_kept_under_the_deployments_own_key_or_not_at_all() {
     client.post("/v1/agent-sessions", json!({"proxy_id": unknown_id("prx")})).await.problem(404, "not-found");
     app.stop().await;
 
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let id = client.saved(socks5()).await;
     let other_key = "update proxies set sealed_password = set_byte(sealed_password, 0, 255 - get_byte(sealed_password, 0)) where id = $1";
@@ -359,15 +362,15 @@ async fn a_proxy_is_kept_under_the_deployments_own_key_or_not_at_all() {
     assert_eq!(app.count("select count(*) from sessions").await, 0);
     let doctor = app.run(&["doctor", "--json"]).await.json();
     assert!(doctor.to_string().contains("saved proxies 1"), "{doctor}");
-    // It can be replaced, with what nobody has to open.
+    // A replacement that contains all secrets needs no decryption.
     client.replace(&id, socks5()).await.expect(200);
     app.stop().await;
 }
 
-/// Contract: proxies 11; retention 11. A deleted account loses its proxies a day later.
+/// Contract: proxies 11; retention 11. The proxies of a deleted account are purged a day later.
 #[tokio::test]
-async fn a_deleted_account_loses_its_proxies_after_a_day() {
-    let app = sealing().start().await;
+async fn proxies_of_a_deleted_account_are_purged_after_a_day() {
+    let app = with_encryption_key().start().await;
     let (ada, (_, other)) = (app.person(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);
     for client in [&ada.client, &other] {
         client.saved(socks5()).await;
@@ -385,7 +388,7 @@ async fn a_deleted_account_loses_its_proxies_after_a_day() {
     app.stop().await;
 }
 
-/// A SOCKS5 proxy that knows one customer and leads nowhere, or one that takes connections and says nothing.
+/// A SOCKS5 proxy that accepts one user and refuses all targets, or a server that accepts connections and never responds.
 struct Server {
     port: u16,
     _running: JoinSet<()>,
@@ -414,7 +417,7 @@ impl Server {
     }
 }
 
-/// RFC 1928 with the user name and password of RFC 1929; whatever is asked then is refused.
+/// RFC 1928 with the user name and password of RFC 1929. The proxy refuses every request.
 async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
     let methods = stream.read_u16().await? & 0xff;
     stream.read_exact(&mut vec![0; methods.into()]).await?;
@@ -435,10 +438,11 @@ async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Contract: proxies 12, 13; rate-limits 11. A worker says whether the proxy works, and why not; nothing is left of it.
+/// Contract: proxies 12, 13; rate-limits 11. A check reports whether the proxy works, and the reason when it does not. It leaves
+/// no row.
 #[tokio::test]
-async fn a_check_says_whether_a_proxy_works() {
-    let app = sealing()
+async fn proxy_check_reports_success_or_reason() {
+    let app = with_encryption_key()
         .set("egress.allow_private_proxies", "true")
         .set("rate_limits.proxy_check_per_minute", "4")
         .start()
@@ -456,8 +460,8 @@ async fn a_check_says_whether_a_proxy_works() {
     let unknown = client.check(&id).await.expect(200).body;
     assert_eq!((&unknown["reachable"], &unknown["latency_ms"]), (&json!(false), &Value::Null), "{unknown}");
     assert!(unknown["error"].as_str().is_some_and(|error| error.contains("credentials")), "{unknown}");
-    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address").port();
-    client.replace(&id, with(server.body(), json!({"port": nobody}))).await.expect(200);
+    let unused = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address").port();
+    client.replace(&id, with(server.body(), json!({"port": unused}))).await.expect(200);
     let refused = client.check(&id).await.expect(200).body;
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("refused")), "{refused}");
     assert_eq!(app.count("select count(*) from proxy_checks").await, 0);
@@ -465,9 +469,9 @@ async fn a_check_says_whether_a_proxy_works() {
     client.check(&id).await.expect(200);
     let limited = client.check(&id).await.problem(429, "rate-limited");
     assert!(limited.headers.contains_key("retry-after"));
-    // What a request may not name is not dialled by a worker either: what a name stands for is judged there.
+    // A worker does not connect to a private address either. It checks the addresses that a host name resolves to.
     app.stop().await;
-    let app = sealing().start().await;
+    let app = with_encryption_key().start().await;
     let client = app.client().await;
     let id = client.saved(with(server.body(), json!({"host": "localhost"}))).await;
     let near = client.check(&id).await.expect(200).body;
@@ -479,11 +483,13 @@ async fn a_check_says_whether_a_proxy_works() {
     app.stop().await;
 }
 
-/// Contract: proxies 13, 14. One at a time an account; and whoever waits for a worker that dies is told so.
+/// Contract: proxies 13, 14. An account has at most one running check. The caller of a check whose worker dies receives a 503.
 #[tokio::test]
-async fn a_check_outlives_nobody() {
-    let builder =
-        sealing().set("egress.allow_private_proxies", "true").roles(&[Role::Api, Role::Worker]).in_processes();
+async fn second_proxy_check_is_409_and_worker_death_is_503() {
+    let builder = with_encryption_key()
+        .set("egress.allow_private_proxies", "true")
+        .roles(&[Role::Api, Role::Worker])
+        .in_processes();
     let mut app = builder.start().await;
     let (client, other) = (app.client().await, app.client().await);
     let (silent, server) = (Server::start(false).await, Server::start(true).await);
@@ -496,7 +502,7 @@ async fn a_check_outlives_nobody() {
         async || (app.count("select count(*) from proxy_checks where begun_at is not null").await == 1).then_some(());
     eventually(Duration::from_secs(10), "the check has begun", begun).await;
     client.check(&id).await.problem(409, "conflict");
-    // Somebody else's goes on.
+    // A check of another account runs meanwhile.
     let theirs = other.saved(server.body()).await;
     assert_eq!(other.check(&theirs).await.expect(200).body["reachable"], true);
     assert_eq!(app.count("select count(*) from proxy_checks where sealed_secrets is not null").await, 0);
@@ -511,10 +517,10 @@ async fn a_check_outlives_nobody() {
     app.stop().await;
 }
 
-/// Contract: proxies 14. Nobody is there to make it.
+/// Contract: proxies 14. Without a worker a check is a 503.
 #[tokio::test]
-async fn a_check_needs_a_worker() {
-    let app = sealing().set("worker.driver", "none").start().await;
+async fn proxy_check_without_worker_is_503() {
+    let app = with_encryption_key().set("worker.driver", "none").start().await;
     let client = app.client().await;
     let id = client.saved(socks5()).await;
     client.check(&id).await.problem(503, "driver-not-integrated");
@@ -522,11 +528,11 @@ async fn a_check_needs_a_worker() {
     app.stop().await;
 }
 
-/// Contract: proxies 7, 15, 16; agents 2; sessions 4. An agent session leaves through a proxy of its account's, as it was, and keeps nobody
-/// else's; what it keeps is forgotten when it ends.
+/// Contract: proxies 7, 15, 16; agents 2; sessions 4. An agent session uses a saved proxy of its own account, with the values of
+/// its creation. A proxy of another account is a 404. The session's copy of the proxy is deleted when it ends.
 #[tokio::test]
-async fn an_agent_session_leaves_through_a_proxy_of_its_account() {
-    let app = sealing()
+async fn agent_session_uses_a_proxy_of_its_account() {
+    let app = with_encryption_key()
         .set("egress.allow_private_proxies", "true")
         .set("sessions.require_customer_egress", "true")
         .start()
@@ -559,7 +565,7 @@ async fn an_agent_session_leaves_through_a_proxy_of_its_account() {
     assert_eq!(app.tables_with(PASSWORD).await, <[String; 0]>::default());
     let used = client.delete(&format!("{PROXIES}/{id}")).await.problem(409, "conflict").body;
     assert_eq!(used["agent_session_id"], agent);
-    // It may be replaced, which the session does not notice.
+    // The proxy can be replaced, which does not affect the session.
     client.replace(&id, with(socks5(), json!({"host": "elsewhere.example.com"}))).await.expect(200);
     assert_eq!(app.count(kept).await, 1);
     client.delete(&path).await.expect(204);
@@ -571,12 +577,13 @@ async fn an_agent_session_leaves_through_a_proxy_of_its_account() {
     app.stop().await;
 }
 
-/// Contract: proxies 17. Two that leave through one WireGuard configuration would take each other's packets.
+/// Contract: proxies 17. Two sessions with one WireGuard configuration would receive each other's packets, so that the second is
+/// a 409.
 #[tokio::test]
-async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
-    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+async fn wireguard_configuration_in_use_is_409() {
+    let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;
     let client = app.client().await;
-    // Nobody answers here, so that whoever leaves through it is opening for a while.
+    // The server does not respond, so that the opening of a session takes a while.
     let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
     let server = silent.local_addr().expect("an address").to_string();
     let config = wireguard("127.0.0.1").0.replace("127.0.0.1:51820", &server);
@@ -586,7 +593,7 @@ async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
         let (client, leave) = (client.clone(), leave.clone());
         tokio::spawn(async move { client.post("/v1/agent-sessions", leave).await })
     };
-    let agent = eventually(Duration::from_secs(10), "the first is made", async || {
+    let agent = eventually(Duration::from_secs(10), "the first agent session is created", async || {
         client.get("/v1/agent-sessions").await.expect(200).body["data"][0]["id"].as_str().map(str::to_owned)
     });
     let agent = agent.await;
@@ -600,15 +607,16 @@ async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
         async move { client.post("/v1/agent-sessions", leave).await }
     });
     let opening = async || (app.count("select count(*) from sessions where live").await == 1).then_some(());
-    eventually(Duration::from_secs(10), "the second is made", opening).await;
+    eventually(Duration::from_secs(10), "the second session is live", opening).await;
     second.abort();
     app.stop().await;
 }
 
-/// Contract: proxies 1, 15; authorization 9. Who acts on another's account leaves through that account's proxies, and does not see them.
+/// Contract: proxies 1, 15; authorization 9. With the account header, an admin creates sessions with the owner's proxies, but
+/// lists only its own.
 #[tokio::test]
-async fn a_team_leaves_through_its_owners_proxies() {
-    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+async fn admin_uses_proxies_of_the_owners_account() {
+    let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;
     let (owner, owners) = app.customer(Tier::Enterprise).await;
     let (admin, admins) = app.customer(Tier::Enterprise).await;
     app.join_team(owner, admin, "admin").await;

@@ -1,4 +1,4 @@
-//! Purging: what is counted of it, and who waits for it (contract: retention 1, 15, 16).
+//! Purges: their metrics and their effect on concurrent writers (contract: retention 1, 15, 16).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,24 +14,24 @@ use crate::support::delays::Delays;
 use crate::support::records::uuid_of;
 use crate::support::{App, eventually, given};
 
-/// Rows of a batch at most.
+/// Maximum number of rows of a batch.
 const BATCH: i64 = 500;
 
-/// Has the service sweep now, and waits until it has: the chain's tick comes early, or the last one again.
+/// Runs the retention sweep now and waits for its end, by making the pending or the last run of the scheduled job due.
 async fn sweep(app: &App) {
     let tick = "update apalis.jobs set run_at = now(), status = 'Pending', attempts = 0, lock_at = null, lock_by = null, done_at = null
                 where status in ('Pending', 'Done') and idempotency_key like 'sweep_retention:%'";
-    eventually(Duration::from_mins(1), "the chain's tick is there", async || {
+    eventually(Duration::from_mins(1), "a run of the scheduled job is pending or done", async || {
         let hurried = app.database.pool.execute(tick).await.expect("a statement");
         (hurried.rows_affected() > 0).then_some(())
     })
     .await;
     let due = "select count(*) from apalis.jobs
                where status <> 'Done' and run_at <= now() and idempotency_key like 'sweep_retention:%'";
-    eventually(Duration::from_mins(1), "it is swept", async || (app.count(due).await == 0).then_some(())).await;
+    eventually(Duration::from_mins(1), "the sweep has ended", async || (app.count(due).await == 0).then_some(())).await;
 }
 
-/// How often an arm came to an outcome.
+/// Number of purges of this arm with this outcome.
 async fn purges(app: &App, arm: &str, outcome: &str) -> i64 {
     let name = format!("service_retention_purge_total{{arm=\"{arm}\",outcome=\"{outcome}\"}}");
     #[expect(clippy::cast_possible_truncation, reason = "it counts")]
@@ -39,8 +39,8 @@ async fn purges(app: &App, arm: &str, outcome: &str) -> i64 {
     count
 }
 
-/// Keys, or proxies, of an account that was deleted two days ago, as they are left.
-async fn leave_behind(app: &App, account: AccountId, proxies: i32) {
+/// Inserts a key and proxies that belong to an account deleted two days ago.
+async fn insert_expired_secrets(app: &App, account: AccountId, proxies: i32) {
     sqlx::query("insert into byok_keys (account_id, provider, sealed_key, lost_at) values ($1, 'openai', '', now() - interval '2 days')")
         .bind(account.as_uuid())
         .execute(&app.database.pool)
@@ -66,12 +66,13 @@ async fn hold<'a>(holder: &'a mut PgConnection, statements: &[&'static str]) -> 
     held
 }
 
-/// Contract: retention 15. What somebody has in hand is skipped, and is purged when they have let go of it; nothing waits for them.
+/// Contract: retention 15. A purge skips rows that another transaction has locked, without waiting, and deletes them in a later
+/// sweep.
 #[tokio::test]
-async fn what_somebody_has_in_hand_is_skipped() {
+async fn locked_rows_are_skipped_and_purged_later() {
     let app = scraped(App::simulated()).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
-    leave_behind(&app, account, 1).await;
+    insert_expired_secrets(&app, account, 1).await;
     let profile = client.profile().await;
     for _ in 0..2 {
         client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
@@ -85,7 +86,7 @@ async fn what_somebody_has_in_hand_is_skipped() {
         ["select from byok_keys for update", "select from proxies for update", "select from profiles for update"];
     let held = hold(&mut holder, &statements).await;
     sweep(&app).await;
-    // The service sweeps by itself, too, and skips it again.
+    // The service's own sweep may run meanwhile and skip the rows again.
     for (arm, count) in arms {
         assert_eq!(purges(&app, arm, "purged").await, 0, "{arm}");
         assert!(purges(&app, arm, "skipped").await >= count, "{arm}");
@@ -99,13 +100,13 @@ async fn what_somebody_has_in_hand_is_skipped() {
     app.stop().await;
 }
 
-/// Contract: retention 1, 15. What the database does not let go of has failed. It keeps nothing else from being purged, and what was
-/// deleted before counts.
+/// Contract: retention 1, 15. A row whose deletion the database rejects counts as failed. It blocks no other purge, and rows that
+/// were deleted before it are counted.
 #[tokio::test]
-async fn what_cannot_be_purged_is_counted_and_holds_up_nothing() {
+async fn failed_purge_is_counted_and_blocks_no_other() {
     let app = scraped(App::simulated()).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
-    leave_behind(&app, account, 600).await;
+    insert_expired_secrets(&app, account, 600).await;
     let profile = client.profile().await;
     client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
     client.delete(&format!("/v1/profiles/{profile}")).await.expect(204);
@@ -126,9 +127,9 @@ async fn what_cannot_be_purged_is_counted_and_holds_up_nothing() {
     app.stop().await;
 }
 
-/// Contract: retention 15; operators 5. The other rows that reach their terms are counted, and how often it fails.
+/// Contract: retention 15; operators 5. The metric counts the purged rows of each kind, and failed purges.
 #[tokio::test]
-async fn rows_that_reach_their_terms_are_counted() {
+async fn purged_rows_and_failures_are_counted() {
     let app = scraped(App::simulated()).start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -154,21 +155,23 @@ async fn rows_that_reach_their_terms_are_counted() {
     app.stop().await;
 }
 
-/// A table that very many rows of a term are in, and what others do with it meanwhile.
-struct Grown {
+/// A table with many expired rows, and concurrent statements on it.
+struct LargeTable {
     table: &'static str,
-    /// Writes so many rows that have reached their term.
+    /// Inserts this number of expired rows.
     fill: &'static str,
-    /// Changes those of them that are deleted next.
+    /// Updates rows that the purge deletes next.
     touch: &'static str,
-    /// Writes one more row that stays.
+    /// Inserts a row that is kept.
     insert: &'static str,
 }
 
-/// However many rows have reached their term, whoever works with that table waits for one batch of them at most, and no batch is larger
-/// than it may be. `KITFLEET_TEST_ROWS=1000000` shows it of a million, and of 50 ms, on a machine that does nothing else, one test at a time (`-j1`): elsewhere
-/// `KITFLEET_TEST_PATIENCE_MS` says how long is too long.
-async fn is_purged_in_nobodys_way(grown: Grown, purge: impl AsyncFn(&App)) {
+/// Asserts that other statements on the table wait for at most one batch of a purge, whatever the number of expired rows, and
+/// that no batch exceeds its limit.
+///
+/// By default there are 10,000 rows and a limit of 500 ms. `KITFLEET_TEST_ROWS=1000000` uses a million rows and a limit of 50 ms,
+/// which needs an idle machine and one test at a time (`-j1`). `KITFLEET_TEST_PATIENCE_MS` sets another limit.
+async fn assert_purge_blocks_no_writer(grown: LargeTable, purge: impl AsyncFn(&App)) {
     let rows: i64 = given("KITFLEET_TEST_ROWS", 10_000);
     let patience = given("KITFLEET_TEST_PATIENCE_MS", if rows < 1_000_000 { 500 } else { 50 });
     let app = App::simulated().here().start().await;
@@ -176,11 +179,11 @@ async fn is_purged_in_nobodys_way(grown: Grown, purge: impl AsyncFn(&App)) {
     let (ended, live) = (client.session().await, client.session().await);
     client.delete(&format!("/v1/sessions/{ended}")).await.expect(204);
     let mut filling = app.database.pool.begin().await.expect("a transaction");
-    // Triggers and references would take minutes.
+    // Triggers and foreign keys would take minutes.
     filling.execute("set local session_replication_role = replica").await.expect("a setting");
     sqlx::query(grown.fill).bind(rows).execute(&mut *filling).await.expect("rows");
     filling.commit().await.expect("rows");
-    // A table that has grown in use is known by its statistics.
+    // The planner needs the statistics that a table filled in use would have.
     app.execute_all(&format!("analyze {}", grown.table)).await;
     note_batches(&app, &[grown.table]).await;
 
@@ -203,25 +206,21 @@ async fn is_purged_in_nobodys_way(grown: Grown, purge: impl AsyncFn(&App)) {
     let took = started.elapsed();
     over.store(true, Ordering::Relaxed);
     let delays = customer.await.expect("no operation fails");
-    let waits = asking.await.expect("nobody waits for longer than they may");
-    eprintln!("{}: {rows} rows in {took:?}; whoever works with the table: {waits}; operations: {delays}", grown.table);
-    assert!(waits.len() > 5, "only {} rows were asked for", waits.len());
-    // Those that were asked for in the last moment.
+    let waits = asking.await.expect("no lock timeout");
+    eprintln!("{}: {rows} rows in {took:?}; other statements: {waits}; operations: {delays}", grown.table);
+    assert!(waits.len() > 5, "only {} concurrent statements ran", waits.len());
+    // Rows that the concurrent statements changed at the end of the first purge.
     purge(&app).await;
     assert_eq!(app.count("select max(rows) from batches").await, BATCH);
     assert_eq!(app.count("select sum(rows)::bigint from batches").await, rows);
-    app.database
-        .pool
-        .execute("truncate events, webhook_deliveries")
-        .await
-        .expect("they are not such as the service writes");
+    app.database.pool.execute("truncate events, webhook_deliveries").await.expect("a truncate");
     app.stop().await;
 }
 
 /// Contract: retention 5, 16.
 #[tokio::test]
-async fn very_many_operations_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_operations_blocks_no_writer() {
+    let grown = LargeTable {
         table: "intents",
         fill: "insert into intents (id, session_id, worker_id, kind, status, request, reply_channel, request_id, done_at)
                select overlay(uuid_v7_of(now() - interval '8 days')::text placing lpad(to_hex(n), 12, '0') from 25)::uuid,
@@ -232,13 +231,13 @@ async fn very_many_operations_are_purged_in_nobodys_way() {
         insert: "insert into intents (id, session_id, worker_id, kind, status, request, reply_channel, request_id, done_at)
                  select uuid_v7(), id, worker_id, 'wait', 'done', '{}', 'nobody', '', now() from sessions where not live",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 4, 16.
 #[tokio::test]
-async fn very_many_events_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_events_blocks_no_writer() {
+    let grown = LargeTable {
         table: "events",
         fill: "insert into events (id, account_id, type, data)
                select overlay(uuid_v7_of(now() - interval '31 days')::text placing lpad(to_hex(n), 12, '0') from 25)::uuid,
@@ -247,13 +246,13 @@ async fn very_many_events_are_purged_in_nobodys_way() {
         insert: "insert into events (id, account_id, type, data)
                  select uuid_v7(), account_id, 'session.failed', '{}' from sessions where not live",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 4, 16.
 #[tokio::test]
-async fn very_many_deliveries_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_deliveries_blocks_no_writer() {
+    let grown = LargeTable {
         table: "webhook_deliveries",
         fill: "with endpoint as (
                    insert into webhook_endpoints (id, account_id, url, events, sealed_secret, secret_prefix)
@@ -272,13 +271,13 @@ async fn very_many_deliveries_are_purged_in_nobodys_way() {
                  select uuid_v7(), v.account_id, v.id, e.id, 'session.failed', 'delivered', null, false
                  from webhook_endpoints v, (select id from events order by id limit 1) e",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 5, 16.
 #[tokio::test]
-async fn very_many_mails_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_mails_blocks_no_writer() {
+    let grown = LargeTable {
         table: "emails",
         fill: "insert into emails (id, template, account_id, status, expires_at, done_at)
                select uuid_v7(), 'api_key_minted', (select account_id from sessions limit 1), 'done', now(),
@@ -289,13 +288,13 @@ async fn very_many_mails_are_purged_in_nobodys_way() {
         insert: "insert into emails (id, template, account_id, status, expires_at, done_at)
                  select uuid_v7(), 'api_key_minted', account_id, 'done', now(), now() from sessions where not live",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 6, 16.
 #[tokio::test]
-async fn very_many_counts_of_usage_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_usage_counts_blocks_no_writer() {
+    let grown = LargeTable {
         table: "usage_counts",
         fill: "insert into usage_counts (account_id, day, record, slot, count)
                select uuid_v7(), current_date - 402 - (n % 30)::integer, 'navigate', 0, 1 from generate_series(1, $1) n",
@@ -305,13 +304,13 @@ async fn very_many_counts_of_usage_are_purged_in_nobodys_way() {
                  select account_id, current_date, 'navigate', 0, 1 from sessions where not live
                  on conflict (account_id, day, record, slot) do update set count = u.count + 1",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 12, 16.
 #[tokio::test]
-async fn very_many_notifications_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_notifications_blocks_no_writer() {
+    let grown = LargeTable {
         table: "notifications",
         fill: "insert into notifications (account_id, event, data, created_at)
                select (select account_id from sessions limit 1), 'session.ready', '{}', now() - interval '25 hours'
@@ -321,13 +320,13 @@ async fn very_many_notifications_are_purged_in_nobodys_way() {
         insert: "insert into notifications (account_id, event, data)
                  select account_id, 'session.ready', '{}' from sessions where not live",
     };
-    is_purged_in_nobodys_way(grown, sweep_once).await;
+    assert_purge_blocks_no_writer(grown, sweep_once).await;
 }
 
 /// Contract: retention 5, 16.
 #[tokio::test]
-async fn very_many_jobs_are_purged_in_nobodys_way() {
-    let grown = Grown {
+async fn large_purge_of_jobs_blocks_no_writer() {
+    let grown = LargeTable {
         table: "apalis.jobs",
         fill: "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority, done_at)
                select lpad(n::text, 26, '0'), 'emails', '{}', 'Done', 1, 1, to_timestamp(0), 0, now() - interval '8 days'
@@ -337,11 +336,11 @@ async fn very_many_jobs_are_purged_in_nobodys_way() {
         insert: "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority, done_at)
                  select '7' || left(replace(gen_random_uuid()::text, '-', ''), 25), 'emails', '{}', 'Done', 1, 1, now(), 0, now()",
     };
-    is_purged_in_nobodys_way(grown, async |app| {
-        // The chain's next tick is now.
+    assert_purge_blocks_no_writer(grown, async |app| {
+        // Makes the next run of the scheduled job due.
         let tick = "update apalis.jobs set run_at = now()
                     where status = 'Pending' and idempotency_key like 'purge_finished:%'";
-        eventually(Duration::from_mins(20), "they are gone", async || {
+        eventually(Duration::from_mins(20), "the jobs are deleted", async || {
             app.database.pool.execute(tick).await.expect("a statement");
             let left = "select count(*) from (select from apalis.jobs where id < '01' limit 1) left_over";
             (app.count(left).await == 0).then_some(())
@@ -351,7 +350,7 @@ async fn very_many_jobs_are_purged_in_nobodys_way() {
     .await;
 }
 
-/// Notes how many rows each statement deletes of these tables.
+/// Records the number of rows that each statement deletes from these tables.
 async fn note_batches(app: &App, tables: &[&str]) {
     let notes = "create table batches (at timestamptz, of text, rows bigint);
                  create function note_batch() returns trigger language plpgsql as $$
@@ -366,10 +365,10 @@ async fn note_batches(app: &App, tables: &[&str]) {
     }
 }
 
-/// Contract: retention 6, 10, 16. What a session or an agent session has very many of goes before it, in batches that are no larger
-/// than others, and what is kept of those that ended lately stays whole.
+/// Contract: retention 6, 10, 16. The many child rows of a session or an agent session are deleted before it, in batches within
+/// the limit. Recently ended sessions keep all of their rows.
 #[tokio::test]
-async fn what_has_very_many_rows_is_purged_in_batches_too() {
+async fn session_with_many_child_rows_is_purged_in_batches() {
     let app = App::simulated().here().start().await;
     let client = app.client().await;
     let (old, recent) = (client.session().await, client.session().await);
@@ -412,10 +411,10 @@ async fn what_has_very_many_rows_is_purged_in_batches_too() {
         sqlx::query_as("select of, sum(rows)::bigint, max(rows) from batches where rows > 0 group by of")
             .fetch_all(&app.database.pool)
             .await
-            .expect("what was deleted");
+            .expect("the deleted rows");
     for (table, rows) in tables.into_iter().zip([1_202, 700, 1, 1_800, 600, 600, 1]) {
-        let (_, deleted, largest) = batches.iter().find(|(of, ..)| of == table).expect("a table that is purged");
-        // With the opening of the session and its end.
+        let (_, deleted, largest) = batches.iter().find(|(of, ..)| of == table).expect("a batch of this table");
+        // The count includes the opening of the session and may include its end.
         assert!((*deleted - rows).abs() <= 1, "of {table} {deleted}");
         assert!(*largest <= BATCH, "of {table} {largest} at once");
     }
@@ -434,7 +433,7 @@ async fn sweep_once(app: &App) {
     assert!(status.success(), "{status}");
 }
 
-/// Does this again and again, and never waits for a lock for longer than so many milliseconds. Answers how long it took.
+/// Runs the statements in a loop, with a lock timeout of this many milliseconds. Returns their durations.
 async fn probe(db: sqlx::PgPool, statements: [&'static str; 2], patience: u32, over: Arc<AtomicBool>) -> Delays {
     let mut conn = db.acquire().await.expect("a connection");
     sqlx::query("select set_config('lock_timeout', $1, false)")
@@ -445,7 +444,7 @@ async fn probe(db: sqlx::PgPool, statements: [&'static str; 2], patience: u32, o
     let mut delays = Delays::default();
     while !over.load(Ordering::Relaxed) {
         for statement in statements {
-            delays.of(sqlx::query(statement).execute(&mut *conn)).await.expect("the rows in time");
+            delays.of(sqlx::query(statement).execute(&mut *conn)).await.expect("a statement within the lock timeout");
         }
     }
     delays

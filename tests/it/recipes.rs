@@ -1,4 +1,4 @@
-//! Recipes of agent sessions (contract: recipes). The programs are in [`programs`].
+//! Recipes of agent sessions (contract: recipes). The tests of exported programs are in [`programs`].
 
 mod programs;
 
@@ -16,17 +16,17 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
-/// A step of a turn, as a worker leaves it behind.
-struct Left {
+/// A step of a turn as a worker stores it.
+struct StepRow {
     wish: Value,
     status: &'static str,
-    /// The selectors and descriptions of what was found for it.
+    /// Selectors and descriptions of the matched elements.
     shown: Vec<(String, String)>,
 }
 
-fn done(wish: Value, shown: &[(&str, &str)]) -> Left {
+fn done(wish: Value, shown: &[(&str, &str)]) -> StepRow {
     let shown = shown.iter().map(|(selector, is)| ((*selector).to_owned(), (*is).to_owned())).collect();
-    Left { wish, status: "done", shown }
+    StepRow { wish, status: "done", shown }
 }
 
 fn css(selector: &str) -> Value {
@@ -38,8 +38,8 @@ fn words(words: &str) -> Value {
 }
 
 impl App {
-    /// A turn of an agent session that has ended, with these steps.
-    async fn turn(&self, agent: &str, kind: &str, steps: &[Left]) {
+    /// Inserts an ended turn of an agent session with these steps.
+    async fn turn(&self, agent: &str, kind: &str, steps: &[StepRow]) {
         let key = STANDARD.decode(ENCRYPTION_KEY).expect("base64").try_into().expect("32 bytes");
         let vault = Vault::new(key, &[]);
         let turn = TurnId::generate();
@@ -79,8 +79,8 @@ impl App {
         }
     }
 
-    /// A turn in which somebody signed in.
-    async fn signing_in(&self, agent: &str) {
+    /// Inserts a turn in which a user signs in.
+    async fn sign_in_turn(&self, agent: &str) {
         let steps = [
             done(json!({"Navigate": {"url": "https://shop.example.com/login?from=mail"}}), &[]),
             done(
@@ -93,8 +93,8 @@ impl App {
         self.turn(agent, "plan", &steps).await;
     }
 
-    /// A service with a key, which recipes need.
-    async fn keeping_recipes() -> Self {
+    /// A service with a deployment key, which recipes require.
+    async fn with_recipes() -> Self {
         Self::simulated().with_second_factors().start().await
     }
 }
@@ -102,12 +102,11 @@ impl App {
 const SECRET: &str = "correct-horse-battery";
 
 impl Client {
-    /// Makes a recipe.
     async fn recipe(&self, agent: &str, label: &str) -> Answer {
         self.post("/v1/recipes", json!({"agent_session_id": agent, "label": label})).await
     }
 
-    /// The id of a new recipe.
+    /// Creates a recipe and returns its id.
     async fn recipe_of(&self, agent: &str) -> String {
         self.recipe(agent, "Sign in").await.expect(201).body["id"].as_str().expect("an id").to_owned()
     }
@@ -116,19 +115,19 @@ impl Client {
         self.get(&format!("/v1/agent-sessions/{agent}/recipe-suggestion")).await
     }
 
-    /// The same client, acting on another's account.
+    /// GET with the account header of another account.
     async fn get_for(&self, owner: AccountId, path: &str) -> Answer {
         self.send(self.request(reqwest::Method::GET, path).header("x-service-account", owner.to_string())).await
     }
 }
 
-/// Contract: recipes 1, 2, 7, 8, 11. What was typed stands nowhere.
+/// Contract: recipes 1, 2, 7, 8, 11. Typed text is neither stored nor returned.
 #[tokio::test]
-async fn a_recipe_is_what_was_done() {
-    let app = App::keeping_recipes().await;
+async fn recipe_contains_the_steps_without_typed_text() {
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let items = json!([
         {"name": "title", "target": words("heading"), "attribute": null, "list": false},
         {"name": "links", "target": css("a"), "attribute": "href", "list": true},
@@ -213,10 +212,10 @@ async fn a_recipe_is_what_was_done() {
     app.stop().await;
 }
 
-/// Contract: recipes 5. Only what was done, of turns that are plans and have ended.
+/// Contract: recipes 5. A recipe contains only steps that succeeded, of ended turns that executed a plan.
 #[tokio::test]
-async fn a_recipe_has_only_what_was_done_as_part_of_a_plan() {
-    let app = App::keeping_recipes().await;
+async fn recipe_contains_only_successful_steps_of_ended_plans() {
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let empty = client.recipe(&agent, "Nothing yet").await.expect(201).body;
@@ -224,7 +223,7 @@ async fn a_recipe_has_only_what_was_done_as_part_of_a_plan() {
     let path = format!("/v1/recipes/{}", empty["id"].as_str().expect("an id"));
     assert_eq!(client.get(&path).await.expect(200).body["intent_log"], json!([]));
 
-    let press = |key: &str, status| Left { status, ..done(json!({"Press": {"key": key}}), &[]) };
+    let press = |key: &str, status| StepRow { status, ..done(json!({"Press": {"key": key}}), &[]) };
     app.turn(&agent, "plan", &[press("a", "done"), press("b", "failed"), press("c", "skipped")]).await;
     app.turn(&agent, "clarify", &[press("d", "done"), press("e", "skipped")]).await;
     app.turn(&agent, "refuse", &[]).await;
@@ -233,15 +232,15 @@ async fn a_recipe_has_only_what_was_done_as_part_of_a_plan() {
     let of = client.recipe_of(&agent).await;
     let log = client.get(&format!("/v1/recipes/{of}")).await.expect(200).body["intent_log"].clone();
     assert_eq!(log, json!(["a", "f", "i"].map(|key| json!({"kind": "press", "key": key}))));
-    // What was captured before stays as it was.
+    // A recipe does not change after its creation.
     assert_eq!(client.get(&path).await.expect(200).body["intent_log"], json!([]));
     app.stop().await;
 }
 
-/// Contract: recipes 2.
+/// Contract: recipes 2. The label and the description have length limits.
 #[tokio::test]
-async fn words_of_a_recipe_have_bounds() {
-    let app = App::keeping_recipes().await;
+async fn label_and_description_have_length_limits() {
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let make = async |label: Value, description: Value| {
@@ -259,13 +258,14 @@ async fn words_of_a_recipe_have_bounds() {
     app.stop().await;
 }
 
-/// Contract: recipes 3, 11. One's own agent sessions, and those of teams on which one is admin; nobody learns of others.
+/// Contract: recipes 3, 11. Callers can make recipes of their own agent sessions and of those of teams in which they are admins.
+/// Any other agent session is a 404.
 #[tokio::test]
-async fn a_recipe_is_of_an_agent_session_that_its_maker_may_drive() {
-    let app = App::keeping_recipes().await;
+async fn recipe_of_an_inaccessible_agent_session_is_404() {
+    let app = App::with_recipes().await;
     let (owner, owning) = app.customer(Tier::Enterprise).await;
     let agent = owning.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let (admin, acting) = app.customer(Tier::Enterprise).await;
     let (member, reading) = app.customer(Tier::Enterprise).await;
     let stranger = app.client().await;
@@ -291,7 +291,7 @@ async fn a_recipe_is_of_an_agent_session_that_its_maker_may_drive() {
     assert_eq!((&recipe["account_id"], &recipe["intent_count"]), (&json!(admin), &json!(4)));
     assert_eq!(app.audited(admin, "recipe.created").await.len(), 1);
     assert_eq!(app.audited(owner, "recipe.created").await.len(), 0);
-    // It is the maker's, and the header is ignored.
+    // The recipe belongs to its creator, whatever the account header says.
     let path = format!("/v1/recipes/{}", recipe["id"].as_str().expect("an id"));
     acting.get_for(owner, &path).await.expect(200);
     assert_eq!(acting.get_for(owner, "/v1/recipes").await.expect(200).body["data"][0], recipe);
@@ -299,13 +299,13 @@ async fn a_recipe_is_of_an_agent_session_that_its_maker_may_drive() {
     owning.delete(&path).await.problem(404, "not-found");
     assert_eq!(owning.get("/v1/recipes").await.expect(200).body["data"], json!([]));
 
-    // A suggestion is for whoever could make the recipe, and for the agent session's admins by the header.
+    // A suggestion is available to callers who could make the recipe, and to the agent session's admins with the account header.
     let suggested = owning.suggestion(&agent).await.expect(200).body;
     assert_eq!(acting.suggestion(&agent).await.expect(200).body, suggested);
     let path = format!("/v1/agent-sessions/{agent}/recipe-suggestion");
     assert_eq!(acting.get_for(owner, &path).await.expect(200).body, suggested);
     reading.get_for(owner, &path).await.problem(403, "forbidden");
-    // Who acts for an owner does not act for those for whom the owner could.
+    // Admin rights are not transitive: an admin of an admin's account has no access to the owner's agent sessions.
     app.join_team(admin, member, "admin").await;
     reading.get_for(admin, &path).await.problem(404, "not-found");
 
@@ -314,9 +314,9 @@ async fn a_recipe_is_of_an_agent_session_that_its_maker_may_drive() {
     app.stop().await;
 }
 
-/// Contract: recipes 4.
+/// Contract: recipes 4. The number of recipes per account is limited, also with concurrent creates.
 #[tokio::test]
-async fn an_account_has_so_many_recipes() {
+async fn number_of_recipes_per_account_is_limited() {
     let app = App::simulated().with_second_factors().set("limits.recipes", "3").start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -338,9 +338,9 @@ async fn an_account_has_so_many_recipes() {
     app.stop().await;
 }
 
-/// Contract: recipes 4.
+/// Contract: recipes 4. A recipe has at most a set number of steps and bytes.
 #[tokio::test]
-async fn a_recipe_has_so_many_steps_and_bytes() {
+async fn steps_and_bytes_of_a_recipe_are_limited() {
     let app = App::simulated()
         .with_second_factors()
         .set("limits.recipe_steps", "2")
@@ -366,17 +366,17 @@ async fn a_recipe_has_so_many_steps_and_bytes() {
     app.stop().await;
 }
 
-/// Contract: recipes 6. It stays when its agent session goes, and goes with its account.
+/// Contract: recipes 6. A recipe survives the deletion of its agent session and is deleted with its account.
 #[tokio::test]
-async fn a_recipe_outlives_its_agent_session_and_not_its_account() {
-    let app = App::keeping_recipes().await;
+async fn recipe_survives_its_agent_session_but_not_its_account() {
+    let app = App::with_recipes().await;
     let person = app.person(Tier::Enterprise).await;
     let agent = person.client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let path = format!("/v1/recipes/{}", person.client.recipe_of(&agent).await);
     let before = person.client.get(&path).await.expect(200).body;
     person.client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
-    assert_eq!(person.client.get(&path).await.expect(200).body, before, "it is closed");
+    assert_eq!(person.client.get(&path).await.expect(200).body, before, "closing the agent session changed its recipe");
     person.client.recipe_of(&agent).await;
 
     app.execute(
@@ -397,10 +397,10 @@ async fn a_recipe_outlives_its_agent_session_and_not_its_account() {
     app.stop().await;
 }
 
-/// Contract: recipes 7; lists 1 to 3.
+/// Contract: recipes 7; lists 1 to 3. Lists are paged, newest first, and leave out the steps.
 #[tokio::test]
 async fn recipes_are_listed_newest_first() {
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let (client, other) = (app.client().await, app.client().await);
     let agent = client.agent().await;
     for label in ["one", "two", "three"] {
@@ -424,10 +424,10 @@ async fn recipes_are_listed_newest_first() {
     app.stop().await;
 }
 
-/// Contract: recipes 10, 11.
+/// Contract: recipes 10, 11. A second deletion is a 404. The deletion writes one audit row.
 #[tokio::test]
-async fn a_recipe_is_deleted_once() {
-    let app = App::keeping_recipes().await;
+async fn second_deletion_of_a_recipe_is_404() {
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     let id = client.recipe_of(&agent).await;
@@ -445,9 +445,10 @@ async fn a_recipe_is_deleted_once() {
     app.stop().await;
 }
 
-/// Contract: recipes 11. Without a key there are no recipes; and one that was sealed with a key that is gone says so.
+/// Contract: recipes 11. Without a deployment key every route is a 503. A recipe that was sealed with an unavailable key is a 503
+/// as well, but can be deleted.
 #[tokio::test]
-async fn recipes_need_the_deployments_key() {
+async fn recipes_without_deployment_key_are_503() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -464,7 +465,7 @@ async fn recipes_need_the_deployments_key() {
     assert_eq!(client.suggestion(&agent).await.expect(200).body["intent_count"], 0);
     app.stop().await;
 
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let id = client.recipe_of(&client.agent().await).await;
     app.execute("update recipes set sealed_steps = 'x' || sealed_steps where id = $1", uuid_of(&id)).await;
@@ -473,17 +474,17 @@ async fn recipes_need_the_deployments_key() {
     app.stop().await;
 }
 
-/// Contract: recipes 12.
+/// Contract: recipes 12. A suggestion has a valid label and description, contains no secret and creates nothing.
 #[tokio::test]
-async fn a_suggestion_is_a_recipes_words() {
-    let app = App::keeping_recipes().await;
+async fn suggestion_has_a_valid_label_and_description() {
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let generic = client.suggestion(&agent).await.expect(200).body;
     assert_eq!(members(&generic), BTreeSet::from(["intent_count", "suggested_description", "suggested_label"]));
     app.turn(&agent, "plan", &[done(json!({"Wait": {"condition": {"Time": {"ms": 5}}}}), &[])]).await;
     let waiting = client.suggestion(&agent).await.expect(200).body;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let suggested = client.suggestion(&agent).await.expect(200).body;
     assert_eq!(suggested, client.suggestion(&agent).await.expect(200).body);
     assert_eq!(
@@ -503,6 +504,6 @@ async fn a_suggestion_is_a_recipes_words() {
             (&words["suggested_label"], &words["suggested_description"])
         );
     }
-    assert_eq!(app.count("select count(*) from recipes").await, 3, "a suggestion makes nothing");
+    assert_eq!(app.count("select count(*) from recipes").await, 3, "a suggestion created a recipe");
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is kept for a term only (contract: retention).
+//! Retention of data (contract: retention).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use uuid::Uuid;
 use crate::support::records::uuid_of;
 use crate::support::{App, eventually};
 
-/// Tables that are no area's, and why nothing is purged from them by age.
-const OF_LIBRARIES: [(&str, &str); 4] = [
-    ("_sqlx_migrations", "a row a migration"),
-    ("apalis._sqlx_migrations", "a row a migration"),
+/// Tables that belong to no area, and the reason that no purge by age exists for them.
+const LIBRARY_TABLES: [(&str, &str); 4] = [
+    ("_sqlx_migrations", "one row per migration"),
+    ("apalis._sqlx_migrations", "one row per migration"),
     ("apalis.jobs", "purged with the jobs that are finished"),
     ("apalis.workers", "purged with the jobs that are finished"),
 ];
 
-/// Contract: retention 1. Whatever grows with use has a term, or a reason to be kept.
+/// Contract: retention 1. Every table has a retention period or a documented reason to be kept.
 #[tokio::test]
-async fn every_table_has_a_term_or_a_reason_to_be_kept() {
+async fn every_table_has_a_retention_period_or_a_reason() {
     let app = App::simulated().start().await;
     let tables: Vec<String> = sqlx::query_scalar(
         "select case table_schema when 'public' then '' else table_schema || '.' end || table_name
@@ -35,17 +35,29 @@ async fn every_table_has_a_term_or_a_reason_to_be_kept() {
     .expect("the tables");
     let tables: BTreeSet<_> = tables.iter().map(String::as_str).collect();
     let purged: BTreeSet<_> = areas::arms().iter().flat_map(Arm::tables).collect();
-    let kept: BTreeSet<_> = areas::kept().chain(OF_LIBRARIES).map(|(table, _)| table).collect();
-    assert_eq!(tables.difference(&(&purged | &kept)).collect::<Vec<_>>(), <[&&str; 0]>::default(), "neither nor");
-    assert_eq!((&purged | &kept).difference(&tables).collect::<Vec<_>>(), <[&&str; 0]>::default(), "no such table");
-    assert_eq!(purged.intersection(&kept).collect::<Vec<_>>(), <[&&str; 0]>::default(), "both");
+    let kept: BTreeSet<_> = areas::kept().chain(LIBRARY_TABLES).map(|(table, _)| table).collect();
+    assert_eq!(
+        tables.difference(&(&purged | &kept)).collect::<Vec<_>>(),
+        <[&&str; 0]>::default(),
+        "tables without a retention period or a reason"
+    );
+    assert_eq!(
+        (&purged | &kept).difference(&tables).collect::<Vec<_>>(),
+        <[&&str; 0]>::default(),
+        "tables that do not exist"
+    );
+    assert_eq!(
+        purged.intersection(&kept).collect::<Vec<_>>(),
+        <[&&str; 0]>::default(),
+        "tables with a retention period and a reason"
+    );
     app.stop().await;
 }
 
-/// Contract: retention 5, 6; command-line 9. Sessions go with their operations when they ended long enough ago, and workers
-/// before them; live ones stay, and recent ones.
+/// Contract: retention 5, 6; command-line 9. Ended sessions are deleted with their operations after the retention period, and
+/// ended workers before them. Live and recent sessions stay.
 #[tokio::test]
-async fn sessions_and_workers_go_when_they_ended_long_ago() {
+async fn sessions_and_workers_are_purged_after_their_end() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let (live, recent, old, orphan) =
@@ -56,7 +68,7 @@ async fn sessions_and_workers_go_when_they_ended_long_ago() {
     }
     let aged = "update sessions set ended_at = now() - interval '90 days 1 second' where id = $1";
     app.execute(aged, uuid_of(&old)).await;
-    // As if it were old, but it lives.
+    // A live session with an old `ended_at`.
     app.execute(aged, uuid_of(&live)).await;
     app.execute("update sessions set ended_at = now() - interval '89 days' where id = $1", uuid_of(&recent)).await;
     let [gone, kept] = [Uuid::now_v7(), Uuid::now_v7()];
@@ -85,7 +97,7 @@ async fn sessions_and_workers_go_when_they_ended_long_ago() {
     assert_eq!((client.status(&recent).await, app.intents(&recent).await.len()), ("destroyed".to_owned(), 2));
     let workers = "select count(*) from workers where name = 'before'";
     assert_eq!(app.count(workers).await, 1);
-    // What it is told of a session whose worker is forgotten is what it is told of any that has ended.
+    // An operation on a session whose worker was deleted receives the same error as on any ended session.
     let secret = json!({"action": {"kind": "type", "selector": "#q", "text": "secret", "sensitive": true}});
     for session in [&orphan, &recent] {
         client.operate(session, "interact", secret.clone()).await.problem(410, "session-destroyed");
@@ -94,10 +106,10 @@ async fn sessions_and_workers_go_when_they_ended_long_ago() {
     app.stop().await;
 }
 
-/// Contract: retention 6. What was revoked, deleted or accepted, and what was counted, goes in its time, and is there until
-/// then.
+/// Contract: retention 6. Revoked, deleted and accepted resources and usage counts are deleted after their retention period and
+/// not before.
 #[tokio::test]
-async fn what_was_revoked_or_counted_goes_in_its_time() {
+async fn revoked_resources_and_usage_counts_are_purged() {
     let app = App::simulated().start().await;
     let (account, _) = app.customer(Tier::Enterprise).await;
     let count = async |table: &str| {
@@ -140,10 +152,10 @@ async fn count_usage(app: &App, account: AccountId, days_ago: i32) {
     .expect("a count");
 }
 
-/// Contract: retention 5. Results are wiped soon after they were answered, however many there are, and however many were wiped
-/// before of operations that are still kept.
+/// Contract: retention 5. Results are deleted soon after they were returned, whatever their number and that of earlier operations
+/// without a result.
 #[tokio::test]
-async fn results_are_wiped_however_many_there_are() {
+async fn any_number_of_results_is_deleted() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -164,15 +176,15 @@ async fn results_are_wiped_however_many_there_are() {
     .expect("a plan");
     assert!(plan.iter().any(|line| line.contains("intents_result_idx")), "{plan:?}");
 
-    // The chain's next tick is now.
+    // Makes the next run of the scheduled job due.
     let tick = "update apalis.jobs set run_at = now()
                 where status = 'Pending' and idempotency_key like 'purge_finished:%'";
-    eventually(Duration::from_mins(1), "the chain's next tick is there", async || {
+    eventually(Duration::from_mins(1), "the next run is pending", async || {
         let hurried = app.database.pool.execute(tick).await.expect("a statement");
         (hurried.rows_affected() > 0).then_some(())
     })
     .await;
-    eventually(Duration::from_secs(90), "all of them are wiped", async || {
+    eventually(Duration::from_secs(90), "all results are deleted", async || {
         let left = "select count(*) from intents where kind = 'wait' and (outcome is not null or result is not null)";
         (app.count(left).await == 0).then_some(())
     })

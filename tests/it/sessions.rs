@@ -1,4 +1,4 @@
-//! Sessions, without browsers (contract: sessions).
+//! The session resource with the simulated driver (contract: sessions).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::support::{App, Client, assert_timestamp, at_once, eventually, members
 
 const LAUNCH: &str = "iphone-16-ios-18";
 
-/// Contract: sessions 1, 9; requests 1, 2. POST and GET answer a session with exactly these members, and a create without
-/// fields gets the defaults. Ids are UUIDs of version 7, timestamps have milliseconds.
+/// Contract: sessions 1, 9; requests 1, 2. POST and GET return a session with exactly these members, and a create without fields
+/// uses the defaults. Ids are UUIDs of version 7, and timestamps have milliseconds.
 #[tokio::test]
-async fn a_session_has_the_fields_of_the_contract() {
+async fn session_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
 
@@ -82,9 +82,9 @@ async fn a_session_has_the_fields_of_the_contract() {
     app.stop().await;
 }
 
-/// Contract: sessions 2, 3, 6. A create that is refused leaves no row.
+/// Contract: sessions 2, 3, 6. A rejected create leaves no row.
 #[tokio::test]
-async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
+async fn rejected_create_leaves_no_row() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let refused = [
@@ -107,13 +107,13 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
         (json!({"proxy": "socks5://proxy.example:1080"}), "proxy"),
         (json!({"proxy": {"host": "proxy.example"}}), "proxy"),
         (json!({"proxy": null}), "proxy"),
-        // Before any look-up, that of the profile included.
+        // `proxy` is rejected before any look-up, including that of the profile.
         (json!({"proxy": null, "profile_id": unknown_id("prof")}), "proxy"),
     ];
     for (body, field) in refused {
         client.post("/v1/sessions", body).await.invalid(field);
     }
-    // Nobody's order becomes another one.
+    // A number that JSON parsers would round is rejected.
     let rounded = r#"{"metadata": {"orders": [1, 18446744073709551616]}}"#;
     client.post_raw("/v1/sessions", rounded).await.invalid("metadata");
     for profile in [unknown_id("prof"), "prof_x".to_owned()] {
@@ -140,16 +140,16 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     app.stop().await;
 }
 
-/// Contract: lists 4. What customers wrote fills a page sooner, and the next one goes on with the session behind it.
+/// Contract: lists 4. Customer data counts towards the size of a page, and the next page begins with the session after it.
 #[tokio::test]
-async fn a_page_has_only_so_much_of_customers_data() {
+async fn page_of_sessions_is_limited_by_customer_data() {
     let app = App::simulated().set("limits.page_bytes", "2500").start().await;
     let client = app.client().await;
     let mut made = Vec::new();
     for bytes in [10, 1_000, 1_000, 3_000, 10, 1_000] {
         made.push(client.session_with(json!({"metadata": {"x": "x".repeat(bytes)}})).await);
     }
-    // Numbers are as short as they were written.
+    // The size counts numbers as the customer wrote them.
     let numbers = json!({"x": vec![1e300; 300]});
     let numbers = client.post("/v1/sessions", json!({"metadata": numbers})).await.expect(201);
     made.push(numbers.body["id"].as_str().expect("an id").to_owned());
@@ -169,9 +169,9 @@ async fn a_page_has_only_so_much_of_customers_data() {
     app.stop().await;
 }
 
-/// Contract: sessions 4. When the deployment requires customer egress, a create fails closed for every body.
+/// Contract: sessions 4. When the deployment requires customer egress, every create is rejected, whatever its body.
 #[tokio::test]
-async fn required_customer_egress_refuses_every_create() {
+async fn create_is_400_when_customer_egress_is_required() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
     let client = app.client().await;
     let bodies = [
@@ -193,7 +193,7 @@ async fn required_customer_egress_refuses_every_create() {
 
 /// Contract: sessions 10; lists 1.
 #[tokio::test]
-async fn the_list_is_paged_newest_first_and_can_be_filtered() {
+async fn list_is_paged_newest_first_and_filterable() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let other = app.client().await;
@@ -226,7 +226,7 @@ async fn the_list_is_paged_newest_first_and_can_be_filtered() {
     assert!(ids(&client.get("/v1/sessions?label=re").await.expect(200).body).is_empty());
     client.get("/v1/sessions?status=asleep").await.invalid("status");
 
-    // A cursor says where one was, whatever has come since.
+    // A cursor points to the last session of its page, also after new sessions are created.
     let first = client.get("/v1/sessions?limit=3").await.expect(200).body;
     client.session().await;
     let cursor = first["next_cursor"].as_str().expect("a cursor");
@@ -235,10 +235,10 @@ async fn the_list_is_paged_newest_first_and_can_be_filtered() {
     app.stop().await;
 }
 
-/// Contract: lists 2, 3. A `limit` outside its range, and a cursor that was tampered with or belongs to another account or
-/// list, are 400 `validation-failed`.
+/// Contract: lists 2, 3. A `limit` outside its range is 400 `validation-failed`, and so is a cursor that was modified or belongs
+/// to another account or list.
 #[tokio::test]
-async fn bad_limits_and_cursors_are_refused() {
+async fn invalid_limits_and_cursors_are_400() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     for _ in 0..3 {
@@ -274,10 +274,10 @@ async fn bad_limits_and_cursors_are_refused() {
     app.stop().await;
 }
 
-/// Contract: sessions 7; limits 2. Each tier's cap, its 429 without Retry-After, and a slot that is free as soon as DELETE has
-/// answered.
+/// Contract: sessions 7; limits 2. Each tier has its limit of live sessions. A create above the limit is 429 without Retry-After,
+/// and a slot is free as soon as DELETE has returned.
 #[tokio::test]
-async fn each_tier_has_its_number_of_slots() {
+async fn each_tier_has_its_concurrency_limit() {
     let app = App::simulated().set("worker.max_sessions", "200").start().await;
     let caps = [
         (Tier::SoloManual, 1),
@@ -307,9 +307,9 @@ async fn each_tier_has_its_number_of_slots() {
     app.stop().await;
 }
 
-/// Contract: sessions 7. Creates that race do not get past the cap.
+/// Contract: sessions 7. Concurrent creates do not exceed the limit.
 #[tokio::test]
-async fn fifty_creates_at_a_cap_of_eight_make_exactly_eight_sessions() {
+async fn fifty_concurrent_creates_at_limit_eight_make_eight_sessions() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
     let client = app.client_with(Tier::ApiBuilder, &["write"]).await;
     let race = (0..50).map(|_| {
@@ -329,10 +329,10 @@ async fn fifty_creates_at_a_cap_of_eight_make_exactly_eight_sessions() {
     app.stop().await;
 }
 
-/// Contract: sessions 14, 17, 18; events 2. DELETE is idempotent and publishes one `session.completed` without the members of
-/// an automatic destroy; every operation afterwards is a 410.
+/// Contract: sessions 14, 17, 18; events 2. DELETE is idempotent and publishes one `session.completed` without the members of an
+/// automatic destroy. Every later operation is 410.
 #[tokio::test]
-async fn a_destroyed_session_stays_destroyed() {
+async fn operations_on_a_destroyed_session_are_410() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -360,10 +360,10 @@ async fn a_destroyed_session_stays_destroyed() {
     app.stop().await;
 }
 
-/// Contract: sessions 11; errors 5. A session that is unknown, another account's, or that no id could name, is the same 404 on
-/// every route; and the foreign session comes to no harm.
+/// Contract: sessions 11; errors 5. A session that is unknown, belongs to another account or has a malformed id is the same 404
+/// on every route. The other account's session stays unchanged.
 #[tokio::test]
-async fn sessions_of_others_do_not_exist() {
+async fn session_of_another_account_is_404() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let (owner, stranger) = (app.client().await, app.client().await);
     let foreign = owner.session().await;
@@ -376,7 +376,7 @@ async fn sessions_of_others_do_not_exist() {
             answers.insert(format!("{told:?}").replace(id.as_str(), ""));
         }
     }
-    assert_eq!(answers.len(), 1, "a caller could tell them apart: {answers:?}");
+    assert_eq!(answers.len(), 1, "the responses differ: {answers:?}");
 
     let uuid = uuid_of(&foreign);
     let malformed = [
@@ -401,14 +401,15 @@ async fn sessions_of_others_do_not_exist() {
     app.stop().await;
 }
 
-/// Contract: sessions 22; audit-log 4, 15; requests 10. `session.created` and `session.destroyed`, each once, by the key that
-/// did it. A self-caused row names the address and the user agent; without trusted proxies nobody can choose his address.
+/// Contract: sessions 22; audit-log 4, 15; requests 10. The audit log has one `session.created` and one `session.destroyed`, with
+/// the key that made the request. Their rows have the caller's address and user agent. Without trusted proxies, a caller cannot
+/// choose its address with a header.
 #[tokio::test]
-async fn creating_and_destroying_are_in_the_audit_log() {
+async fn create_and_destroy_are_in_the_audit_log() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::SoloManual).await;
     let client = app.client_of(account, &["write"]).await;
-    let key = app.audit(account).await[0].target_resource_id.clone().expect("the key that was minted");
+    let key = app.audit(account).await[0].target_resource_id.clone().expect("the id of the created key");
     let agent = |request: reqwest::RequestBuilder| {
         request.header("user-agent", "curl/8 (test)").header("x-forwarded-for", "203.0.113.7")
     };
@@ -433,10 +434,10 @@ async fn creating_and_destroying_are_in_the_audit_log() {
     app.stop().await;
 }
 
-/// Contract: sessions 20. A free-tier session is destroyed at its cap, also in the middle of an operation, with
-/// `auto_destroyed` and the reason; others are left alone. A downgrade alone is no reason (contract: accounts 5).
+/// Contract: sessions 20. A free-tier session is destroyed at its time limit, also during an operation, with `auto_destroyed` and
+/// the reason. Sessions of other tiers stay. A downgrade alone does not destroy a session (contract: accounts 5).
 #[tokio::test]
-async fn a_free_tier_session_ends_at_its_cap() {
+async fn free_tier_session_ends_at_its_time_limit() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
     let paid = app.client().await;
     let paid_session = paid.session().await;
@@ -455,7 +456,7 @@ async fn a_free_tier_session_ends_at_its_cap() {
     let [row] = destroyed[..] else { panic!("not one row: {log:?}") };
     assert_eq!((row.actor_type.as_str(), row.actor_account_id, row.actor_key_id), ("system", None, None));
     assert_eq!((&row.ip_address, &row.user_agent), (&None, &None));
-    let changed = log.iter().find(|row| row.action == "subscription.tier_changed").expect("the tier was changed");
+    let changed = log.iter().find(|row| row.action == "subscription.tier_changed").expect("a row for the changed tier");
     assert_eq!(changed.actor_type, "system");
     assert_eq!(changed.payload, json!({"from": "solo_manual", "to": "free"}));
 
@@ -464,10 +465,10 @@ async fn a_free_tier_session_ends_at_its_cap() {
     app.stop().await;
 }
 
-/// Contract: sessions 19; events 2. The sessions of an account that is suspended are destroyed by the system, with
-/// `auto_destroyed` and the reason, also in the middle of an operation.
+/// Contract: sessions 19; events 2. The system destroys the sessions of a suspended account with `auto_destroyed` and the reason,
+/// also during an operation.
 #[tokio::test]
-async fn a_suspension_says_why_sessions_end() {
+async fn suspension_destroys_sessions_with_its_reason() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let [before, busy, idle] = [client.session().await, client.session().await, client.session().await];
@@ -489,13 +490,17 @@ async fn a_suspension_says_why_sessions_end() {
     }
     let events = app.events(&before).await;
     let [(_, data)] = &events[..] else { panic!("not one event: {events:?}") };
-    assert_eq!(members(data), BTreeSet::from(["session_id", "duration_ms"]), "its owner destroyed it");
+    assert_eq!(
+        members(data),
+        BTreeSet::from(["session_id", "duration_ms"]),
+        "the account owner destroyed this session"
+    );
     app.stop().await;
 }
 
-/// Contract: command-line 9. `kitfleet sweep free-tier` does the sweep now, once.
+/// Contract: command-line 9. `kitfleet sweep free-tier` runs the sweep once, immediately.
 #[tokio::test]
-async fn the_free_tier_sweep_can_be_run_by_hand() {
+async fn sweep_command_destroys_free_tier_sessions() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::SoloManual).await;
     let session = app.client_of(account, &["account_owner"]).await.session().await;
@@ -517,9 +522,9 @@ async fn the_free_tier_sweep_can_be_run_by_hand() {
     app.stop().await;
 }
 
-/// Contract: accounts 5. A downgrade leaves live sessions alone and refuses new ones.
+/// Contract: accounts 5. A downgrade leaves live sessions running and rejects new ones.
 #[tokio::test]
-async fn a_downgrade_keeps_live_sessions_and_refuses_new_ones() {
+async fn downgrade_keeps_live_sessions_and_rejects_new_ones() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::TeamManual).await;
     let sessions = [client.session().await, client.session().await, client.session().await];
@@ -541,7 +546,7 @@ fn ids(page: &Value) -> Vec<String> {
     data.iter().map(|session| session["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Every id of a list, page by page.
+/// All ids of a list, read page by page.
 async fn paged(client: &Client, query: &str, limit: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut cursor = String::new();

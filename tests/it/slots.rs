@@ -1,4 +1,4 @@
-//! The slots of workers: who gets one, who waits for one, and that each is free again (contract: workers 17, 18; sessions 23 to 25).
+//! Slots of workers: allocation, waiting for a slot and release (contract: workers 17, 18; sessions 23 to 25).
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, Role, at_once, eventually, given};
 
-/// Longer than it takes to find a worker dead.
+/// Longer than the service takes to mark a worker as lost.
 const FOUND_DEAD: Duration = Duration::from_secs(25);
 
 const SLOTS: &str = "select count(*) from worker_slots";
 const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
 const LIVE: &str = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
-/// Slots of live sessions, each on its session's worker.
+/// Slots of live sessions on the same worker as their session.
 const RIGHTLY_TAKEN: &str = "select count(*) from worker_slots l
     join sessions s on s.id = l.session_id and s.worker_id = l.worker_id where s.status in ('creating', 'ready', 'busy')";
 
-/// 64 creates at once, by these clients in turn: those that made a session, with whose it is, and the others.
+/// Sends 64 concurrent creates, by these clients in rotation. Returns the successful responses, each with its client, and the
+/// rejected ones.
 async fn race(clients: &[Client]) -> (Vec<(Client, Answer)>, Vec<Answer>) {
     let creates = clients.iter().cycle().take(64).cloned().map(|client| async move {
         let answer = client.post("/v1/sessions", json!({})).await;
@@ -34,9 +35,10 @@ async fn destroy(client: &Client, session: &Value) {
     client.delete(&format!("/v1/sessions/{}", session.as_str().expect("an id"))).await.expect(204);
 }
 
-/// Contract: workers 17; sessions 7. Of 64 creates that race for the last slot of a worker, or of an account, one gets it.
+/// Contract: workers 17; sessions 7. Of 64 concurrent creates for the last slot of a worker or of an account, exactly one
+/// succeeds.
 #[tokio::test]
-async fn of_64_creates_one_gets_the_last_slot() {
+async fn one_of_64_concurrent_creates_gets_the_last_slot() {
     let app = App::simulated().set("worker.max_sessions", "3").start().await;
     let mut clients = Vec::new();
     for _ in 0..8 {
@@ -56,7 +58,7 @@ async fn of_64_creates_one_gets_the_last_slot() {
     }
     destroy(&clients[0], &json!(first)).await;
 
-    // There is room at the worker and none in the account.
+    // The worker has free slots and the account has none.
     let starter = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     starter.session().await;
     let (made, refused) = race(std::slice::from_ref(&starter)).await;
@@ -69,10 +71,10 @@ async fn of_64_creates_one_gets_the_last_slot() {
     app.stop().await;
 }
 
-/// Contract: workers 18. A thousand creates, destroys and failures, as they come, leave as many slots taken as there are
-/// sessions, and each on its session's worker.
+/// Contract: workers 18. After a thousand random creates, destroys and failures, each live session has one slot on its own
+/// worker, and all other slots are free.
 #[tokio::test]
-async fn no_slot_leaks() {
+async fn random_creates_and_failures_leak_no_slot() {
     let seed: u64 = given("KITFLEET_TEST_SEED", rand::random());
     eprintln!("KITFLEET_TEST_SEED={seed}");
     let app = App::simulated().set("worker.max_sessions", "20").set("limits.min_timeout", "1ms").start().await;
@@ -98,7 +100,7 @@ async fn no_slot_leaks() {
     app.stop().await;
 }
 
-/// Does a hundred things with sessions, and answers which are left.
+/// Runs 100 random actions on sessions. Returns the ids of the sessions that are still live.
 async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     let mut sessions: Vec<String> = Vec::new();
     for _ in 0..100 {
@@ -120,12 +122,12 @@ async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     (client, sessions)
 }
 
-/// Two workers, one with two slots and then one with six.
+/// Starts a worker with two slots and then one with six.
 async fn small_and_large(placement: &str) -> App {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.placement", placement).start().await;
     for (workers, slots) in [(1, "2"), (2, "6")] {
         app.start_with(Role::Worker, &[("KITFLEET_WORKER__MAX_SESSIONS", slots)]);
-        eventually(Duration::from_secs(30), "the worker is there", async || {
+        eventually(Duration::from_secs(30), "the worker is registered", async || {
             (app.count("select count(*) from workers").await == workers).then_some(())
         })
         .await;
@@ -133,7 +135,7 @@ async fn small_and_large(placement: &str) -> App {
     app
 }
 
-/// How many slots the worker has on which each of eight sessions was placed, which are all that there is room for.
+/// Creates the eight sessions that fit. Returns for each the number of slots of its worker, in the order of creation.
 async fn placed(app: &App) -> Vec<i32> {
     let client = app.client().await;
     let mut placed = Vec::new();
@@ -146,9 +148,10 @@ async fn placed(app: &App) -> Vec<i32> {
     placed
 }
 
-/// Contract: workers 17. Spread, sessions come to the worker with most room, and to both by turns when they have the same.
+/// Contract: workers 17. With placement `spread`, a session goes to the worker with the most free slots, and alternates between
+/// workers with equally many.
 #[tokio::test]
-async fn sessions_are_spread_by_the_room_that_there_is() {
+async fn spread_placement_prefers_the_worker_with_most_free_slots() {
     let app = small_and_large("spread").await;
     let placed = placed(&app).await;
     assert_eq!(placed[..4], [6; 4]);
@@ -158,17 +161,18 @@ async fn sessions_are_spread_by_the_room_that_there_is() {
     app.stop().await;
 }
 
-/// Contract: workers 17. Packed, they fill one worker after the other, and what is free at the first is filled first.
+/// Contract: workers 17. With placement `pack`, sessions fill one worker before the next.
 #[tokio::test]
-async fn sessions_are_packed() {
+async fn pack_placement_fills_one_worker_first() {
     let app = small_and_large("pack").await;
     assert_eq!(placed(&app).await, [2, 2, 6, 6, 6, 6, 6, 6]);
     app.stop().await;
 }
 
-/// Contract: workers 17, 18. A worker that died and comes back has all of its slots, and those of the dead are nobody's.
+/// Contract: workers 17, 18. A worker that restarts after its death has all of its slots, and the slots of the dead worker are
+/// removed.
 #[tokio::test]
-async fn a_worker_that_comes_back_has_all_slots() {
+async fn restarted_worker_has_all_of_its_slots() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "4").start().await;
     let client = app.client().await;
     let mut sessions = Vec::new();
@@ -177,7 +181,7 @@ async fn a_worker_that_comes_back_has_all_slots() {
     }
     app.signal(1, Signal::SIGKILL).await;
     let again = app.start(Role::Worker);
-    eventually(FOUND_DEAD, "the slots of the dead are gone and there are new ones", async || {
+    eventually(FOUND_DEAD, "the new worker's slots replace those of the dead worker", async || {
         let lost = app.count("select count(*) from workers where status = 'lost'").await;
         (lost == 1 && app.count(SLOTS).await == 4 && app.count(TAKEN).await == 0).then_some(())
     })
@@ -200,7 +204,7 @@ async fn a_worker_that_comes_back_has_all_slots() {
 
 const KEY: &str = "scrape";
 
-/// What `/metrics` of the API says of this series.
+/// Value of this series in the `/metrics` of the API.
 async fn gauge(app: &App, series: &str) -> Option<f64> {
     let text = app.stranger().http.get(format!("{}/metrics", app.base_url)).bearer_auth(KEY);
     let text = text.send().await.expect("an answer").text().await.expect("text");
@@ -209,20 +213,21 @@ async fn gauge(app: &App, series: &str) -> Option<f64> {
 }
 
 async fn until_waiting(app: &App, callers: f64) {
-    eventually(Duration::from_secs(10), "so many wait", async || {
+    eventually(Duration::from_secs(10), "the expected number of creates waits", async || {
         (gauge(app, "service_session_creates_waiting").await == Some(callers)).then_some(())
     })
     .await;
 }
 
-fn patient() -> Value {
+fn with_wait_timeout() -> Value {
     json!({"wait_timeout_ms": 60_000})
 }
 
-/// Contract: sessions 23; errors 7; limits 1. With every browser taken a create is told so at once, or when the time is over that
-/// it wanted to wait; who breaks another rule is told that. Contract: operators 5. It is counted.
+/// Contract: sessions 23; errors 7; limits 1. When all browsers are taken, a create is rejected immediately or when its
+/// `wait_timeout_ms` has passed. A create that breaks another rule receives that rule's error. Contract: operators 5. The metrics
+/// count these rejections.
 #[tokio::test]
-async fn a_full_deployment_says_so() {
+async fn create_without_free_slot_is_503_after_its_wait() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
     let (client, solo) = (app.client().await, app.client_with(Tier::SoloManual, &["account_owner"]).await);
     let session = solo.session().await;
@@ -238,9 +243,9 @@ async fn a_full_deployment_says_so() {
     let answer = client.post("/v1/sessions", json!({"wait_timeout_ms": 700})).await.problem(503, "capacity-exhausted");
     assert!((700..5_000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
     assert_eq!(answer.headers["retry-after"], "5");
-    // That comes first, and is not waited for.
+    // These errors come before the wait for a slot.
     let started = Instant::now();
-    solo.post("/v1/sessions", patient()).await.problem(429, "concurrency-limit");
+    solo.post("/v1/sessions", with_wait_timeout()).await.problem(429, "concurrency-limit");
     client
         .post("/v1/sessions", json!({"profile_id": "prof_x", "wait_timeout_ms": 60_000}))
         .await
@@ -256,7 +261,7 @@ async fn a_full_deployment_says_so() {
     let profile = client.profile().await;
     let waiting = tokio::spawn({
         let client = client.clone();
-        async move { client.post(&format!("/v1/profiles/{profile}/launch"), patient()).await }
+        async move { client.post(&format!("/v1/profiles/{profile}/launch"), with_wait_timeout()).await }
     });
     until_waiting(&app, 1.0).await;
     destroy(&solo, &json!(session)).await;
@@ -264,9 +269,9 @@ async fn a_full_deployment_says_so() {
     app.stop().await;
 }
 
-/// Contract: sessions 24. Accounts take turns, and of one account whoever came first is the first.
+/// Contract: sessions 24. Accounts take turns, and within one account the oldest create is served first.
 #[tokio::test]
-async fn accounts_wait_in_turns() {
+async fn waiting_accounts_are_served_in_turn() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
     let [holder, many, few] = [app.client().await, app.client().await, app.client().await];
     let held = holder.session().await;
@@ -276,8 +281,8 @@ async fn accounts_wait_in_turns() {
     for (name, client) in callers {
         let (client, served) = (client.clone(), served.clone());
         tokio::spawn(async move {
-            let answer = client.post("/v1/sessions", patient()).await.expect(201);
-            served.send(name).expect("the test listens");
+            let answer = client.post("/v1/sessions", with_wait_timeout()).await.expect(201);
+            served.send(name).expect("the receiver is open");
             destroy(&client, &answer.body["id"]).await;
         });
         waiting += 1.0;
@@ -294,9 +299,10 @@ async fn accounts_wait_in_turns() {
     app.stop().await;
 }
 
-/// Contract: sessions 25. So many may wait, and whoever hangs up waits no longer: nothing is made for them.
+/// Contract: sessions 25. The number of waiting creates is limited per account and in total. The create of a caller that
+/// disconnects leaves the queue and makes no session.
 #[tokio::test]
-async fn the_line_is_bounded_and_can_be_left() {
+async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     let builder = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY);
     let builder = builder.set("limits.waiting_creates", "3").set("limits.waiting_creates_per_account", "2");
     let app = builder.start().await;
@@ -304,14 +310,14 @@ async fn the_line_is_bounded_and_can_be_left() {
     let held = holder.session().await;
     let wait = |client: &Client| {
         let client = client.clone();
-        tokio::spawn(async move { client.post("/v1/sessions", patient()).await })
+        tokio::spawn(async move { client.post("/v1/sessions", with_wait_timeout()).await })
     };
     let gone = [wait(&first), wait(&first)];
     until_waiting(&app, 2.0).await;
-    first.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    first.post("/v1/sessions", with_wait_timeout()).await.problem(503, "capacity-exhausted");
     let left = wait(&second);
     until_waiting(&app, 3.0).await;
-    second.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    second.post("/v1/sessions", with_wait_timeout()).await.problem(503, "capacity-exhausted");
     let series = "service_session_create_refusal_total{reason=\"line_full\"}";
     assert_eq!(gauge(&app, series).await, Some(2.0));
 
@@ -326,10 +332,10 @@ async fn the_line_is_bounded_and_can_be_left() {
     app.stop().await;
 }
 
-/// Contract: sessions 24, 25. Whoever waits at one process gets what becomes free at another, also when a worker comes; and a
-/// process that stops lets nobody wait.
+/// Contract: sessions 24, 25. A create that waits at one API process receives a slot that becomes free through another process or
+/// a new worker. A process that shuts down rejects its waiting creates.
 #[tokio::test]
-async fn the_line_stands_before_every_process() {
+async fn wait_queue_spans_all_api_processes() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "1");
     let mut app = builder.set("metrics.scrape_token", KEY).start().await;
     let here = app.client().await;
@@ -338,7 +344,7 @@ async fn the_line_stands_before_every_process() {
     let held = there.session().await;
     let wait = || {
         let here = here.clone();
-        tokio::spawn(async move { here.post("/v1/sessions", patient()).await })
+        tokio::spawn(async move { here.post("/v1/sessions", with_wait_timeout()).await })
     };
     let waiting = wait();
     until_waiting(&app, 1.0).await;

@@ -1,5 +1,4 @@
-//! What profiles hold, written and read through the crate that keeps it, in the database and in an object store
-//! (contract: profiles).
+//! Stores of profile contents, written and read through their crate, in the database and in an object store (contract: profiles).
 
 use std::fs;
 use std::io::Read as _;
@@ -28,7 +27,7 @@ const MIB: u64 = 1024 * 1024;
 const LOCAL: &str = "localstorage/https_shop.example_0.localstorage";
 const INDEXED: &str = "databases/indexeddb/v1/https_shop.example_0/8D9001D32C6A703D95921A77115050F33DD823D3F1730BD35215DCBECAD6DC20/1.blob";
 
-/// A profile that has only what stores ask for.
+/// The members of a profile that stores need.
 struct Profile {
     id: ProfileId,
     key: Vec<u8>,
@@ -41,7 +40,7 @@ impl Profile {
     }
 }
 
-/// A database, and an object store that may be used beside it.
+/// A database and an object store for the same test.
 struct Setting {
     database: Database,
     s3: S3,
@@ -70,7 +69,7 @@ impl Setting {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Nothing of any store is anywhere.
+    /// Asserts that there is no store, chunk or object.
     async fn assert_empty(&self) {
         assert_eq!(self.count("select count(*) from profile_stores").await, 0);
         assert_eq!(self.count("select count(*) from profile_store_chunks").await, 0);
@@ -99,14 +98,13 @@ fn cookie() -> Cookie {
     }
 }
 
-/// Bytes that do not compress.
 fn noise(bytes: u64) -> Vec<u8> {
     let mut noise = Vec::new();
     fs::File::open("/dev/urandom").expect("noise").take(bytes).read_to_end(&mut noise).expect("noise");
     noise
 }
 
-/// A browser's folder with a site's files, one of which has this content.
+/// A browser folder with the files of a site, one of which has this content.
 fn browser(content: &[u8]) -> TempDir {
     let folder = folder();
     for (path, content) in [(LOCAL, content), (INDEXED, b"indexed")] {
@@ -133,9 +131,9 @@ async fn restore(stores: &Stores, profile: &Profile, store: StoreId) -> Result<(
     Ok((cookies, fs::read(into.path().join(LOCAL)).expect("a file")))
 }
 
-/// Contract: profiles 8, 9. Everything a site keeps, sealed before it is stored, under a key of the profile's own.
+/// Contract: profiles 8, 9. A store returns everything that a site stored. It is encrypted under the profile's own key.
 #[tokio::test]
-async fn what_is_kept_comes_back_from_either_place() {
+async fn stored_contents_are_restored_from_either_backend() {
     let setting = Setting::new().await;
     for place in setting.places() {
         let stores = setting.stores(setting.config(place)).await;
@@ -176,10 +174,10 @@ async fn what_is_kept_comes_back_from_either_place() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 13. A sealed profile store has a largest size; `session.profile_save_failed`: `too_large`. Of what was
-/// refused nothing stays.
+/// Contract: profiles 13. A store above the size limit is rejected, for which `session.profile_save_failed` has the reason
+/// `too_large`. The rejected store leaves nothing behind.
 #[tokio::test]
-async fn what_is_too_large_is_refused_and_leaves_nothing() {
+async fn store_above_the_size_limit_leaves_nothing() {
     let setting = Setting::new().await;
     for place in setting.places() {
         let stores = setting.stores(StoresConfig { store_bytes: 11 * MIB, ..setting.config(place) }).await;
@@ -187,7 +185,8 @@ async fn what_is_too_large_is_refused_and_leaves_nothing() {
         let browser = browser(&noise(12 * MIB));
         let refused = stores.save(profile.id, &profile.key, dump(&browser)).await;
         assert!(matches!(refused, Err(SaveError::TooLarge(_))), "{refused:?}");
-        // What compresses well is measured as it is kept, but has to fit a worker's disk, too.
+        // The limit applies to the compressed size, but the uncompressed size has a limit as well, because it must fit on a
+        // worker's disk.
         fs::File::options()
             .write(true)
             .open(browser.path().join(LOCAL))
@@ -203,7 +202,7 @@ async fn what_is_too_large_is_refused_and_leaves_nothing() {
 
 /// `session.profile_save_failed`: `degenerate_dump`, `serialize_failed`, `seal_failed`.
 #[tokio::test]
-async fn what_holds_nothing_or_cannot_be_read_is_no_store() {
+async fn empty_or_unreadable_contents_create_no_store() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -222,16 +221,16 @@ async fn what_holds_nothing_or_cannot_be_read_is_no_store() {
     setting.database.drop().await;
 }
 
-/// `session.profile_save_failed`: `upload_failed`. What an object store refuses is told, and nothing of it stays.
+/// `session.profile_save_failed`: `upload_failed`. A rejection by the object store is reported, and nothing of the upload stays.
 #[tokio::test]
-async fn a_place_that_refuses_is_named() {
+async fn rejected_upload_is_reported_and_leaves_nothing() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Objects(setting.s3.objects("another secret")))).await;
     let profile = Profile::new(&stores);
     let browser = browser(&noise(9 * MIB));
     let refused = stores.save(profile.id, &profile.key, dump(&browser)).await;
     assert!(matches!(refused, Err(SaveError::Upload(_))), "{refused:?}");
-    // Its row stays until a sweep has seen that no object is there.
+    // The row stays until a sweep has checked that no object exists.
     assert_eq!(setting.count("select count(*) from profile_stores where removable_at is not null").await, 1);
     setting.run("update profile_stores set removable_at = now()").await;
     assert_eq!(stores.sweep(10).await.expect("a database"), 0);
@@ -243,9 +242,9 @@ async fn a_place_that_refuses_is_named() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 9. A store is what was written, or it is refused.
+/// Contract: profiles 9. A modified store is rejected.
 #[tokio::test]
-async fn a_store_that_was_touched_is_refused() {
+async fn modified_store_is_rejected() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -269,9 +268,9 @@ async fn a_store_that_was_touched_is_refused() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 15. What nobody refers to any more is removed, in batches; what somebody refers to or reads is not.
+/// Contract: profiles 15. Unreferenced stores are removed in batches. Stores that are referenced or being read are not.
 #[tokio::test]
-async fn what_nobody_refers_to_is_removed() {
+async fn unreferenced_stores_are_removed() {
     let setting = Setting::new().await;
     for place in setting.places() {
         let stores = setting.stores(setting.config(place)).await;
@@ -280,7 +279,7 @@ async fn what_nobody_refers_to_is_removed() {
         for _ in 0..4 {
             saved.push(save(&stores, &profile, b"x").await.id);
         }
-        // It has an hour to find somebody.
+        // An unreferenced store is removed after an hour at the earliest, because a new reference may follow.
         stores.remove(saved[0]).await.expect("a database");
         assert_eq!(stores.sweep(10).await.expect("a database"), 0);
         setting.run("update profile_stores set removable_at = now()").await;
@@ -289,7 +288,7 @@ async fn what_nobody_refers_to_is_removed() {
             .execute(&setting.database.pool)
             .await
             .expect("a reference");
-        // Somebody reads it.
+        // A transaction reads the store.
         let mut reader = setting.database.pool.begin().await.expect("a transaction");
         sqlx::query("select from profile_stores where id = $1 for key share")
             .bind(saved[1].as_uuid())
@@ -311,10 +310,10 @@ async fn what_nobody_refers_to_is_removed() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 23. The cookies that a site has left do not fill the memory. What a browser could not have by the rules
-/// is not kept, so that what is kept can be imported.
+/// Contract: profiles 23. Any number of cookies is read within a memory limit. Cookies that a browser could not have by its rules
+/// are not stored, so that every store can be exported and imported.
 #[tokio::test]
-async fn what_is_kept_is_within_what_can_be_imported() {
+async fn cookies_above_the_limits_are_not_stored() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -327,7 +326,7 @@ async fn what_is_kept_is_within_what_can_be_imported() {
         let saved = save(cookies).await.expect("a store");
         restore(&stores, &profile, saved.id).await.expect("a store").0
     };
-    // Of too many, the last ones are kept: of one host, of all of them, and of their bytes.
+    // Above a limit, the last cookies are kept. There are limits per host, in total and in bytes.
     let numbered = |n: usize, hosts: usize| {
         let cookie = move |n| Cookie { name: format!("n{n}"), domain: format!("h{}.example", n % hosts), ..cookie() };
         (0..n).map(cookie).collect::<Vec<_>>()
@@ -344,10 +343,10 @@ async fn what_is_kept_is_within_what_can_be_imported() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 22. Each export under way has a thread and a file. An account has a few at once, and all accounts not
-/// very many, so that those that nobody reads keep nobody else from what he wants.
+/// Contract: profiles 22. Each running export has a thread and a file. The number of exports is limited per account and in total,
+/// so that unread exports of one account do not block another account.
 #[tokio::test]
-async fn exports_wait_for_their_turn() {
+async fn concurrent_exports_are_limited_per_account_and_in_total() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -358,26 +357,26 @@ async fn exports_wait_for_their_turn() {
         let exported = stores.export(about.clone(), &profile.key, Some(saved.id));
         tokio::time::timeout(limit, exported).await.map(|document| document.expect("a document"))
     };
-    // Longer than a busy machine takes, and shorter than whoever waits is refused.
-    let export = async |about: &About| within(Duration::from_secs(20), about).await.expect("a turn");
+    // Longer than an export takes on a busy machine, and shorter than the timeout of a waiting export.
+    let export = async |about: &About| within(Duration::from_secs(20), about).await.expect("an export slot");
     let waits = async |about: &About| within(Duration::from_secs(1), about).await.is_err();
     let mut unread = Vec::new();
     for _ in 0..8 {
         let account = about(&profile);
         unread.extend([export(&account).await, export(&account).await]);
-        assert!(waits(&account).await, "nobody has a third one");
+        assert!(waits(&account).await, "an account started a third export");
     }
     let another = about(&profile);
-    assert!(waits(&another).await, "they are all taken");
+    assert!(waits(&another).await, "an export started although all slots are taken");
     unread.pop();
     let document = export(&another).await.try_collect::<Vec<Bytes>>().await.expect("a whole document");
     assert!(serde_json::from_slice::<Value>(&document.concat()).is_ok());
     setting.database.drop().await;
 }
 
-/// Contract: profiles 9. The deployment's key can be changed, and one that was retired be forgotten after a command.
+/// Contract: profiles 9. The deployment's key can be changed, and a retired key can be dropped after `profiles rotate-keys`.
 #[tokio::test]
-async fn profiles_outlive_the_deployments_key() {
+async fn profiles_survive_a_change_of_the_deployment_key() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::ApiScale, &["account_owner"]).await;
     for name in ["One", "Two"] {
@@ -400,7 +399,7 @@ async fn profiles_outlive_the_deployments_key() {
     let (first, second) = ([1; 32], [2; 32]);
     let before = stores(Some(Vault::new(first, &[]))).await.expect("a database");
     let saved = save(&before, &key().await, b"x").await;
-    // What was sealed before there was a key still opens, and so does what a retired one sealed.
+    // Keys that were sealed without a deployment key or with a retired one can still be decrypted.
     assert_eq!(before.rotate_keys().await.expect("a database").resealed, 2);
     let between = stores(Some(Vault::new(second, &[first]))).await.expect("a database");
     assert!(restore(&between, &key().await, saved.id).await.is_ok());
@@ -410,7 +409,7 @@ async fn profiles_outlive_the_deployments_key() {
     assert_eq!(between.rotate_keys().await.expect("a database").resealed, 2);
     assert!(restore(&after, &key().await, saved.id).await.is_ok());
 
-    // The command of this deployment, which knows none of these keys, says so.
+    // The deployment under test has none of these keys, and its command reports that.
     let told = app.run(&["profiles", "rotate-keys", "--json"]).await.code(1).json();
     assert_eq!(told, json!({"resealed": 0, "unreadable": 2}));
     app.stop().await;
@@ -426,15 +425,16 @@ fn about(profile: &Profile) -> About {
     }
 }
 
-/// Sends a document in pieces of this size.
+/// Reads a document that arrives in pieces of this size.
 async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document, DocumentError> {
     let pieces: Vec<_> = document.chunks(piece).map(|piece| Ok::<_, String>(document.slice_ref(piece))).collect();
     stores.read_document(AccountId::generate(), stream::iter(pieces), &mut Vec::new()).await
 }
 
-/// Contract: profiles 20. A portable archive with cookies and the storage of each origin, and the way back.
+/// Contract: profiles 20. An exported document contains the cookies and the storage of each origin, and another deployment can
+/// import it.
 #[tokio::test]
-async fn an_exported_profile_can_be_imported_anywhere() {
+async fn exported_profile_can_be_imported_elsewhere() {
     let (here, there) = (Setting::new().await, Setting::new().await);
     let stores = here.stores(here.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -457,31 +457,32 @@ async fn an_exported_profile_can_be_imported_anywhere() {
         let profile = Profile::new(&stores);
         let read = read(&stores, document.clone(), 10_000).await.expect("a document");
         assert_eq!(read.source_profile_id.as_deref(), told["source_profile_id"].as_str());
-        let saved = stores.save(profile.id, &profile.key, read.dump.expect("something")).await.expect("a store");
+        let saved = stores.save(profile.id, &profile.key, read.dump.expect("contents")).await.expect("a store");
         let into = folder();
         let cookies = stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
         assert_eq!((cookies, storage::read(&into.path().join(LOCAL))), (vec![cookie()], items.clone()));
     }
     for setting in [here, there] {
-        // Nothing of what was on its way is left.
+        // No temporary file is left.
         assert_eq!(fs::read_dir(setting.scratch.path().join("not there yet")).expect("a folder").count(), 0);
         setting.database.drop().await;
     }
 }
 
-/// A database of a browser's, which names a file of a blob.
+/// Creates an `IndexedDB` file of a browser that refers to this blob file.
 fn indexed_database(path: &Path, blob: &str) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     let database = rusqlite::Connection::open(path).expect("a database");
-    // The order of keys: nothing asks for it here.
+    // The statements below do not depend on the order of keys.
     database.create_collation("IDBKEY", str::cmp).expect("an order");
     database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
     database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
 }
 
-/// What no browser has made, or names files elsewhere, is not kept of a browser, and what is kept is given to another one.
+/// Files that no browser writes and `IndexedDB` files that refer to paths outside their folder are not stored. Other files are
+/// stored and restored.
 #[tokio::test]
-async fn a_database_that_names_files_elsewhere_is_not_kept() {
+async fn database_with_paths_outside_its_folder_is_not_stored() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
@@ -511,10 +512,9 @@ async fn a_database_that_names_files_elsewhere_is_not_kept() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 20, 21. A document has a largest size. One that breaks off, or that is another profile's store, is
-/// nothing.
+/// Contract: profiles 20, 21. A document has a size limit. A truncated document, or the store of another profile, is rejected.
 #[tokio::test]
-async fn a_document_is_whole_or_nothing() {
+async fn truncated_or_oversized_document_is_rejected() {
     let setting = Setting::new().await;
     let stores = setting.stores(StoresConfig { document_bytes: 4_000, ..setting.config(PlaceConfig::Database) }).await;
     let profile = Profile::new(&stores);
@@ -538,9 +538,9 @@ async fn a_document_is_whole_or_nothing() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 23. Whatever a profile holds, little of it is in memory.
+/// Contract: profiles 23. Memory use does not grow with the contents of a profile.
 #[tokio::test]
-async fn memory_stays_flat() {
+async fn memory_does_not_grow_with_profile_contents() {
     let peak = || {
         let status = fs::read_to_string("/proc/self/status").expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak").trim().to_owned();
@@ -561,10 +561,10 @@ async fn memory_stays_flat() {
             stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
             let exported = stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
             let read = stores.read_document(AccountId::generate(), exported, &mut Vec::new()).await;
-            let read = read.expect("a document").dump.expect("something");
+            let read = read.expect("a document").dump.expect("contents");
             stores.save(profile.id, &profile.key, read).await.expect("a store");
         };
-        // What is needed however little a profile holds.
+        // The memory that is needed independently of the contents.
         in_and_out(&small).await;
         let before = peak();
         in_and_out(&large).await;

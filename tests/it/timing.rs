@@ -1,4 +1,4 @@
-//! How long an answer takes tells nobody whether an address has an account (contract: sign-ins 6, 15).
+//! Response times do not reveal whether an address has an account (contract: sign-ins 6, 15).
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use uuid::Uuid;
 
 use crate::support::{App, Client};
 
-/// Requests about addresses that are known, and as many about others.
+/// Number of requests with known addresses, and of those with unknown ones.
 const REQUESTS: usize = 200;
 
-/// What two samples say of where they come from (Mann and Whitney, 1947).
+/// Result of a Mann-Whitney U test of two samples (1947).
 #[derive(Debug, Clone, Copy)]
 struct MannWhitney {
-    /// How probable it is that one of the first sample is less than one of the second; 0.5 when it tells nothing.
+    /// Probability that a value of the first sample is less than one of the second. 0.5 when the samples do not differ.
     less: f64,
-    /// How many standard deviations that is away from 0.5.
+    /// Distance from 0.5 in standard deviations.
     z: f64,
 }
 
@@ -36,8 +36,8 @@ impl MannWhitney {
         Self { less, z: (less - 0.5) / deviation }
     }
 
-    /// Whether nobody could tell the samples apart. Three and a half standard deviations are noise once in two thousand
-    /// times.
+    /// True when the samples cannot be distinguished. Noise alone exceeds 3.5 standard deviations once in about two thousand
+    /// tests.
     fn is_indistinguishable(self) -> bool {
         self.z.abs() < 4.0 && (self.less - 0.5).abs() < 0.1
     }
@@ -47,9 +47,9 @@ fn count(sample: &[f64]) -> f64 {
     u32::try_from(sample.len()).expect("a small sample").into()
 }
 
-/// The test has the power to tell what an attacker could use.
+/// The test detects differences that an attacker could use.
 #[test]
-fn the_test_tells_a_difference_from_none() {
+fn mann_whitney_test_detects_a_difference() {
     let noise = |seed: u32| (0..200_u32).map(move |n| f64::from((n * 7_919 + seed) % 1_000)).collect::<Vec<_>>();
     let (first, same) = (noise(0), noise(500));
     let shifted: Vec<_> = same.iter().map(|duration| duration + 150.0).collect();
@@ -60,14 +60,14 @@ fn the_test_tells_a_difference_from_none() {
     assert!((apart.less - 1.0).abs() < 1e-9 && apart.z > 1.0, "{apart:?}");
 }
 
-/// A service that takes as many requests as these tests make.
+/// A service whose rate limits allow the requests of these tests.
 async fn service() -> App {
     let builder = App::simulated().set("auth.send_rate_per_minute", "1000000").set("log.filter", "warn");
     let builder = builder.set("rate_limits.login_per_minute", "1000000");
     builder.set("rate_limits.login_failures_per_hour", "1000000").start().await
 }
 
-/// Addresses that have an account, and as many that have none.
+/// Ten addresses that have an account, and ten that do not.
 async fn addresses(app: &App) -> [Vec<String>; 2] {
     let mut known = Vec::new();
     for _ in 0..10 {
@@ -77,8 +77,8 @@ async fn addresses(app: &App) -> [Vec<String>; 2] {
     [known, unknown]
 }
 
-/// Asks about known and unknown addresses in a random order, and answers how long each took, in seconds.
-async fn measure(client: &Client, addresses: &[Vec<String>; 2], requests: usize, ask: &Ask) -> [Vec<f64>; 2] {
+/// Sends requests with known and unknown addresses in random order. Returns the durations in seconds.
+async fn measure(client: &Client, addresses: &[Vec<String>; 2], requests: usize, ask: &RequestCase) -> [Vec<f64>; 2] {
     let mut order: Vec<_> = (0..2 * requests).map(|n| (Uuid::now_v7().as_u128() & 0xffff_ffff, n % 2, n)).collect();
     order.sort_unstable();
     let mut taken = [Vec::new(), Vec::new()];
@@ -93,15 +93,15 @@ async fn measure(client: &Client, addresses: &[Vec<String>; 2], requests: usize,
     taken
 }
 
-/// What is asked.
-struct Ask {
+struct RequestCase {
     path: &'static str,
     body: fn(&str) -> Value,
     status: u16,
 }
 
-/// Asks by so many clients at once, up to three times: a machine that is busy with something else has bad moments.
-async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
+/// Sends the requests from this number of concurrent clients. Repeats the measurement up to three times, because other work on
+/// the machine can disturb it.
+async fn assert_indistinguishable(app: &App, ask: &RequestCase, clients: usize) {
     let addresses = addresses(app).await;
     // The first requests of a connection, and to a route, are slower than others.
     measure(&app.stranger(), &addresses, 4, ask).await;
@@ -123,25 +123,25 @@ async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
         }
         outcomes.push(outcome);
     }
-    panic!("{}: how long an answer takes tells who is known: {outcomes:?}", ask.path);
+    panic!("{}: the response time reveals known addresses: {outcomes:?}", ask.path);
 }
 
-/// Contract: sign-ins 6. A wrong address and a wrong password take the same time.
+/// Contract: sign-ins 6. A login with an unknown address takes as long as one with a wrong password.
 #[tokio::test]
-async fn a_login_takes_as_long_for_nobody() {
+async fn login_time_is_equal_for_unknown_addresses() {
     let app = service().await;
     let body = |email: &str| json!({"email": email, "password": "not the password"});
-    assert_indistinguishable(&app, &Ask { path: "/v1/auth/login", body, status: 401 }, 2).await;
+    assert_indistinguishable(&app, &RequestCase { path: "/v1/auth/login", body, status: 401 }, 2).await;
     app.stop().await;
 }
 
-/// Contract: sign-ins 15. The routes that mail take the same time, whoever has the address.
+/// Contract: sign-ins 15. The routes that send mails take equally long for known and unknown addresses.
 #[tokio::test]
-async fn asking_for_a_mail_takes_as_long_for_nobody() {
+async fn mail_request_time_is_equal_for_unknown_addresses() {
     let app = service().await;
     for path in ["/v1/auth/resend-verification", "/v1/auth/magic-link/request", "/v1/auth/password-reset/request"] {
         let body = |email: &str| json!({"email": email});
-        assert_indistinguishable(&app, &Ask { path, body, status: 200 }, 1).await;
+        assert_indistinguishable(&app, &RequestCase { path, body, status: 200 }, 1).await;
     }
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them (contract: operators 8).
+//! Traces as an OpenTelemetry collector receives them (contract: operators 8).
 
 use std::collections::HashMap;
 use std::iter;
@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{App, Role, eventually, serve};
 
-/// Whom traces are sent to.
+/// A server that receives traces.
 struct Collector {
     url: String,
     spans: Arc<Mutex<Vec<Span>>>,
@@ -49,8 +49,8 @@ impl Collector {
     }
 }
 
-/// What a span says of itself.
-fn said(span: &Span, key: &str) -> String {
+/// Value of a string attribute of a span.
+fn attribute(span: &Span, key: &str) -> String {
     let value = span.attributes.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone());
     let Some(opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(text)) =
         value.and_then(|value| value.value)
@@ -60,7 +60,7 @@ fn said(span: &Span, key: &str) -> String {
     text
 }
 
-/// The names from each span up to the root of its trace, or to the last one that is known.
+/// For each span, the names from it up to the root of its trace, or up to the last known parent.
 fn paths(spans: &[Span]) -> Vec<Vec<&str>> {
     let by_id: HashMap<_, _> = spans.iter().map(|span| (&span.span_id, span)).collect();
     let path = |span| {
@@ -70,10 +70,10 @@ fn paths(spans: &[Span]) -> Vec<Vec<&str>> {
     spans.iter().map(path).collect()
 }
 
-/// Contract: operators 8. What is asked of one process and done by another is one trace, from the request to what the browser was told; a
-/// turn stands between. Log lines of both name it. Probes and what nobody has asked for are no traces.
+/// Contract: operators 8. A request, its turn, its operation and the browser's work are one trace across processes. Log lines of
+/// both processes contain its id. Probes and background work create no traces.
 #[tokio::test]
-async fn one_trace_shows_request_turn_operation_and_browser() {
+async fn trace_spans_request_turn_operation_and_browser() {
     let collector = Collector::start().await;
     let app = App::webkit().roles(&[Role::Api, Role::Worker]).set("traces.url", &collector.url);
     let mut app = app.set("traces.authorization", "Bearer collector").start().await;
@@ -84,7 +84,7 @@ async fn one_trace_shows_request_turn_operation_and_browser() {
     client.post(&format!("/v1/agent-sessions/{agent}/message"), said_to_it).await.expect(200);
     let session = client.session().await;
     client.operate(&session, "interact", json!({"action": {"kind": "tap", "selector": "body"}})).await.expect(200);
-    // Of an operation that succeeds its worker logs nothing.
+    // The worker logs nothing for an operation that succeeds.
     let never = json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 200});
     client.operate(&session, "wait", never).await.problem(504, "session-timeout");
     client.get("/healthz").await.expect(200);
@@ -106,9 +106,10 @@ async fn one_trace_shows_request_turn_operation_and_browser() {
     .await;
     let paths = paths(&spans);
     assert!(paths.iter().all(|path| path.last() == Some(&"request")), "{paths:?}");
-    assert!(spans.iter().all(|span| said(span, "route") != "/healthz"));
+    assert!(spans.iter().all(|span| attribute(span, "route") != "/healthz"));
 
-    let wait = spans.iter().find(|span| said(span, "operation") == "wait" && said(span, "session") == session);
+    let wait =
+        spans.iter().find(|span| attribute(span, "operation") == "wait" && attribute(span, "session") == session);
     let trace = hex::encode(&wait.expect("the wait").trace_id);
     for process in [0, 1] {
         let log = app.log(process);
@@ -122,9 +123,9 @@ async fn one_trace_shows_request_turn_operation_and_browser() {
     app.stop().await;
 }
 
-/// Contract: operators 8. A collector that takes connections and never answers costs nobody anything.
+/// Contract: operators 8. A collector that accepts connections and never responds delays neither requests nor the shutdown.
 #[tokio::test]
-async fn a_collector_that_hangs_is_waited_for_by_nobody() {
+async fn hanging_collector_delays_no_request() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/v1/traces", silent.local_addr().expect("an address"));
     let mut app = App::simulated().in_processes().set("traces.url", &url).start().await;

@@ -1,4 +1,4 @@
-//! A version and the one before it beside each other on one schema (contract: command-line 3; workers 11, 20).
+//! Two consecutive versions that share one schema (contract: command-line 3; workers 11, 20).
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,18 +11,19 @@ use crate::draining::{ERRORED, Load, process_of, until_active};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually};
 
-/// Operations that customers have carried out until something is taken for well.
+/// Number of operations that must succeed before the test continues.
 const ENOUGH: usize = 60;
 
 async fn until_used(load: &Load) {
     let before = load.operations();
-    eventually(Duration::from_mins(1), "customers get along", async || {
+    eventually(Duration::from_mins(1), "operations succeed", async || {
         (load.operations() > before + ENOUGH).then_some(())
     })
     .await;
 }
 
-/// A client whose account and key the service's own version has made: the schema is not that of the version under test.
+/// A client whose account and key are created by the commands of the running version, because the schema differs from that of the
+/// version under test.
 async fn client_by_command(app: &App) -> Client {
     let word = |text: &str, prefix: &str| {
         let mut words = text.split_whitespace();
@@ -35,13 +36,13 @@ async fn client_by_command(app: &App) -> Client {
     Client::new(&app.base_url, Some(&word(&app.run(&mint).await.code(0).stdout, "svc_")))
 }
 
-/// Contract: command-line 3; workers 1, 11, 20. A service that is used all the time is brought to this version, as docs/operating.md says:
-/// the schema is migrated under the version before, processes of both work beside each other, and those of the version before are drained
-/// and stopped. No operation fails and no session, and each webhook comes once.
+/// Contract: command-line 3; workers 1, 11, 20. A service under load is upgraded as docs/operating.md describes. The schema is
+/// migrated while the previous version runs, processes of both versions run at the same time, and those of the previous version
+/// are drained and stopped. No operation or session fails, and each webhook is delivered once.
 #[tokio::test]
-#[ignore = "KITFLEET_TEST_PREVIOUS names the program of an earlier version"]
-async fn an_upgrade_under_load_fails_nothing() {
-    let previous = std::env::var("KITFLEET_TEST_PREVIOUS").expect("KITFLEET_TEST_PREVIOUS names a program");
+#[ignore = "requires KITFLEET_TEST_PREVIOUS, the path of an earlier version"]
+async fn upgrade_under_load_fails_no_operation() {
+    let previous = std::env::var("KITFLEET_TEST_PREVIOUS").expect("KITFLEET_TEST_PREVIOUS is the path of a program");
     let sink = Sink::start().await;
     let builder = App::simulated().begun_by(PathBuf::from(previous)).delivering_to(&sink);
     let mut app = builder.roles(&[Role::Api, Role::Worker]).start().await;
@@ -71,7 +72,7 @@ async fn an_upgrade_under_load_fails_nothing() {
     app.run(&["workers", "drain", &old_worker, "--wait", "--deadline", "1m"]).await.code(0);
     app.signal(1, Signal::SIGTERM).await;
     until_used(&through_old).await;
-    // Whoever balances the load sends nobody there any more.
+    // The load balancer no longer sends requests to the previous version.
     let mut operations = through_old.end().await;
     app.signal(0, Signal::SIGTERM).await;
     until_used(&through_new).await;
@@ -88,7 +89,7 @@ async fn an_upgrade_under_load_fails_nothing() {
         assert_eq!(delivery.json()["type"], "session.completed", "{}", delivery.json());
         events.insert(delivery.json()["id"].as_str().expect("an id").to_owned());
     }
-    assert_eq!((told.len(), events.len()), (ended, ended), "each came once");
+    assert_eq!((told.len(), events.len()), (ended, ended), "an event was not delivered exactly once");
     assert_eq!(
         app.count("select count(*) from webhook_deliveries where status <> 'delivered' or attempts <> 1").await,
         0

@@ -1,4 +1,4 @@
-//! Sessions on real WebKit: what the engine does with each operation.
+//! Sessions with the real WebKit driver.
 
 pub mod agents;
 mod backup;
@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, Site, eventually};
 
-/// What most tests start with.
+/// Common setup of most tests.
 pub struct Scene {
     pub app: App,
     pub site: Site,
@@ -42,54 +42,52 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A service, a site its browsers may visit, and a customer with a session on the default device.
+    /// A service, a site, and a customer with a session on the default archetype.
     pub async fn start() -> Self {
         Self::of(App::webkit().start().await).await
     }
 
-    /// The same with a service that was configured.
+    /// The same setup with a configured service.
     pub async fn of(app: App) -> Self {
         let (site, client) = (Site::start().await, app.client().await);
         let session = client.session().await;
         Self { app, site, client, session }
     }
 
-    /// Navigates to a path of the site.
     pub async fn visit(&self, path: &str) -> Answer {
         self.client.navigate(&self.session, &self.site.url(path)).await
     }
 
-    /// Shows a page that the test has written.
+    /// Navigates to a page with this HTML.
     pub async fn show(&self, html: &str) {
         self.client.navigate(&self.session, &self.written(html)).await;
     }
 
-    /// The address of such a page.
+    /// URL of a page with this HTML.
     pub fn written(&self, html: &str) -> String {
         self.site.written(html)
     }
 
-    /// What the page shows.
+    /// A snapshot of the page.
     pub async fn snapshot(&self) -> Value {
         self.operate("snapshot", json!({})).await.expect(200).body
     }
 
-    /// One operation of the session.
+    /// Runs an operation of the session.
     pub async fn operate(&self, operation: &str, body: Value) -> Answer {
         self.client.operate(&self.session, operation, body).await
     }
 
-    /// One action of `interact`.
+    /// Runs an action of `interact`.
     pub async fn act(&self, action: Value) -> Answer {
         self.operate("interact", json!({"action": action})).await
     }
 
-    /// One condition of `wait`, which is given time, but not for ever.
+    /// Runs a wait for this condition, with a timeout of 10 s.
     pub async fn wait(&self, condition: Value) -> Answer {
         self.operate("wait", json!({"condition": condition, "timeout_ms": 10_000})).await
     }
 
-    /// The text of an element.
     pub async fn text(&self, selector: &str) -> Value {
         text(&self.client, &self.session, selector).await
     }
@@ -98,27 +96,27 @@ impl Scene {
         self.client.get(&format!("/v1/sessions/{}/state", self.session)).await.expect(200).body
     }
 
-    /// Asserts that the session takes operations and that nobody was told that it failed.
+    /// Asserts that the session is `ready` and that no `session.failed` was published for it.
     pub async fn assert_ready(&self) {
         assert_eq!(self.client.status(&self.session).await, "ready");
         assert_eq!(failures(&self.app, &self.session).await, Vec::<Value>::new());
     }
 
-    /// Replaces the session by a new one.
+    /// Deletes the session and creates another.
     pub async fn begin_again(&mut self) {
         self.client.delete(&format!("/v1/sessions/{}", self.session)).await.expect(204);
         self.session = self.client.session().await;
     }
 }
 
-/// The text of an element of the page, `null` when there is none.
+/// Text of an element, or `null` when no element matches.
 pub async fn text(client: &Client, session: &str, selector: &str) -> Value {
     let wanted = json!({"extractions": [{"name": "it", "selector": selector, "type": "text"}]});
     let answer = client.operate(session, "extract", wanted).await.expect(200);
     answer.body["value"]["it"].clone()
 }
 
-/// The data of every `session.failed` of a session.
+/// Data of every `session.failed` event of a session.
 pub async fn failures(app: &App, session: &str) -> Vec<Value> {
     sqlx::query_scalar("select data from events where type = 'session.failed' and data->>'session_id' = $1 order by id")
         .bind(session)
@@ -127,8 +125,8 @@ pub async fn failures(app: &App, session: &str) -> Vec<Value> {
         .expect("events")
 }
 
-/// Contract: sessions 14, 15; events 3. A failed session is errored, `session.failed` tells so exactly once in fixed words, and
-/// operations that come later get 410.
+/// Contract: sessions 14, 15; events 3. Asserts that a session is `errored`, that `session.failed` was published exactly once
+/// with the fixed message, and that further operations are 410.
 pub async fn assert_failed(app: &App, client: &Client, session: &str, operation: &str, error_name: &str) {
     assert_eq!(client.status(session).await, "errored");
     client.operate(session, "navigate", json!({"url": "http://example.com/"})).await.problem(410, "session-destroyed");
@@ -150,7 +148,7 @@ pub async fn assert_failed(app: &App, client: &Client, session: &str, operation:
     assert_eq!(told.collect::<Vec<_>>(), [expected]);
 }
 
-/// Waits until a session stands there.
+/// Waits until a session has this status.
 pub async fn until_status(client: &Client, session: &str, status: &str) {
     eventually(Duration::from_secs(8), &format!("{session} is {status}"), async || {
         (client.status(session).await == status).then_some(())

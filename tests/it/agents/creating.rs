@@ -1,4 +1,4 @@
-//! Making, finding and closing agent sessions (contract: agents 1 to 7, 14).
+//! Create, read, list and close agent sessions (contract: agents 1 to 7, 14).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
 
-/// A create with a key.
+/// Creates an agent session with an idempotency key.
 async fn create(client: &Client, key: &str, body: &Value) -> Answer {
     client.send(client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", key).json(body)).await
 }
 
-/// Contract: agents 1, 2, 14. It has exactly these members, the defaults, and one driver session that is a session like any other.
+/// Contract: agents 1, 2, 14. An agent session has exactly these members, the documented defaults, and one driver session that
+/// can be used like any other.
 #[tokio::test]
-async fn an_agent_session_has_one_driver_session() {
+async fn create_returns_defaults_and_one_driver_session() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let created = client.post("/v1/agent-sessions", json!({})).await.expect(201);
@@ -82,9 +83,9 @@ async fn an_agent_session_has_one_driver_session() {
     app.stop().await;
 }
 
-/// Contract: agents 1, 2. A create that breaks a rule leaves nothing behind, and the account's slots are those of its sessions.
+/// Contract: agents 1, 2. A rejected create leaves no row. Agent sessions use the session slots of the account.
 #[tokio::test]
-async fn a_create_that_is_refused_leaves_nothing_behind() {
+async fn rejected_create_leaves_no_row() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     for (body, field) in [
@@ -130,9 +131,10 @@ async fn a_create_that_is_refused_leaves_nothing_behind() {
     app.stop().await;
 }
 
-/// Contract: agents 3, 6; requests 17. A key's second request has the first one's answer, whatever it says, and nothing more is made.
+/// Contract: agents 3, 6; requests 17. A second create with the same key returns the first response, whatever its body, and
+/// creates nothing.
 #[tokio::test]
-async fn a_create_with_a_key_is_made_once() {
+async fn create_with_a_used_key_returns_the_first_response() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let first = create(&client, "k-1", &json!({"label": "one"})).await.expect(201);
@@ -143,13 +145,13 @@ async fn a_create_with_a_key_is_made_once() {
         let again = create(&client, key, &body).await.expect(201);
         assert_eq!((&again.body, &again.headers["location"]), (&first.body, &first.headers["location"]));
     }
-    // It is the answer of then, and not how things stand.
+    // The stored response does not change with the state of the agent session.
     client.delete(&path).await.expect(204);
     assert_eq!(create(&client, "k-1", &json!({})).await.expect(201).body, first.body);
     assert_eq!(app.audited(account, "agent_session.created").await.len(), 1);
     assert_eq!(app.count("select count(*) from sessions").await, 1);
 
-    // Keys are an account's own, and nothing is no key.
+    // Keys belong to an account. An empty key counts as no key.
     let stranger = app.client().await;
     assert_ne!(create(&stranger, "k-1", &json!({})).await.expect(201).body["id"], first.body["id"]);
     let without = [create(&client, "", &json!({})).await, create(&client, " ", &json!({})).await];
@@ -160,7 +162,7 @@ async fn a_create_with_a_key_is_made_once() {
     }
     let twice = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a");
     client.send(twice.header("idempotency-key", "a").json(&json!({}))).await.invalid("Idempotency-Key");
-    // The key goes with the row.
+    // The key expires with the row of its agent session.
     app.execute(
         "update agent_sessions set destroyed_at = now() - interval '31 days' where id = $1",
         uuid_of(&id_of(&first.body)),
@@ -172,11 +174,11 @@ async fn a_create_with_a_key_is_made_once() {
     app.stop().await;
 }
 
-/// Contract: agents 4. Of any number of creates with one key at once, one makes something, and all have its answer.
+/// Contract: agents 4. Of concurrent creates with one key, one creates an agent session, and all return its response.
 #[tokio::test]
-async fn of_creates_with_one_key_one_makes_something() {
+async fn concurrent_creates_with_one_key_create_one_agent_session() {
     let app = App::simulated().start().await;
-    // One slot: whoever came second would find it taken.
+    // The account has one slot, so that a second create would fail.
     let (account, key) = (app.account(Tier::SoloManual).await, "k");
     let client = app.client_of(account, &["account_owner"]).await;
     let creates = (0..32).map(|_| {
@@ -193,9 +195,9 @@ async fn of_creates_with_one_key_one_makes_something() {
     app.stop().await;
 }
 
-/// Contract: agents 5. A refusal is an answer too; what was wrong with the request itself, and what may pass, is none.
+/// Contract: agents 5. Rejections are stored for the key as well, except for invalid requests and transient errors.
 #[tokio::test]
-async fn a_refusal_is_repeated_word_for_word() {
+async fn rejection_is_repeated_for_the_same_key() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     create(&client, "bad", &json!({"mode": "none"})).await.invalid("mode");
@@ -221,9 +223,9 @@ async fn a_refusal_is_repeated_word_for_word() {
     app.stop().await;
 }
 
-/// Contract: agents 6. An account keeps its newest refusals, for a day.
+/// Contract: agents 6. The newest rejections of an account are kept for a day.
 #[tokio::test]
-async fn the_newest_refusals_are_kept_for_a_day() {
+async fn newest_rejections_are_kept_for_a_day() {
     let app = App::simulated().set("limits.refused_creates", "3").start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     let stranger = app.client_with(Tier::SoloManual, &["account_owner"]).await;
@@ -234,7 +236,7 @@ async fn the_newest_refusals_are_kept_for_a_day() {
         create(&client, &format!("k-{number}"), &json!({})).await.problem(429, "concurrency-limit");
     }
     let refused = "select count(*) from agent_session_creates where agent_session_id is null";
-    assert_eq!(app.count(refused).await, 3 + 1, "theirs is another account's");
+    assert_eq!(app.count(refused).await, 3 + 1, "three of this account, and one of the other account");
     client.delete(&format!("/v1/agent-sessions/{}", id_of(&agent))).await.expect(204);
     for number in 37..40 {
         create(&client, &format!("k-{number}"), &json!({})).await.expect(429);
@@ -250,13 +252,17 @@ async fn the_newest_refusals_are_kept_for_a_day() {
     }
     let made = create(&client, "k-39", &json!({})).await.expect(201).body;
     assert_ne!(made["id"], agent["id"]);
-    assert_eq!(create(&client, "made", &json!({})).await.expect(201).body, agent, "a key lasts as long as its row");
+    assert_eq!(
+        create(&client, "made", &json!({})).await.expect(201).body,
+        agent,
+        "the key of a created agent session expired before its row"
+    );
     app.stop().await;
 }
 
-/// Contract: agents 6. So it is when they come at once.
+/// Contract: agents 6. The limit holds for concurrent rejections as well.
 #[tokio::test]
-async fn refusals_at_once_are_bounded() {
+async fn number_of_concurrent_rejections_is_limited() {
     let app = App::simulated().set("limits.refused_creates", "5").start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     client.agent().await;
@@ -270,9 +276,10 @@ async fn refusals_at_once_are_bounded() {
     app.stop().await;
 }
 
-/// Contract: agents 3. Whoever made it may die before it is answered: the next request of the key is answered by what is there.
+/// Contract: agents 3. When the process that handled a create died before it stored the response, the next request with the key
+/// derives it from the agent session.
 #[tokio::test]
-async fn a_create_whose_answer_was_lost_is_answered_later() {
+async fn lost_response_of_a_create_is_rebuilt() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let first = create(&client, "k", &json!({})).await.expect(201);
@@ -286,9 +293,9 @@ async fn a_create_whose_answer_was_lost_is_answered_later() {
     app.stop().await;
 }
 
-/// Contract: agents 7. Closing destroys the driver session, and frees its slot at once; each way to end has its reason.
+/// Contract: agents 7. A close destroys the driver session and frees its slot at once. Each cause of the end has its own reason.
 #[tokio::test]
-async fn an_agent_session_ends_with_its_driver_session() {
+async fn agent_session_closes_with_its_driver_session() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let agent = client.agent_session(json!({})).await;
@@ -301,7 +308,7 @@ async fn an_agent_session_ends_with_its_driver_session() {
     assert_eq!((&closed["status"], &closed["close_reason"]), (&json!("closed"), &json!("customer")));
     assert_timestamp(&closed["destroyed_at"]);
 
-    // Nobody is told that it is active, however soon they ask.
+    // Concurrent reads right after the end of the driver session all return `closed`.
     let other = client.agent_session(json!({})).await;
     client.delete(&format!("/v1/sessions/{}", driver_of(&other))).await.expect(204);
     let looks = at_once((0..8).map(|_| {
@@ -313,7 +320,11 @@ async fn an_agent_session_ends_with_its_driver_session() {
     assert!(looks.iter().all(|look| *look == ended), "{looks:?}");
     assert_eq!((&ended["status"], &ended["close_reason"]), (&json!("closed"), &json!("driver_session_ended")));
     assert_timestamp(&ended["destroyed_at"]);
-    assert_eq!(app.audited(account, "agent_session.destroyed").await.len(), 2, "who is told so finds it written down");
+    assert_eq!(
+        app.audited(account, "agent_session.destroyed").await.len(),
+        2,
+        "no audit row although the end was returned"
+    );
     assert_eq!(client.see(&id_of(&other)).await, ended);
     let active = client.get("/v1/agent-sessions?status=active").await.expect(200).body;
     assert_eq!(active["data"], json!([]));
@@ -324,7 +335,7 @@ async fn an_agent_session_ends_with_its_driver_session() {
     assert_eq!(app.audited(account, "agent_session.destroyed").await.len(), 3);
     let fourth = client.agent_session(json!({})).await;
     client.delete(&format!("/v1/sessions/{}", driver_of(&fourth))).await.expect(204);
-    eventually(Duration::from_secs(30), "its end is written down", async || {
+    eventually(Duration::from_secs(30), "the end has an audit row", async || {
         (app.audited(account, "agent_session.destroyed").await.len() == 4).then_some(())
     })
     .await;
@@ -351,24 +362,24 @@ async fn an_agent_session_ends_with_its_driver_session() {
     app.stop().await;
 }
 
-/// Contract: agents 7; sessions 20. The age of a free-tier session ends its agent session.
+/// Contract: agents 7; sessions 20. The time limit of a free-tier session also ends its agent session.
 #[tokio::test]
-async fn the_free_tier_ends_agent_sessions_too() {
+async fn free_tier_time_limit_closes_agent_sessions() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
     let account = app.account(Tier::Free).await;
     let client = app.device_of(account).await;
     let agent = client.agent().await;
     client.get("/v1/agent-sessions").await.expect(200);
-    eventually(Duration::from_secs(30), "it is closed", async || {
+    eventually(Duration::from_secs(30), "the agent session is closed", async || {
         (client.see(&agent).await["close_reason"] == "driver_session_ended").then_some(())
     })
     .await;
     app.stop().await;
 }
 
-/// Contract: agents 14; lists 1.
+/// Contract: agents 14; lists 1. Lists are paged, newest first, and can be filtered.
 #[tokio::test]
-async fn the_list_of_agent_sessions_is_paged_and_can_be_filtered() {
+async fn list_is_paged_newest_first_and_filterable() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     app.client().await.agent().await;
@@ -394,10 +405,10 @@ async fn the_list_of_agent_sessions_is_paged_and_can_be_filtered() {
     app.stop().await;
 }
 
-/// Contract: agents 14; authorization 10. On an owner's account an admin may do everything and a member nothing, and what an
-/// admin makes takes the owner's slots.
+/// Contract: agents 14; authorization 10. With the account header, an admin has full access to the owner's agent sessions and a
+/// member has none. Agent sessions that an admin creates use the owner's slots.
 #[tokio::test]
-async fn agent_sessions_of_an_owner_are_for_admins() {
+async fn agent_sessions_of_an_owner_require_the_admin_role() {
     let app = App::simulated().start().await;
     let (owner, own) = app.customer(Tier::SoloManual).await;
     let (admin, member) = (app.customer(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);

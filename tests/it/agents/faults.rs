@@ -1,4 +1,4 @@
-//! Workers and APIs that die in a turn (contract: agents 25, 27, 30).
+//! Death of workers and API processes during a turn (contract: agents 25, 27, 30).
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::orchestration::TERMINATE_ALL;
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Role, eventually};
 
-/// Contract: agents 25; workers 4. What was done is done, of what was under way nobody knows, and the rest is left out; the agent session is
-/// told so, and can be closed.
+/// Contract: agents 25; workers 4. When a worker dies during a turn, finished steps are `done`, the running step is `failed` with
+/// an unknown outcome, and the rest is `skipped`. The reply says so, and the agent session can be closed.
 #[tokio::test]
-async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
+async fn worker_death_during_a_turn_is_recorded_per_step() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let made = client.agent_session(json!({})).await;
@@ -24,7 +24,7 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
         let body = json!({"message": "wait 1 second, wait 40 seconds, tap 'Next'"});
         tokio::spawn(async move { client.tell(&agent, "message", body).await })
     };
-    eventually(Duration::from_secs(20), "the second step is under way", async || {
+    eventually(Duration::from_secs(20), "the second step runs", async || {
         let under_way = "select count(*) from intents where kind = 'wait' and status = 'running'
                          and exists (select from intents where kind = 'wait' and status = 'done')";
         (app.count(under_way).await > 0).then_some(())
@@ -39,7 +39,7 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     assert_eq!(told["data"][1]["intents"], turn["intents"]);
     assert_eq!(told["data"][1]["decomposer"], Value::Null);
 
-    // Its browser may have done what nobody knows of, so that it takes nothing any more, and says so.
+    // The browser may have executed the step, so that the agent session rejects further messages.
     assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains("close this agent session")), "{turn}");
     client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict");
     client.delete(&path).await.expect(204);
@@ -47,7 +47,7 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     assert_eq!(next.status, 503, "{}", next.body);
     app.start(Role::Worker);
     app.ready().await;
-    let agent = eventually(Duration::from_secs(30), "there is a worker", async || {
+    let agent = eventually(Duration::from_secs(30), "the new worker accepts agent sessions", async || {
         let made = client.post("/v1/agent-sessions", json!({})).await;
         (made.status == 201).then(|| id_of(&made.body))
     })
@@ -57,16 +57,16 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     app.stop().await;
 }
 
-/// Contract: agents 25, 37. Connections that break end no turn: what was claimed goes on, what was not is claimed again.
+/// Contract: agents 25, 37. Broken connections do not end a turn: claimed work continues, and unclaimed work is claimed again.
 #[tokio::test]
-async fn a_turn_outlives_its_connections() {
+async fn turn_survives_broken_connections() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({})).await);
     let message = ["wait 1 second"; 4].join(", ");
     let said = client.tell(&agent, "message", json!({"message": message}));
     let breaking = async {
-        eventually(Duration::from_secs(10), "the message was taken", async || {
+        eventually(Duration::from_secs(10), "the message was accepted", async || {
             (app.count("select count(*) from agent_turns").await == 1).then_some(())
         })
         .await;
@@ -77,24 +77,24 @@ async fn a_turn_outlives_its_connections() {
     };
     let turn = tokio::select! {
         turn = said => turn.expect(200).body,
-        () = breaking => unreachable!("it goes on"),
+        () = breaking => unreachable!("the loop has no end"),
     };
-    let stands: Vec<_> = turn["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
-    assert_eq!(stands, ["done"; 4], "{turn}");
+    let step_statuses: Vec<_> = turn["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
+    assert_eq!(step_statuses, ["done"; 4], "{turn}");
     app.stop().await;
 }
 
-/// The moments at which a worker can die, each in an agent session of its own: a worker that comes there stops.
+/// A write during a turn at which a worker dies. Each has its own agent session, whose worker is blocked at the write.
 struct Moment {
     name: &'static str,
-    /// The table that it is about to write to, what it does to it, and when that counts; `{agent}` and `{driver}` are ids.
+    /// Table, event and condition of the write. `{agent}` and `{driver}` stand for ids.
     write: (&'static str, &'static str, &'static str),
-    /// Whether the database has taken that all the same when the worker is dead.
+    /// True when the database commits the write although the worker is dead.
     lands: bool,
     kind: &'static str,
-    /// How the two steps stand in the end.
+    /// Expected statuses of the two steps.
     steps: &'static [&'static str],
-    /// Operations of the steps that there are.
+    /// Expected number of operations.
     operations: usize,
 }
 
@@ -107,14 +107,14 @@ const END: &str = "new.agent_session_id = '{agent}' and new.status = 'done'";
 
 const MOMENTS: [Moment; 9] = [
     Moment::new("before the claim", ("intents", "insert", CLAIM), false, &["skipped", "skipped"], 0),
-    Moment::new("behind the claim", ("intents", "insert", CLAIM), true, &["failed", "skipped"], 1),
+    Moment::new("after the claim", ("intents", "insert", CLAIM), true, &["failed", "skipped"], 1),
     Moment::new("before the end of a step", ("intents", "update", FINISH), false, &["failed", "skipped"], 1),
-    Moment::new("behind the end of a step", ("intents", "update", FINISH), true, &["done", "skipped"], 1),
+    Moment::new("after the end of a step", ("intents", "update", FINISH), true, &["done", "skipped"], 1),
     Moment::new("before the receipt", ("agent_turns", "update", END), false, &["done", "done"], 2),
-    Moment::new("behind the end", ("agent_turns", "update", END), true, &["done", "done"], 2),
-    // What is written lazily, of which few stop at once.
+    Moment::new("after the end", ("agent_turns", "update", END), true, &["done", "done"], 2),
+    // Writes on the connection pool with asynchronous commits, of which only a few can block at once.
     Moment { kind: "clarify", ..Moment::new("before the plan", ("agent_turns", "update", BEGIN), false, &[], 0) },
-    Moment::new("behind the first note", ("agent_steps", "update", FIRST), true, &["skipped", "skipped"], 0),
+    Moment::new("after the first status", ("agent_steps", "update", FIRST), true, &["skipped", "skipped"], 0),
     Moment::new("between two steps", ("agent_steps", "update", SECOND), false, &["done", "skipped"], 1),
 ];
 
@@ -129,7 +129,7 @@ impl Moment {
         Self { name, write, lands, kind: "plan", steps, operations }
     }
 
-    /// Stops whoever comes there, for the first time, as long as somebody else holds this lock.
+    /// Installs a trigger that blocks the first matching write while another connection holds this lock.
     async fn set(&self, app: &App, lock: i64, agent: &Value) {
         let (table, event, when) = self.write;
         let (driver, agent) = (uuid_of(&driver_of(agent)), uuid_of(&id_of(agent)));
@@ -147,15 +147,15 @@ impl Moment {
     }
 }
 
-/// Contract: agents 25, 28, 30. Wherever in a plan its worker dies, each step is told as it stands, none runs twice, and the receipt says
-/// no more than is known.
+/// Contract: agents 25, 28, 30. When a worker dies at any of these writes, each step has its true status, none runs twice, and
+/// the receipt claims no unknown outcome.
 #[tokio::test]
-async fn wherever_a_worker_dies_the_truth_is_told() {
+async fn worker_death_at_any_write_leaves_true_statuses() {
     let mut app = App::simulated().with_second_factors().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let mut holder = app.database.pool.acquire().await.expect("a connection");
     let mut set = Vec::new();
-    // No trigger can be made any more when somebody has stopped at one.
+    // A trigger must be created before a transaction blocks at another one, because its creation would wait.
     for (lock, moment) in (1..).zip(&MOMENTS) {
         sqlx::query("select pg_advisory_lock($1)").bind(lock).execute(&mut *holder).await.expect("a lock");
         let agent = client.agent_session(json!({})).await;
@@ -173,7 +173,7 @@ async fn wherever_a_worker_dies_the_truth_is_told() {
     app.signal(1, Signal::SIGKILL).await;
     for (lock, moment, ..) in &stopped {
         if !moment.lands {
-            let backend = waiting_for(&app, *lock).await.expect("it waits");
+            let backend = waiting_for(&app, *lock).await.expect("a waiting backend");
             sqlx::query("select pg_terminate_backend($1, 5000)")
                 .bind(backend)
                 .execute(&mut *holder)
@@ -185,9 +185,9 @@ async fn wherever_a_worker_dies_the_truth_is_told() {
     for (_, moment, agent, said) in stopped {
         let Moment { name, kind, steps, operations, .. } = moment;
         let turn = said.await.expect("a task").expect(200).body;
-        let stands: Value =
+        let step_statuses: Value =
             turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].clone()).collect();
-        assert_eq!((&turn["kind"], stands), (&json!(kind), json!(steps)), "{name}: {turn}");
+        assert_eq!((&turn["kind"], step_statuses), (&json!(kind), json!(steps)), "{name}: {turn}");
         let ran = app.intents(&driver_of(&agent)).await.into_iter().filter(|intent| intent.kind == "interact").count();
         assert_eq!(ran, *operations, "{name}");
         let path = format!("/v1/agent-sessions/{}", id_of(&agent));
@@ -205,9 +205,10 @@ async fn wherever_a_worker_dies_the_truth_is_told() {
     app.stop().await;
 }
 
-/// Its end is one statement without a receipt, which lands whole; with one it is more, and nobody commits them.
+/// Without a receipt, the end of a turn is one statement, which commits as a whole. With a receipt there are several, and the
+/// dead worker cannot commit them.
 fn has_receipt(moment: &Moment) -> bool {
-    moment.name != "behind the end"
+    moment.name != "after the end"
 }
 
 fn message(client: &Client, agent: &str, moment: &Moment, text: &str) -> reqwest::RequestBuilder {
@@ -216,7 +217,7 @@ fn message(client: &Client, agent: &str, moment: &Moment, text: &str) -> reqwest
     if has_receipt(moment) { request.header("idempotency-key", moment.name.replace(' ', "-")) } else { request }
 }
 
-/// The process of the database that waits for this lock.
+/// Process id of the database backend that waits for this lock.
 async fn waiting_for(app: &App, lock: i64) -> Option<i32> {
     sqlx::query_scalar(
         "select pid from pg_locks where locktype = 'advisory' and objid::bigint = $1 and not granted
@@ -228,10 +229,10 @@ async fn waiting_for(app: &App, lock: i64) -> Option<i32> {
     .expect("locks")
 }
 
-/// Contract: agents 25, 27. Of an API that dies while somebody waits the turn ends all the same: the transcript has it, and the same key tells
-/// it.
+/// Contract: agents 25, 27. When an API process dies while a caller waits, the turn still completes. The transcript contains it,
+/// and a repeated message with the key returns it.
 #[tokio::test]
-async fn a_turn_ends_without_the_api_that_took_it() {
+async fn turn_completes_after_the_death_of_its_api_process() {
     let mut app = App::simulated().with_second_factors().in_processes().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -243,12 +244,12 @@ async fn a_turn_ends_without_the_api_that_took_it() {
         request.json(&json!({"message": "wait 1 second, tap 'Next'"}))
     };
     let said = tokio::spawn(send(&elsewhere).send());
-    eventually(Duration::from_secs(20), "a step is under way", async || {
+    eventually(Duration::from_secs(20), "a step runs", async || {
         (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
     })
     .await;
     app.signal(other, Signal::SIGKILL).await;
-    assert!(said.await.expect("a task").is_err(), "nobody is left to answer");
+    assert!(said.await.expect("a task").is_err(), "the killed process responded");
     let told = eventually(Duration::from_secs(20), "the turn has ended", async || {
         let told = client.get(&format!("{path}/transcript")).await.expect(200).body;
         (told["data"].as_array()?.len() == 2).then_some(told)
@@ -256,8 +257,9 @@ async fn a_turn_ends_without_the_api_that_took_it() {
     .await;
     let again = client.send(send(&client)).await.expect(200).body;
     assert_eq!((&again["turn_id"], &again["intents"]), (&told["data"][1]["turn_id"], &told["data"][1]["intents"]));
-    let stands: Vec<_> = again["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
-    assert_eq!(stands, ["done", "done"]);
+    let step_statuses: Vec<_> =
+        again["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
+    assert_eq!(step_statuses, ["done", "done"]);
     assert_eq!(app.count("select count(*) from agent_turns").await, 1);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Who drives an agent session (contract: agents 8 to 13).
+//! Control of an agent session by the agent or a human (contract: agents 8 to 13).
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, at_once, eventually, unknown_id};
 
-/// A human who is not heard of for longer than is allowed.
+/// Ages the last heartbeat beyond the allowed 30 s.
 const SILENT: &str = "update agent_sessions set heard_at = now() - interval '31 seconds' where id = $1";
 
 fn client(name: &str) -> Value {
     json!({"client_id": name})
 }
 
-/// Agent sessions that went from one lane to the other, as the metrics have it.
+/// Value of the metric for control changes from one lane to the other.
 async fn transitions(app: &App, from: &str, to: &str) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text =
@@ -25,9 +25,10 @@ async fn transitions(app: &App, from: &str, to: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).unwrap_or(0)
 }
 
-/// Contract: agents 9, 10, 13. A client takes over, drives as long as it is heard of, and hands back; nobody else does.
+/// Contract: agents 9, 10, 13. A client takes over, keeps control while it sends heartbeats, and hands back. Other clients are
+/// rejected.
 #[tokio::test]
-async fn one_client_drives_until_it_hands_back() {
+async fn client_has_exclusive_control_until_it_hands_back() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
@@ -64,9 +65,9 @@ async fn one_client_drives_until_it_hands_back() {
     app.stop().await;
 }
 
-/// Contract: agents 9. Of clients that take over at once, one drives.
+/// Contract: agents 9. Of concurrent takeovers, exactly one succeeds.
 #[tokio::test]
-async fn of_clients_that_take_over_at_once_one_drives() {
+async fn one_of_concurrent_takeovers_succeeds() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
@@ -80,9 +81,9 @@ async fn of_clients_that_take_over_at_once_one_drives() {
     app.stop().await;
 }
 
-/// Contract: agents 12. Who is not heard of for 30 seconds drives no more: by the sweep, and before it for whoever asks.
+/// Contract: agents 12. A client without a heartbeat for 30 s loses control: at the next sweep, or before it at the next request.
 #[tokio::test]
-async fn a_silent_human_drives_no_more() {
+async fn client_without_heartbeat_loses_control() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let mut agents = Vec::new();
@@ -96,12 +97,12 @@ async fn a_silent_human_drives_no_more() {
         app.execute(SILENT, uuid_of(agent)).await;
     }
     assert_eq!(owner.see(asked).await["control"], "ai");
-    // Who is told so finds it written down.
+    // The audit row exists when the request returns.
     let rows = app.audited(account, "agent_session.pair_mode.timeout").await;
     assert!(rows.iter().any(|row| row.target_resource_id.as_ref() == Some(asked)), "{rows:?}");
     owner.tell(late, "heartbeat", client("ada")).await.problem(409, "conflict");
     assert_eq!(owner.tell(other, "takeover", client("bob")).await.expect(200).body["control"], "human");
-    eventually(Duration::from_secs(30), "the sweep has been", async || {
+    eventually(Duration::from_secs(30), "the sweep has run", async || {
         (app.audited(account, "agent_session.pair_mode.timeout").await.len() == 3).then_some(())
     })
     .await;
@@ -121,9 +122,10 @@ async fn a_silent_human_drives_no_more() {
     app.stop().await;
 }
 
-/// Contract: agents 12. A heartbeat and the sweep that meet tell one story: whoever was told that it drives does.
+/// Contract: agents 12. When a heartbeat and the sweep overlap, their outcomes agree: a client whose heartbeat succeeds has
+/// control.
 #[tokio::test]
-async fn a_heartbeat_that_meets_the_sweep_tells_one_story() {
+async fn heartbeat_and_concurrent_sweep_agree() {
     let app = App::simulated().set("agents.heartbeat_timeout", "20ms").start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
@@ -147,7 +149,7 @@ async fn a_heartbeat_that_meets_the_sweep_tells_one_story() {
         app.audited(account, "agent_session.pair_mode.takeover").await.len(),
         app.audited(account, "agent_session.pair_mode.timeout").await.len(),
     );
-    assert_eq!((held + lost, taken), (30, timed_out), "{held} held, {lost} lost");
+    assert_eq!((held + lost, taken), (30, timed_out), "{held} heartbeats succeeded, {lost} failed");
     app.stop().await;
 }
 
@@ -156,9 +158,10 @@ async fn sweep(app: &App) {
     kitfleet_worker::maintenance::sweep_pair_heartbeats(&app.database.pool, patience).await.expect("a sweep");
 }
 
-/// Contract: agents 8, 11, 13. Modes change, but not under a human who drives; a closed agent session stays as it is.
+/// Contract: agents 8, 11, 13. The mode can be changed unless a human client has control. A closed agent session rejects all
+/// changes.
 #[tokio::test]
-async fn the_mode_changes_unless_a_human_drives() {
+async fn mode_change_during_human_control_is_409() {
     let app = App::simulated().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let opened = owner.agent_session(json!({})).await;

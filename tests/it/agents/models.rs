@@ -1,4 +1,5 @@
-//! Messages that a model reads (contract: byok 14 to 16, 17 to 24), which is a double that answers what each test wants.
+//! Messages that a model interprets (contract: byok 14 to 16, 17 to 24). The model provider is a test double whose responses each
+//! test defines.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, Role, eventually};
 
 const KEY: &str = "sk-ant-api03-for-agents-alone";
-/// What each answer of the double takes.
+/// Tokens and cost of each response of the double.
 const TOKENS: i64 = 3_633;
 const CENTS: f64 = 1.0738;
 
@@ -29,7 +30,7 @@ fn asking(provider: &ModelProvider) -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape").asking(provider)
 }
 
-/// A customer with a key of their own at Anthropic, and an agent session.
+/// A customer with an Anthropic API key, and an agent session.
 struct Scene {
     provider: ModelProvider,
     app: App,
@@ -50,7 +51,7 @@ impl Scene {
         Self { provider, app, account, client, made, agent }
     }
 
-    /// Says something of which the model makes `calls`, one after the other.
+    /// Sends a message. The double responds with these tool calls, one per request.
     async fn say(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
@@ -58,11 +59,11 @@ impl Scene {
         self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
-    /// Begins to say something, and waits until the model was asked `times` in all.
+    /// Starts sending a message, and waits until the double has received `times` requests in total.
     async fn begin(&self, message: &str, times: usize) -> JoinHandle<Answer> {
         let (client, agent, body) = (self.client.clone(), self.agent.clone(), json!({"message": message}));
         let said = tokio::spawn(async move { client.tell(&agent, "message", body).await });
-        eventually(Duration::from_secs(20), "the model is asked", async || {
+        eventually(Duration::from_secs(20), "the model receives a request", async || {
             (self.provider.asked().len() >= times).then_some(())
         })
         .await;
@@ -74,12 +75,12 @@ impl Scene {
         self.client.tell(&self.agent, "message", body).await.expect(200).body
     }
 
-    /// Where the driver session is.
+    /// URL of the page in the driver session.
     async fn url(&self) -> Value {
         self.client.operate(&driver_of(&self.made), "snapshot", json!({})).await.expect(200).body["url"].clone()
     }
 
-    /// What the audit log has of models.
+    /// Payloads of the audit rows for model requests.
     async fn rows(&self) -> Vec<Value> {
         let rows = self.app.audited(self.account, "agent.decompose.claude").await.into_iter();
         rows.map(|row| {
@@ -94,9 +95,9 @@ impl Scene {
         self.client.see(&self.agent).await["tokens_used"].as_i64().expect("a number")
     }
 
-    /// What the model was told the last time, and before that in this conversation.
-    fn told(&self) -> (String, Vec<Value>) {
-        let last = self.provider.asked().pop().expect("it was asked");
+    /// Last message that the model received, and the messages before it in the conversation.
+    fn last_request(&self) -> (String, Vec<Value>) {
+        let last = self.provider.asked().pop().expect("a request");
         let mut messages = last.body["messages"].as_array().expect("messages").clone();
         let message = messages.pop().expect("a message");
         (message["content"].as_str().expect("a text").to_owned(), messages)
@@ -116,7 +117,7 @@ fn plan(steps: &Value) -> Value {
     json!({"kind": "plan", "steps": steps})
 }
 
-fn stands(turn: &Value) -> Vec<(&str, &str)> {
+fn step_statuses(turn: &Value) -> Vec<(&str, &str)> {
     let intents = turn["intents"].as_array().expect("intents").iter();
     intents.map(|step| (step["kind"].as_str().expect("a kind"), step["status"].as_str().expect("a status"))).collect()
 }
@@ -125,16 +126,16 @@ fn reply_of(turn: &Value) -> &str {
     turn["reply"].as_str().expect("a reply")
 }
 
-/// Contract: byok 17, 18, 22, 23. A model is told what was said and what the page shows, and what it wants done is done; tokens and costs are
-/// told, and nothing of the key or of what was typed is anywhere.
+/// Contract: byok 17, 18, 22, 23. The model receives the message and a snapshot of the page, and its steps are executed.
+/// Responses and the audit log contain tokens and cost. Neither the API key nor typed text is stored or logged.
 #[tokio::test]
-async fn a_model_reads_what_is_said() {
+async fn model_interprets_a_message() {
     let scene = Scene::start(|app| app.set("log.filter", "trace"), json!({})).await;
     let open = json!([{"kind": "navigate", "url": "https://shop.example/"}]);
     let turn = scene.say("please go to shop.example", &[plan(&open)]).await;
     assert_eq!((&turn["kind"], &turn["reply"]), (&json!("plan"), &json!("Done.")), "{turn}");
-    assert_eq!((stands(&turn), &turn["tokens_used"]), (vec![("navigate", "done")], &json!(TOKENS)));
-    let (told, before) = scene.told();
+    assert_eq!((step_statuses(&turn), &turn["tokens_used"]), (vec![("navigate", "done")], &json!(TOKENS)));
+    let (told, before) = scene.last_request();
     assert!(told.starts_with("No page is open yet.") && told.ends_with("please go to shop.example"), "{told}");
     assert_eq!(before, Vec::<Value>::new());
 
@@ -144,16 +145,16 @@ async fn a_model_reads_what_is_said() {
     ]);
     let answer = json!({"kind": "plan", "reply": "Typed hunter2, and tapped it.", "steps": login});
     let turn = scene.say("log me in with the word hunter2", &[answer]).await;
-    assert_eq!(stands(&turn), [("type", "done"), ("tap", "done"), ("extract", "done")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("type", "done"), ("tap", "done"), ("extract", "done")], "{turn}");
     assert_eq!((reply_of(&turn), &turn["intents"][0]["value"]), ("Typed •••, and tapped it.", &json!("•••")));
     assert_eq!(turn["intents"][1]["target"]["description"], "button \"Simulated\"");
     assert_eq!(turn["intents"][2]["items"][0]["target"]["description"], "button \"Simulated\"");
-    let (told, before) = scene.told();
+    let (told, before) = scene.last_request();
     assert!(told.contains("https://shop.example/") && told.contains("button \"Simulated\" [ref=e2]"), "{told}");
     assert_eq!(before[0]["content"], "please go to shop.example");
     let turn = scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn), &turn["intents"]), (&json!("clarify"), "And now what?", &json!([])));
-    let (_, before) = scene.told();
+    let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
     let word = "log me in with the word •••";
     assert_eq!(said, ["please go to shop.example", "Done.", word, "Typed •••, and tapped it."]);
@@ -176,7 +177,7 @@ async fn a_model_reads_what_is_said() {
     assert_eq!(said["message"], word);
     assert_eq!((&answered["decomposer"], &answered["tokens_used"]), (&json!("claude"), &json!(TOKENS)));
     assert!(!transcript.to_string().contains("hunter2"), "{transcript}");
-    // The model was shown the page three times, and nothing of that is kept.
+    // The model received three snapshots, and none is stored.
     assert_eq!(scene.app.count("select count(*) from intents where kind = 'snapshot'").await, 0);
     for secret in ["hunter2", KEY] {
         assert_eq!(scene.app.tables_with(secret).await, <[&str; 0]>::default(), "{secret}");
@@ -185,10 +186,11 @@ async fn a_model_reads_what_is_said() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 16, 17. An own key comes first, then the deployment's for whoever consents, then the grammar; a key that is taken back
-/// is used no more, and one that cannot be opened is never treated as absent.
+/// Contract: byok 16, 17. The account's own key has precedence. The deployment's key follows if the account owner has consented,
+/// and then the grammar. A removed key is no longer used. A key that cannot be decrypted is an error and is not treated as
+/// absent.
 #[tokio::test]
-async fn who_pays_says_who_reads() {
+async fn own_key_precedes_deployment_key_and_grammar() {
     let provider = ModelProvider::start().await;
     let app = asking(&provider)
         .set("agents.bundled.provider", "openai")
@@ -234,9 +236,9 @@ async fn who_pays_says_who_reads() {
     app.stop().await;
 }
 
-/// Contract: operators 5. However a request ends that the deployment pays for, it is counted as that.
+/// Contract: operators 5. Every outcome of a request with the deployment's key is counted under its own label.
 #[tokio::test]
-async fn each_end_of_a_request_that_the_deployment_pays_for_is_counted() {
+async fn outcomes_with_the_deployment_key_are_counted() {
     let provider = ModelProvider::start().await;
     let app = asking(&provider)
         .set("agents.bundled.provider", "anthropic")
@@ -271,10 +273,10 @@ async fn each_end_of_a_request_that_the_deployment_pays_for_is_counted() {
     app.stop().await;
 }
 
-/// Contract: byok 27. Of the deployment's key an account spends no more in a month than it may, whatever becomes of its agent sessions; others
-/// do, and so does it with a key of its own, or in another month.
+/// Contract: byok 27. Spending with the deployment's key is limited per account and month, also across deleted agent sessions.
+/// Other accounts, the account's own key and other months are unaffected.
 #[tokio::test]
-async fn an_account_spends_no_more_of_the_deployments_key_than_it_may() {
+async fn monthly_spending_of_the_deployment_key_is_limited() {
     let provider = ModelProvider::start().await;
     let app = asking(&provider)
         .set("agents.bundled.provider", "anthropic")
@@ -312,16 +314,17 @@ async fn an_account_spends_no_more_of_the_deployments_key_than_it_may() {
     let before = "update bundled_model_spending set month = month - interval '1 month' where account_id = $1";
     app.execute(before, account.as_uuid()).await;
     assert_eq!(say(&client, &agent).await, no(5));
-    // What was spent before is of another month; what the account's own key has cost is nobody else's.
+    // Two rows have the cost of one response: this account in the present month, and the other account. Requests with the account's
+    // own key add nothing.
     let (spent, all) = ("select count(*) from bundled_model_spending where round(cost_cents::numeric, 4) = 1.0738", 2);
     assert_eq!(app.count(spent).await, all);
     app.stop().await;
 }
 
-/// Contract: byok 19. A model sees what came of its steps, as often and as far as one message may go; what it wants done is in the plan
-/// before any of it is done.
+/// Contract: byok 19. The model receives the results of its steps, up to the limits of requests and steps per message. Steps are
+/// part of the plan before they run.
 #[tokio::test]
-async fn a_model_looks_again() {
+async fn model_receives_the_results_of_its_steps() {
     let bounds = |app: Builder| app.set("agents.max_model_calls_per_turn", "3").set("agents.max_steps_per_turn", "4");
     let scene = Scene::start(bounds, json!({})).await;
     let open = json!([{"kind": "navigate", "url": "https://shop.example/"}]);
@@ -330,9 +333,9 @@ async fn a_model_looks_again() {
     let answer = json!({"kind": "plan", "reply": "It costs 3 €."});
     let turn = scene.say("what is it at shop.example?", &[look(open.clone()), look(extract), answer]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("plan"), "It costs 3 €."), "{turn}");
-    assert_eq!(stands(&turn), [("navigate", "done"), ("extract", "done")]);
+    assert_eq!(step_statuses(&turn), [("navigate", "done"), ("extract", "done")]);
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(3 * TOKENS), 3 * TOKENS));
-    let (told, _) = scene.told();
+    let (told, _) = scene.last_request();
     for done in ["navigate to https://shop.example/: done", "extract button \"Simulated\": {\"value\":{\"price\""] {
         assert!(told.contains(done), "{told}");
     }
@@ -341,54 +344,54 @@ async fn a_model_looks_again() {
     assert_eq!(asked.iter().map(most).collect::<Vec<_>>(), [4, 3, 2]);
     assert_eq!(scene.rows().await[0]["cost_cents"], json!(3.2214));
 
-    // One message is taken no further than so many calls, and so many steps.
+    // A message is limited to this number of requests and steps.
     let reload = json!([{"kind": "reload"}]);
     let turn = scene.say("go on and on", &[look(reload.clone()), look(reload.clone()), look(reload)]).await;
-    assert_eq!((stands(&turn).len(), scene.provider.asked().len()), (3, 6));
+    assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (3, 6));
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
     let four = json!([{"kind": "reload"}, {"kind": "reload"}, {"kind": "reload"}, {"kind": "reload"}]);
     let turn = scene.say("at once", &[look(four)]).await;
-    assert_eq!((stands(&turn).len(), scene.provider.asked().len()), (4, 7), "{turn}");
+    assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (4, 7), "{turn}");
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
 
-    // What was done stays done when the model then does not answer, or has a question.
+    // Executed steps stay done when a later request fails or returns a question.
     let one = json!([{"kind": "reload"}]);
     scene.provider.answer(Reply::Json(200, anthropic_call(&look(one.clone()))));
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
     let turn = scene.say("again", &[]).await;
-    assert_eq!((&turn["kind"], stands(&turn)), (&json!("clarify"), vec![("reload", "done")]), "{turn}");
+    assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("clarify"), vec![("reload", "done")]), "{turn}");
     assert!(reply_of(&turn).starts_with("What was done so far stands"), "{turn}");
     let turn = scene.say("again", &[look(one), json!({"kind": "clarify", "reply": "Which size?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("clarify"), "Which size?"));
-    assert_eq!(stands(&turn), [("reload", "done")]);
+    assert_eq!(step_statuses(&turn), [("reload", "done")]);
     scene.app.stop().await;
 }
 
-/// Contract: byok 14, 20. Where a page has talked the model into going nobody goes before somebody has agreed, and a model can ask for
-/// approval of any step.
+/// Contract: byok 14, 20. A navigation to a host that only the page suggested requires approval, and the model can request
+/// approval for any step.
 #[tokio::test]
-async fn where_nobody_said_to_go_needs_approval() {
+async fn navigation_to_an_unnamed_host_needs_approval() {
     let scene = Scene::start(|app| app, json!({})).await;
     let to = |url: &str| json!({"kind": "navigate", "url": url});
     scene.say("open shop.example", &[plan(&json!([to("https://shop.example/")]))]).await;
     let evil = plan(&json!([to("https://evil.example/?c=1"), {"kind": "tap", "ref": "e2", "ask_approval": true}]));
     let turn = scene.say("buy it", &[evil]).await;
-    assert_eq!(stands(&turn), [("navigate", "needs_approval"), ("tap", "planned")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("navigate", "needs_approval"), ("tap", "planned")], "{turn}");
     assert_eq!([0, 1].map(|at| turn["intents"][at]["needs_approval"].clone()), [json!(true), json!(true)]);
     assert!(reply_of(&turn).contains("https://evil.example/?c=1"), "{turn}");
     assert_eq!(scene.url().await, "https://shop.example/");
-    // What is approved of is that, and the model is not asked.
+    // An approval executes exactly the approved step and sends no request to the model.
     let asked = scene.provider.asked().len();
     let turn = scene.approve(&turn, 0).await;
-    assert_eq!(stands(&turn), [("navigate", "done"), ("tap", "needs_approval")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("navigate", "done"), ("tap", "needs_approval")], "{turn}");
     let turn = scene.approve(&turn, 1).await;
-    assert_eq!((stands(&turn), turn["tokens_used"].clone()), (vec![("tap", "done")], json!(0)));
+    assert_eq!((step_statuses(&turn), turn["tokens_used"].clone()), (vec![("tap", "done")], json!(0)));
     assert_eq!((scene.provider.asked().len(), scene.url().await), (asked, json!("https://evil.example/?c=1")));
 
-    // Where the page links to, where the browser is, and what was named before.
+    // Allowed without approval: links of the page, the present host, and hosts that were named before.
     for url in ["https://linked.simulated.example/", "https://linked.simulated.example/#top", "https://shop.example"] {
         let turn = scene.say("go on", &[plan(&json!([to(url)]))]).await;
-        assert_eq!(stands(&turn), [("navigate", "done")], "{url}");
+        assert_eq!(step_statuses(&turn), [("navigate", "done")], "{url}");
     }
     for step in [
         json!({"kind": "back", "ask_approval": true}),
@@ -402,26 +405,26 @@ async fn where_nobody_said_to_go_needs_approval() {
         let turn = scene.approve(&turn, 0).await;
         assert_eq!(turn["intents"][0]["status"], "done", "{turn}");
     }
-    // A plan waits until the model makes another, as when the grammar does, whatever else it says.
+    // As with the grammar, a plan waits for approval until the model returns another plan, whatever other responses it returns.
     let buy = plan(&json!([{"kind": "tap", "ref": "e2", "ask_approval": true}]));
     let turn = scene.say("buy it", std::slice::from_ref(&buy)).await;
     scene.say("is it cheap?", &[json!({"kind": "refuse", "reply": "I cannot tell."})]).await;
     let done = scene.approve(&turn, 0).await;
-    assert_eq!(stands(&done), [("tap", "done")], "{done}");
+    assert_eq!(step_statuses(&done), [("tap", "done")], "{done}");
     let turn = scene.say("buy it", &[buy]).await;
     scene.say("no, reload it", &[plan(&json!([{"kind": "reload"}]))]).await;
     let late = scene.approve(&turn, 0).await;
     assert_eq!((&late["kind"], &late["intents"]), (&json!("clarify"), &json!([])));
-    // No address but of the web, and none that this deployment does not let anybody go to.
+    // Only web addresses that the deployment permits.
     let turn = scene.say("open http://127.0.0.1/", &[plan(&json!([to("http://127.0.0.1/")]))]).await;
-    assert_eq!(stands(&turn), [("navigate", "failed")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("navigate", "failed")], "{turn}");
     scene.app.stop().await;
 }
 
-/// Contract: byok 21. Where no answer of use fits into what is left, nobody is asked, and that is told; what fits in may be answered, and no
-/// more; what was taken counts also where nothing came of it.
+/// Contract: byok 21. When the remaining budget cannot hold a useful response, no request is sent and the caller receives an
+/// error. Otherwise the budget limits the response. Tokens count also when the response is unusable.
 #[tokio::test]
-async fn a_budget_ends() {
+async fn exhausted_token_budget_ends_the_turn() {
     let scene = Scene::start(|app| app.set("agents.bundled.api_key", "sk-of-the-deployment"), json!({})).await;
     let counted = "service_bundled_llm_error_total{kind=\"budget_exhausted\"}";
     let poor = id_of(&scene.client.agent_session(json!({"token_budget": 3_000})).await);
@@ -432,7 +435,7 @@ async fn a_budget_ends() {
     assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!("refuse"), &json!([]), &json!(0)));
     assert!(reply_of(&turn).contains("token_budget 3000 are left"), "{turn}");
     assert!(scene.provider.asked().is_empty());
-    assert_eq!(scene.app.counted(counted).await, 0, "it is the customer's own key");
+    assert_eq!(scene.app.counted(counted).await, 0, "a request with the account's own key was counted");
     let rows = scene.app.audited(scene.account, "agent.decompose.claude").await;
     let row = &rows[0].payload;
     assert_eq!(
@@ -440,7 +443,7 @@ async fn a_budget_ends() {
         (&json!("refuse"), &json!(0), &json!(0.0))
     );
 
-    // Two calls fit, be they of use or not, and the third does not.
+    // Two responses fit the budget, whether or not they are usable, and the third does not.
     let made = scene.client.agent_session(json!({"token_budget": 10_000})).await;
     let modest = id_of(&made);
     let nowhere = plan(&json!([{"kind": "tap", "ref": "e99"}]));
@@ -450,14 +453,14 @@ async fn a_budget_ends() {
     let again = json!({"kind": "plan", "steps": [{"kind": "reload"}], "look_again": true});
     scene.provider.answer(Reply::Json(200, anthropic_call(&again)));
     let turn = tell(&modest).await;
-    assert_eq!((&turn["kind"], stands(&turn)), (&json!("refuse"), vec![("reload", "done")]), "{turn}");
+    assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("refuse"), vec![("reload", "done")]), "{turn}");
     assert_eq!(scene.client.see(&modest).await["tokens_used"], 2 * TOKENS);
     let asked = scene.provider.asked();
     let most: Vec<_> = asked.iter().map(|asked| asked.body["max_tokens"].as_i64().expect("a number")).collect();
     assert!((6_000..8_000).contains(&most[0]) && (2_000..4_400).contains(&most[1]), "{most:?}");
     assert_eq!(asked.len(), 2);
 
-    // Of an answer that was cut off nothing is done, however whole it looks.
+    // A truncated response is not executed, even if it looks complete.
     let mut cut = anthropic_call(&plan(&json!([{"kind": "reload"}])));
     cut["stop_reason"] = json!("max_tokens");
     for (budget, kind, why) in [(7_000, "refuse", "token_budget"), (200_000, "clarify", "was cut off")] {
@@ -475,10 +478,10 @@ async fn a_budget_ends() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 12, 13, 18. Whatever a provider answers that is no plan, or one that may not be, nothing is done, nobody else is
-/// asked, and that is said.
+/// Contract: byok 12, 13, 18. When a provider returns an error or an unusable plan, no step is executed, no other provider is
+/// asked, and the reply gives the reason.
 #[tokio::test]
-async fn a_provider_that_fails_leaves_nothing_done() {
+async fn provider_error_executes_no_step() {
     let scene = Scene::start(|app| app.set("agents.model_timeout", "2s"), json!({})).await;
     let call = |input: Value| Reply::Json(200, anthropic_call(&input));
     let open = json!([{"kind": "navigate", "url": "https://shop.example/"}]);
@@ -502,7 +505,7 @@ async fn a_provider_that_fails_leaves_nothing_done() {
         (call(plan(&json!([{"kind": "navigate", "url": "file:///etc/passwd"}]))), "http or https", true),
     ] {
         scene.provider.answer(reply.clone());
-        // The grammar would have done it.
+        // The grammar could have executed this message.
         let turn = scene.say("tap 'Next'", &[]).await;
         assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{reply:?}");
         assert!(reply_of(&turn).starts_with("Nothing was done, because the model could not be asked"), "{turn}");
@@ -511,10 +514,10 @@ async fn a_provider_that_fails_leaves_nothing_done() {
         assert_eq!(turn["tokens_used"], i64::from(of_use) * TOKENS, "{turn}");
         assert_eq!((scene.provider.asked().len(), scene.tokens_used().await), (asked, taken * TOKENS), "{reply:?}");
     }
-    // It says when to come back, and is asked once more.
+    // The provider returns a retry time within the limit, and the request is sent again.
     scene.provider.answer(Reply::Later(429, "1", error("rate_limit_error")));
     let turn = scene.say("reload", &[plan(&json!([{"kind": "reload"}]))]).await;
-    assert_eq!(stands(&turn), [("reload", "done")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("reload", "done")], "{turn}");
     let openai = Reply::Json(429, openai_error("insufficient_quota", "insufficient_quota", "no"));
     scene.client.clear_key("anthropic").await.expect(204);
     scene.client.set_key("openai", KEY).await.expect(204);
@@ -526,15 +529,15 @@ async fn a_provider_that_fails_leaves_nothing_done() {
     assert_eq!(scene.rows().await.iter().filter(|row| kinds(row)).count(), 15);
     assert!(scene.app.audited(scene.account, "agent.decompose.deterministic").await.is_empty());
     let loads = scene.app.intents(&driver_of(&scene.made)).await;
-    assert_eq!(loads.iter().filter(|intent| intent.kind == "navigate").count(), 3, "something else was opened");
-    assert!(!scene.app.log(0).contains("sk-ant"), "the log has a key, or some of it");
+    assert_eq!(loads.iter().filter(|intent| intent.kind == "navigate").count(), 3, "an unexpected page was opened");
+    assert!(!scene.app.log(0).contains("sk-ant"), "the log has a part of a key");
     scene.app.stop().await;
 }
 
-/// Contract: agents 24; byok 24. Who takes over, or closes, while a model is asked is not kept waiting: nothing of the answer is done, and what it
-/// took counts.
+/// Contract: agents 24; byok 24. A takeover or close during a model request takes effect at once. No step of the response is
+/// executed, and its tokens count.
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_dropped() {
+async fn model_response_after_takeover_or_close_is_dropped() {
     let scene = Scene::start(|app| app, json!({"mode": "pair"})).await;
     let steps = plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]));
     for (times, what) in [(1, "takeover"), (2, "takeover and handback"), (3, "close")] {
@@ -553,7 +556,11 @@ async fn an_answer_that_comes_too_late_is_dropped() {
         }
         held.notify_one();
         let turn = said.await.expect("a task").expect(200).body;
-        assert_eq!((stands(&turn), &turn["tokens_used"]), (vec![("navigate", "skipped")], &json!(TOKENS)), "{turn}");
+        assert_eq!(
+            (step_statuses(&turn), &turn["tokens_used"]),
+            (vec![("navigate", "skipped")], &json!(TOKENS)),
+            "{turn}"
+        );
         assert_eq!(scene.tokens_used().await, i64::try_from(times).expect("few") * TOKENS);
         if what != "close" {
             assert!(reply_of(&turn).contains("a human has taken over"), "{turn}");
@@ -567,9 +574,9 @@ async fn an_answer_that_comes_too_late_is_dropped() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24; byok 24. A provider that hangs holds up a turn no longer than that may take, and a service that stops not at all.
+/// Contract: agents 24; byok 24. A hanging provider delays a turn by at most the turn timeout, and it does not delay a shutdown.
 #[tokio::test]
-async fn nobody_waits_for_a_model_for_ever() {
+async fn hanging_provider_delays_neither_turn_nor_shutdown() {
     let scene = Scene::start(|app| app.set("agents.turn_timeout", "1s"), json!({})).await;
     scene.provider.answer(Reply::Stall);
     let begun = Instant::now();
@@ -586,10 +593,10 @@ async fn nobody_waits_for_a_model_for_ever() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Contract: agents 25; byok 22, 24. A worker that dies while it asks leaves a turn of which that is told, in the audit log too; nobody asks once
-/// more.
+/// Contract: agents 25; byok 22, 24. When a worker dies during a model request, the turn and the audit log record that, and the
+/// request is not sent again.
 #[tokio::test]
-async fn a_worker_that_dies_while_it_asks_leaves_the_truth() {
+async fn worker_death_during_model_request_is_recorded() {
     let mut scene = Scene::start(|app| app.roles(&[Role::Api, Role::Worker]), json!({})).await;
     let look = json!({"kind": "plan", "steps": [{"kind": "reload"}], "look_again": true});
     scene.provider.answer(Reply::Json(200, anthropic_call(&look)));
@@ -597,9 +604,9 @@ async fn a_worker_that_dies_while_it_asks_leaves_the_truth() {
     let said = scene.begin("reload, and see", 2).await;
     scene.app.signal(1, Signal::SIGKILL).await;
     let turn = said.await.expect("a task").expect(200).body;
-    assert_eq!((&turn["kind"], stands(&turn)), (&json!("plan"), vec![("reload", "done")]), "{turn}");
+    assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("plan"), vec![("reload", "done")]), "{turn}");
     assert!(reply_of(&turn).contains("died"), "{turn}");
-    // The answer that came is paid for, and counted.
+    // The first response was received, so that its tokens count.
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(TOKENS), TOKENS));
     let rows = scene.rows().await;
     assert_eq!((rows.len(), &rows[0]["result_kind"], &rows[0]["output_tokens"]), (1, &json!("plan"), &json!(89)));
@@ -613,9 +620,10 @@ async fn a_worker_that_dies_while_it_asks_leaves_the_truth() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 27; byok 17. A message that is repeated with its key asks nobody, also when the account's key is another by then.
+/// Contract: agents 27; byok 17. A repeated message with its key sends no model request, also after the account's key has
+/// changed.
 #[tokio::test]
-async fn a_message_that_is_repeated_asks_nobody() {
+async fn repeated_message_sends_no_model_request() {
     let scene = Scene::start(|app| app, json!({})).await;
     scene.provider.answer(Reply::Json(200, anthropic_call(&plan(&json!([{"kind": "reload"}])))));
     let send = async || {
@@ -635,25 +643,25 @@ async fn a_message_that_is_repeated_asks_nobody() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 36; byok 18, 23. What was typed in a turn is told to a model in none of what was said later.
+/// Contract: agents 36; byok 18, 23. Text that was typed in a turn is hidden in all later messages to the model.
 #[tokio::test]
-async fn what_was_typed_is_not_told_again() {
+async fn typed_text_is_hidden_from_later_model_requests() {
     let scene = Scene::start(|app| app, json!({})).await;
     scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
     scene.say("my word is hunter2", &[plan(&json!([{"kind": "type", "ref": "e1", "value": "hunter2"}]))]).await;
     let tap = json!({"kind": "plan", "reply": "Tapped “Hi Hunter2”.", "steps": [{"kind": "tap", "ref": "e2"}]});
     let turn = scene.say("tap what has come, Hi Hunter2", &[tap]).await;
-    assert_eq!((stands(&turn), reply_of(&turn)), (vec![("tap", "done")], "Tapped “Hi •••”."));
+    assert_eq!((step_statuses(&turn), reply_of(&turn)), (vec![("tap", "done")], "Tapped “Hi •••”."));
     scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
-    let (_, before) = scene.told();
+    let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
     assert_eq!(said[2..], ["my word is •••", "Done.", "tap what has come, Hi •••", "Tapped “Hi •••”."]);
     scene.app.stop().await;
 }
 
-/// Contract: agents 16; recipes 5. A recipe of what a model had done names elements by what finds them again, and not by refs.
+/// Contract: agents 16; recipes 5. A recipe of a model's steps identifies elements by locators and not by refs of a snapshot.
 #[tokio::test]
-async fn a_recipe_of_what_a_model_did_has_no_refs() {
+async fn recipe_of_model_steps_has_no_refs() {
     let scene = Scene::start(|app| app, json!({})).await;
     scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
     let steps = json!([

@@ -1,4 +1,4 @@
-//! What the agent sessions of an account may keep, and how it gets room again (contract: agents 38 to 40).
+//! Storage quota of the agent sessions of an account, and purges that free it (contract: agents 38 to 40).
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, unknown_id};
 
-/// The bytes of all rows of agent sessions that are kept for their account.
+/// Number of bytes in all rows of agent sessions that count towards the quota.
 const KEPT: &str = "select coalesce(sum(bytes), 0)::bigint from (
     select 256 + octet_length(sealed_said) as bytes from agent_turns
     union all select 256 + octet_length(sealed_wish) + coalesce(octet_length(sealed_shown), 0) + coalesce(octet_length(sealed_result), 0)
@@ -23,7 +23,7 @@ async fn say_with(client: &Client, agent: &str, key: &str, body: &Value) -> Answ
     client.send(request.header("idempotency-key", key).json(body)).await
 }
 
-/// Says something until the account has no room for more, and answers the refusal.
+/// Sends messages until one is rejected for the quota, and returns the rejection.
 async fn fill(client: &Client, agent: &str) -> Answer {
     for _ in 0..100 {
         let answer = client.tell(agent, "message", json!({"message": "scroll down"})).await;
@@ -31,12 +31,13 @@ async fn fill(client: &Client, agent: &str) -> Answer {
             return answer;
         }
     }
-    panic!("a hundred messages were taken");
+    panic!("a hundred messages were accepted");
 }
 
-/// Contract: agents 38. The count is exact whatever a turn comes to: with and without a receipt, approved, unclear or refused.
+/// Contract: agents 38. The byte count is exact after every kind of turn: with and without a receipt, approved, unclear or
+/// refused.
 #[tokio::test]
-async fn bytes_of_agent_sessions_are_counted_exactly() {
+async fn stored_bytes_of_agent_sessions_are_exact() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
     let client = app.client().await;
     let create = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a-create");
@@ -56,10 +57,10 @@ async fn bytes_of_agent_sessions_are_counted_exactly() {
     app.stop().await;
 }
 
-/// Contract: agents 38, 40. An account that keeps as much as it may makes no agent session and sends no message, in none of its agent
-/// sessions; others are not affected. What was answered is repeated, and a purge makes room.
+/// Contract: agents 38, 40. An account at its quota can neither create an agent session nor send a message to any of them. Other
+/// accounts are unaffected. Receipts still return their responses, and a purge frees quota.
 #[tokio::test]
-async fn messages_beyond_the_accounts_quota_are_403() {
+async fn messages_above_the_quota_are_403() {
     let app = App::simulated()
         .set("mfa.encryption_key", ENCRYPTION_KEY)
         .set("limits.agent_bytes_per_account", "8000")
@@ -74,7 +75,7 @@ async fn messages_beyond_the_accounts_quota_are_403() {
     assert_eq!((&refused["bytes"], &refused["limit_bytes"]), (&json!(app.count(KEPT).await), &json!(8_000)));
     let create = client.post("/v1/agent-sessions", json!({})).await.problem(403, "feature-unavailable").body;
     assert_eq!((&create["bytes"], &create["limit_bytes"]), (&refused["bytes"], &json!(8_000)));
-    assert_eq!(app.count("select count(*) from sessions").await, 2, "no browser was opened");
+    assert_eq!(app.count("select count(*) from sessions").await, 2, "a rejected create opened a session");
     let keyed = say_with(&client, &other, "refused", &json!({"message": "scroll down"})).await;
     keyed.problem(403, "feature-unavailable");
     assert_eq!(app.count("select count(*) from agent_message_receipts").await, 1);
@@ -102,9 +103,9 @@ async fn messages_beyond_the_accounts_quota_are_403() {
     app.stop().await;
 }
 
-/// Contract: agents 40. A purge closes what is active, and frees its slot.
+/// Contract: agents 40. A purge closes an active agent session and frees its slot.
 #[tokio::test]
-async fn a_purge_of_an_active_agent_session_closes_it() {
+async fn purge_closes_an_active_agent_session() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let agent = client.agent().await;
@@ -120,9 +121,9 @@ async fn a_purge_of_an_active_agent_session_closes_it() {
     app.stop().await;
 }
 
-/// Contract: agents 40. While the last turn is still ending nothing is deleted: what it cost is to be noted.
+/// Contract: agents 40. A purge during the end of the last turn is a 409, because the turn still has to record its costs.
 #[tokio::test]
-async fn a_purge_waits_for_the_turn() {
+async fn purge_during_a_turn_is_409() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -137,9 +138,9 @@ async fn a_purge_waits_for_the_turn() {
     app.stop().await;
 }
 
-/// Contract: agents 39. A turn ends, and says so, when its results come to what the quota leaves.
+/// Contract: agents 39. A turn ends with an error when its results reach the quota.
 #[tokio::test]
-async fn a_turn_that_reaches_the_quota_ends() {
+async fn turn_ends_at_the_quota() {
     let app = App::simulated().set("limits.agent_bytes_per_account", "1500").start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -156,10 +157,10 @@ async fn a_turn_that_reaches_the_quota_ends() {
     app.stop().await;
 }
 
-/// Contract: agents 38. However many messages come at once, to however many agent sessions, an account goes past its quota by no more
-/// than the turns that were taken.
+/// Contract: agents 38. Concurrent messages, also to several agent sessions, exceed the quota by at most the turns that were
+/// accepted before it was reached.
 #[tokio::test]
-async fn messages_at_once_count_each_other() {
+async fn concurrent_messages_respect_the_quota() {
     let app = App::simulated().set("limits.agent_bytes_per_account", "3000").start().await;
     let client = app.client().await;
     let mut agents = Vec::new();

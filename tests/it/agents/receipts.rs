@@ -1,4 +1,4 @@
-//! Messages that may be repeated (contract: agents 27 to 30).
+//! Messages with idempotency keys (contract: agents 27 to 30).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use super::driver_of;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, unknown_id};
 
-/// A key of the deployment: 32 bytes, in base64.
+/// Encryption key of the deployment: 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
 async fn say(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
@@ -31,9 +31,10 @@ fn status_of(answer: Answer, status: &str) {
     assert_eq!(answer.body["idempotency_status"], status, "{}", answer.body);
 }
 
-/// Contract: agents 27, 28. The same message has the same answer for ever, and nothing is done twice; another is a mismatch.
+/// Contract: agents 27, 28. A message with a used key returns the stored response and executes nothing. A different message with
+/// the key is a mismatch.
 #[tokio::test]
-async fn a_message_with_a_key_is_done_once() {
+async fn message_with_a_used_key_returns_the_stored_response() {
     let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
     let client = app.client().await;
     let made = client.agent_session(json!({})).await;
@@ -46,7 +47,7 @@ async fn a_message_with_a_key_is_done_once() {
     status_of(say(&client, &agent, "k", &message("take a screenshot ")).await, "mismatch");
     let approving = json!({"message": "take a screenshot", "approvals": ["a"]});
     status_of(say(&client, &agent, "k", &approving).await, "mismatch");
-    // Malformed requests, and those to nobody's agent session, are not judged by it.
+    // Malformed requests, and requests for an unknown agent session, are checked before the key.
     say(&client, &agent, "k", &message("")).await.invalid("message");
     say(&client, &agent, "k k", &message("a")).await.invalid("Idempotency-Key");
     say(&client, &unknown_id("agt"), "k", &message("take a screenshot")).await.problem(404, "not-found");
@@ -54,12 +55,12 @@ async fn a_message_with_a_key_is_done_once() {
     let elsewhere = stranger.agent().await;
     say(&stranger, &elsewhere, "k", &message(theirs)).await.expect(200);
 
-    // It outlives the lane and the agent session.
+    // The receipt does not depend on the lane or on the status of the agent session.
     client.tell(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
     say(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
     assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
     client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    // What was refused left no receipt.
+    // The rejected message left no receipt.
     say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
     assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 1);
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
@@ -68,9 +69,9 @@ async fn a_message_with_a_key_is_done_once() {
     app.stop().await;
 }
 
-/// Contract: agents 27, 28. Of 64 of one key at once one runs; the others are told that it does, or what came of it.
+/// Contract: agents 27, 28. Of 64 concurrent messages with one key, one runs. The others return `in_progress` or its response.
 #[tokio::test]
-async fn of_messages_with_one_key_one_runs() {
+async fn one_of_64_concurrent_messages_with_one_key_runs() {
     let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -93,9 +94,10 @@ async fn of_messages_with_one_key_one_runs() {
     app.stop().await;
 }
 
-/// Contract: agents 29, 30. Without a key of the deployment there are no receipts, and nothing runs; one whose outcome is unknown stays.
+/// Contract: agents 29, 30. Without a deployment key, a message with an idempotency key is a 503 and does not run. A receipt with
+/// an unknown outcome stays `in_progress`.
 #[tokio::test]
-async fn a_receipt_needs_a_key_and_may_stay_unknown() {
+async fn receipt_requires_deployment_key_and_can_stay_unknown() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -117,10 +119,10 @@ async fn a_receipt_needs_a_key_and_may_stay_unknown() {
     app.stop().await;
 }
 
-/// Contract: limits 9. A large answer is counted until it was sent: of an account whose answers nobody takes another one is a 503 that says
-/// when to come again, before anything of it is read. Other accounts do not notice.
+/// Contract: limits 9. A large response counts towards a limit of its account until it is sent. Above the limit, further large
+/// responses are a 503 with Retry-After, before any of their data is read. Other accounts are unaffected.
 #[tokio::test]
-async fn a_large_answer_that_is_not_taken_holds_up_its_account_alone() {
+async fn unread_large_response_blocks_only_its_account() {
     let app = App::simulated().set("mfa.encryption_key", KEY).set("limits.answer_bytes_per_account", "1048576");
     let app = app.start().await;
     let key: [u8; 32] = STANDARD.decode(KEY).expect("base64").try_into().expect("32 bytes");
@@ -154,7 +156,7 @@ async fn a_large_answer_that_is_not_taken_holds_up_its_account_alone() {
     let address = app.base_url.strip_prefix("http://").expect("plain HTTP").parse().expect("an address");
     let mut slow = socket.connect(address).await.expect("the service listens");
     slow.write_all(request.as_bytes()).await.expect("a request");
-    // Its answer has begun.
+    // The response has started.
     slow.read_exact(&mut [0; 12]).await.expect("a status");
 
     let refused = say(&client, &agent, "k", &message("make me a sandwich")).await;

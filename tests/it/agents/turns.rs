@@ -1,4 +1,4 @@
-//! Messages and what comes of them (contract: agents 15 to 26).
+//! Messages and their turns (contract: agents 15 to 26).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, eventually, members, unknown_id};
 
-/// Says something, and expects to be heard.
+/// Sends a message and returns its turn.
 async fn say(client: &Client, agent: &str, message: &str) -> Value {
     client.tell(agent, "message", json!({"message": message})).await.expect(200).body
 }
 
-/// How the steps of a turn stand.
-fn stands(turn: &Value) -> Vec<(&str, &str)> {
+/// Kind and status of each step of a turn.
+fn step_statuses(turn: &Value) -> Vec<(&str, &str)> {
     let intents = turn["intents"].as_array().expect("intents").iter();
     intents.map(|step| (step["kind"].as_str().expect("a kind"), step["status"].as_str().expect("a status"))).collect()
 }
@@ -26,9 +26,9 @@ fn step_id(turn: &Value, at: usize) -> String {
     turn["intents"][at]["id"].as_str().expect("an id").to_owned()
 }
 
-/// Contract: agents 15, 16, 17, 22. A message is read and done, each step an ordinary operation that counts as one.
+/// Contract: agents 15, 16, 17, 22. A message is parsed and executed. Each step is an ordinary operation and counts as one.
 #[tokio::test]
-async fn a_message_is_done_step_by_step() {
+async fn message_runs_its_steps_as_operations() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let made = client.agent_session(json!({})).await;
@@ -38,7 +38,7 @@ async fn a_message_is_done_step_by_step() {
     assert_eq!(members(&turn), BTreeSet::from(["turn_id", "kind", "reply", "intents", "tokens_used"]));
     assert!(turn["turn_id"].as_str().is_some_and(|id| id.starts_with("turn_")), "{turn}");
     assert_eq!((&turn["kind"], &turn["tokens_used"]), (&json!("plan"), &json!(0)));
-    assert_eq!(stands(&turn), [("navigate", "done"), ("tap", "done"), ("type", "done")]);
+    assert_eq!(step_statuses(&turn), [("navigate", "done"), ("tap", "done"), ("type", "done")]);
     let [load, tap, typed] = [0, 1, 2].map(|at| turn["intents"][at].clone());
     assert_eq!(load["url"], "https://example.com");
     assert_eq!(load["result"]["status"], 200);
@@ -48,7 +48,7 @@ async fn a_message_is_done_step_by_step() {
     assert_eq!(tap["result"]["kind"], "tap");
     assert_eq!(typed["value"], "•••");
     assert!(!turn.to_string().contains("hunter2"), "{turn}");
-    // To look for an element is none.
+    // Locating an element is not an operation.
     let mut kinds: Vec<_> = app.intents(&driver_of(&made)).await.into_iter().map(|intent| intent.kind).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["interact", "interact", "navigate", "open"]);
@@ -77,9 +77,9 @@ async fn a_message_is_done_step_by_step() {
     app.stop().await;
 }
 
-/// Contract: agents 15. Bad messages are told of, and whose agent session it is comes first.
+/// Contract: agents 15. Invalid messages are 400, but a 404 for the agent session has precedence.
 #[tokio::test]
-async fn a_message_has_bounds() {
+async fn invalid_messages_are_400() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -102,16 +102,17 @@ async fn a_message_has_bounds() {
     app.stop().await;
 }
 
-/// Contract: agents 18. Who is not there, or not alone, is asked about, and nothing is done from there on.
+/// Contract: agents 18. When no element or several elements match, the reply asks a question, and the remaining steps are
+/// skipped.
 #[tokio::test]
-async fn whoever_is_not_one_is_asked_about() {
+async fn missing_or_ambiguous_element_is_a_question() {
     let app = App::simulated().set("agents.locate_timeout", "100ms").start().await;
     let client = app.client().await;
     let made = client.agent_session(json!({})).await;
     let agent = id_of(&made);
     let turn = say(&client, &agent, "tap 'Next' then tap 'several' then tap 'Next'").await;
     assert_eq!(turn["kind"], "clarify");
-    assert_eq!(stands(&turn), [("tap", "done"), ("tap", "skipped"), ("tap", "skipped")]);
+    assert_eq!(step_statuses(&turn), [("tap", "done"), ("tap", "skipped"), ("tap", "skipped")]);
     let candidates = turn["candidates"].as_array().expect("candidates");
     assert_eq!(candidates.len(), 5);
     assert!(candidates.iter().all(|one| members(one) == BTreeSet::from(["description", "selector"])), "{candidates:?}");
@@ -121,47 +122,48 @@ async fn whoever_is_not_one_is_asked_about() {
     app.stop().await;
 }
 
-/// Contract: agents 19, 20. What submits data waits for approval, and goes on with the plan that was shown.
+/// Contract: agents 19, 20. A step that submits data waits for approval. After the approval the turn continues with the plan that
+/// was shown.
 #[tokio::test]
-async fn what_submits_data_waits_for_approval() {
+async fn step_that_submits_data_waits_for_approval() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let made = client.agent_session(json!({})).await;
     let agent = id_of(&made);
     let asked = say(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
     assert_eq!(asked["kind"], "plan");
-    assert_eq!(stands(&asked), [("tap", "done"), ("tap", "needs_approval"), ("type", "planned")]);
+    assert_eq!(step_statuses(&asked), [("tap", "done"), ("tap", "needs_approval"), ("type", "planned")]);
     assert_eq!(asked["intents"][1]["needs_approval"], true);
     let id = step_id(&asked, 1);
     assert!(asked["reply"].as_str().is_some_and(|reply| reply.contains(&id)), "{asked}");
 
-    // Nobody else's step, none that has run, none that was not shown, and nothing that is none.
+    // Rejected: steps of another turn, steps that have run, steps that were not shown, and invalid ids.
     for approvals in [vec![unknown_id("step")], vec![step_id(&asked, 0), step_id(&asked, 2)], vec!["x".to_owned()]] {
         let body = json!({"message": "approved", "approvals": approvals});
         let turn = client.tell(&agent, "message", body).await.expect(200).body;
         assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{approvals:?}");
     }
-    // Whatever is named beside it.
+    // Further ids beside the right one are ignored.
     let approve = json!({"message": "approved", "approvals": [step_id(&asked, 2), id]});
     let done = client.tell(&agent, "message", approve.clone()).await.expect(200).body;
     assert_eq!(done["kind"], "plan", "{done}");
-    assert_eq!(stands(&done), [("tap", "done"), ("type", "done")]);
+    assert_eq!(step_statuses(&done), [("tap", "done"), ("type", "done")]);
     assert_eq!(step_id(&done, 0), id);
     let again = client.tell(&agent, "message", approve).await.expect(200).body;
     assert_eq!((&again["kind"], &again["intents"]), (&json!("clarify"), &json!([])));
-    // Nobody had to read what only approved.
+    // A message that only approves is not parsed.
     assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 1);
 
     let asked = say(&client, &agent, "press Enter").await;
-    assert_eq!(stands(&asked), [("press", "needs_approval")]);
-    // What nobody understands is no other plan.
+    assert_eq!(step_statuses(&asked), [("press", "needs_approval")]);
+    // A message that is not understood does not replace the plan.
     for word in ["approved", "hm?"] {
         assert_eq!(say(&client, &agent, word).await["kind"], "clarify");
     }
     let approve = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
     let done = client.tell(&agent, "message", approve).await.expect(200).body;
-    assert_eq!(stands(&done), [("press", "done")]);
-    // Whoever says what else is to be done has thought better of it.
+    assert_eq!(step_statuses(&done), [("press", "done")]);
+    // A new plan replaces the one that waits for approval.
     let asked = say(&client, &agent, "press Enter").await;
     say(&client, &agent, "tap 'Next'").await;
     let late = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
@@ -171,13 +173,14 @@ async fn what_submits_data_waits_for_approval() {
     let stale = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
     let stale = client.tell(&agent, "message", stale).await.expect(200).body;
     assert_eq!(stale["kind"], "clarify", "{stale}");
-    assert_eq!(stands(&stale), [("tap", "skipped"), ("tap", "skipped")]);
+    assert_eq!(step_statuses(&stale), [("tap", "skipped"), ("tap", "skipped")]);
     app.stop().await;
 }
 
-/// Contract: agents 23. One turn at a time; of messages at once one runs. Who does not drive says nothing.
+/// Contract: agents 23. One turn runs at a time, also with concurrent messages. In `pair` mode during human control, and in
+/// `manual` mode, messages are rejected.
 #[tokio::test]
-async fn one_turn_at_a_time() {
+async fn concurrent_message_is_409() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let made = client.agent_session(json!({"mode": "pair"})).await;
@@ -211,61 +214,61 @@ async fn one_turn_at_a_time() {
     app.stop().await;
 }
 
-/// A message that is under way.
-async fn underway(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
+/// Starts a message and waits until one of its steps runs.
+async fn start_message(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
     let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
     let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
     running_wait(app).await;
     said
 }
 
-/// Waits until an operation of the kind `wait` is under way.
+/// Waits until an operation of the kind `wait` runs.
 async fn running_wait(app: &App) {
-    eventually(Duration::from_secs(10), "a wait is under way", async || {
+    eventually(Duration::from_secs(10), "a wait runs", async || {
         (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
     })
     .await;
 }
 
-/// Contract: agents 24. A human who takes over, and whoever closes the agent session, is not kept waiting, and no further step begins.
+/// Contract: agents 24. A takeover or a close takes effect without waiting for the turn, and no further step begins.
 #[tokio::test]
-async fn a_turn_stops_for_a_human_and_for_the_end() {
+async fn takeover_or_close_skips_the_remaining_steps() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
-    let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+    let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
     client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     let turn = said.await.expect("a task").expect(200).body;
-    assert_eq!(stands(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
     client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
-    // Also when the human is done before the step is.
+    // The rest is also skipped when the human hands back before the step ends.
     for (there, back) in [
         (("takeover", json!({"client_id": "ada"})), ("handback", json!({"client_id": "ada"}))),
         (("mode", json!({"mode": "manual"})), ("mode", json!({"mode": "pair"}))),
     ] {
-        let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+        let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
         for (what, body) in [there, back] {
             client.tell(&agent, what, body).await.expect(200);
         }
         let turn = said.await.expect("a task").expect(200).body;
-        assert_eq!(stands(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
+        assert_eq!(step_statuses(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
     }
-    assert_eq!(stands(&say(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
+    assert_eq!(step_statuses(&say(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
 
     let made = client.agent_session(json!({})).await;
-    let said = underway(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
+    let said = start_message(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
     client.delete(&format!("/v1/agent-sessions/{}", id_of(&made))).await.expect(204);
     let turn = said.await.expect("a task").expect(200).body;
-    assert_eq!(stands(&turn), [("wait", "failed"), ("tap", "skipped")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("wait", "failed"), ("tap", "skipped")], "{turn}");
     let told = client.get(&format!("/v1/agent-sessions/{}/transcript", id_of(&made))).await.expect(200).body;
     assert_eq!(told["data"][1]["intents"], turn["intents"]);
     app.stop().await;
 }
 
-/// Contract: agents 41; authorization 16. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
-/// caller is not told what was read afterwards. The owner finds the reason in the transcript.
+/// Contract: agents 41; authorization 16. When a key is revoked or an admin is removed during a turn, no further step begins. The
+/// caller receives an error and none of the later results. The transcript gives the owner the reason.
 #[tokio::test]
-async fn a_turn_stops_when_its_credential_is_revoked() {
+async fn revoked_credential_skips_the_remaining_steps() {
     let app = App::simulated().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let members_key = async |name: &str| {
@@ -284,11 +287,11 @@ async fn a_turn_stops_when_its_credential_is_revoked() {
 
     let (id, key) = members_key("short-lived").await;
     let agent = id_of(&owner.agent_session(json!({})).await);
-    let said = underway(&app, &key, &agent, "wait 4 seconds, extract the heading as secret").await;
+    let said = start_message(&app, &key, &agent, "wait 4 seconds, extract the heading as secret").await;
     owner.delete(&format!("/v1/api-keys/{id}")).await.expect(204);
     said.await.expect("a task").problem(401, "unauthorized");
     let turn = transcript(&agent).await;
-    assert_eq!(stands(&turn), [("wait", "done"), ("extract", "skipped")], "{turn}");
+    assert_eq!(step_statuses(&turn), [("wait", "done"), ("extract", "skipped")], "{turn}");
     assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains(stopped)), "{turn}");
 
     let admin = app.person(Tier::Free).await;
@@ -304,9 +307,9 @@ async fn a_turn_stops_when_its_credential_is_revoked() {
     running_wait(&app).await;
     app.execute("delete from team_members where owner_account_id = $1", account.as_uuid()).await;
     said.await.expect("a task").problem(403, "forbidden");
-    assert_eq!(stands(&transcript(&agent).await), [("wait", "done"), ("extract", "skipped")]);
+    assert_eq!(step_statuses(&transcript(&agent).await), [("wait", "done"), ("extract", "skipped")]);
 
-    // An operation that was under way is the owner's result too, and no longer the caller's.
+    // The result of a running operation is not returned to a caller whose key was revoked.
     let (id, key) = members_key("of operations").await;
     let session = owner.session().await;
     let waiting = tokio::spawn({
@@ -320,25 +323,25 @@ async fn a_turn_stops_when_its_credential_is_revoked() {
     app.stop().await;
 }
 
-/// Contract: agents 25. Whoever hangs up finds the end in the transcript.
+/// Contract: agents 25. After the caller disconnects, the transcript contains the end of the turn.
 #[tokio::test]
-async fn a_turn_ends_without_its_caller() {
+async fn turn_of_a_disconnected_caller_completes() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await.abort();
+    start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await.abort();
     let transcript = eventually(Duration::from_secs(20), "the turn has ended", async || {
         let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
         (told["data"].as_array()?.len() == 2).then_some(told)
     })
     .await;
-    assert_eq!(stands(&transcript["data"][1]), [("wait", "done"), ("tap", "done")]);
+    assert_eq!(step_statuses(&transcript["data"][1]), [("wait", "done"), ("tap", "done")]);
     app.stop().await;
 }
 
-/// Contract: agents 26; lists 1. The transcript is in order, in pages, and has nothing that was typed.
+/// Contract: agents 26; lists 1. The transcript is ordered and paged, and contains no typed text.
 #[tokio::test]
-async fn a_transcript_tells_everything_but_what_was_typed() {
+async fn transcript_contains_everything_but_typed_text() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -373,9 +376,10 @@ async fn a_transcript_tells_everything_but_what_was_typed() {
     app.stop().await;
 }
 
-/// Contract: agents 32. An agent session takes so many messages and keeps so much; what was said before can still be repeated.
+/// Contract: agents 32. The number of messages and the stored bytes of an agent session are limited. A receipt still returns its
+/// response.
 #[tokio::test]
-async fn an_agent_session_takes_no_more_than_it_may() {
+async fn messages_and_bytes_of_an_agent_session_are_limited() {
     let app = App::simulated().with_second_factors().set("agents.max_turns", "2").start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -406,9 +410,10 @@ async fn an_agent_session_takes_no_more_than_it_may() {
     app.stop().await;
 }
 
-/// Contract: agents 26; agent-grammar 8. Of a message that was not understood neither the transcript nor the reply has what may have been to be typed.
+/// Contract: agents 26; agent-grammar 8. The transcript and the reply for a message that was not understood contain no text that
+/// may have been meant for typing.
 #[tokio::test]
-async fn a_message_that_was_not_understood_gives_nothing_away() {
+async fn message_that_was_not_understood_reveals_no_secrets() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -434,9 +439,9 @@ async fn a_message_that_was_not_understood_gives_nothing_away() {
     app.stop().await;
 }
 
-/// Contract: agents 36, 45; limits 5. A transcript that is full of what was typed takes seconds at most, and no other request waits for it.
+/// Contract: agents 36, 45; limits 5. A transcript with much typed text takes seconds at most, and delays no other request.
 #[tokio::test]
-async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
+async fn transcript_with_much_typed_text_delays_no_request() {
     const LETTERS: usize = 9_000;
     const MESSAGES: usize = 30;
     let app = App::simulated().start().await;
@@ -446,7 +451,7 @@ async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
     for at in 0..MESSAGES {
         let typed = format!("{}{at:04}", "a".repeat(LETTERS));
         say(&client, &agent, &format!("type '{typed}' into 'Name'")).await;
-        // Each place of it begins as all of the texts do, and none of these is long enough to be one.
+        // Many positions of the text begin like all of the typed texts, but none matches one completely.
         say(
             &client,
             &agent,
@@ -482,9 +487,9 @@ async fn a_transcript_full_of_what_was_typed_holds_up_no_other_request() {
     app.stop().await;
 }
 
-/// Contract: agents 45. Where more was typed than is searched for, nothing is shown of what a page has a say in.
+/// Contract: agents 45. When the typed text exceeds the search limit, all text that a page can influence is hidden.
 #[tokio::test]
-async fn where_too_much_was_typed_everything_of_pages_is_hidden() {
+async fn text_of_pages_is_hidden_above_the_search_limit() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
@@ -505,9 +510,9 @@ async fn where_too_much_was_typed_everything_of_pages_is_hidden() {
     app.stop().await;
 }
 
-/// Contract: agents 26. A page of a transcript ends with the turn that makes it large.
+/// Contract: agents 26. A page of a transcript ends with the turn that exceeds the size limit.
 #[tokio::test]
-async fn a_page_of_a_transcript_ends_with_the_turn_that_makes_it_large() {
+async fn transcript_page_ends_with_the_turn_that_fills_it() {
     let app = App::simulated().set("limits.page_bytes", "1").start().await;
     let client = app.client().await;
     let agent = client.agent().await;

@@ -1,4 +1,4 @@
-//! Sessions that leave through a customer's proxy, and through nothing else (contract: egress 11 to 17).
+//! Sessions whose traffic goes only through a customer's proxy (contract: egress 11 to 17).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use crate::support::proxy::{Manner, Proxy, USER};
 use crate::support::{Answer, App, Client, Site, at_once, eventually};
 use crate::webkit::{assert_failed, text};
 
-/// A service whose customers bring proxies of this machine.
-pub fn bringing(app: Builder) -> Builder {
+/// A service that allows customers' proxies on this machine.
+pub fn allowing_local_proxies(app: Builder) -> Builder {
     app.set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.allow_private_proxies", "true")
 }
 
 impl Client {
-    /// Makes a session that leaves through a proxy.
+    /// Creates an agent session with this proxy.
     pub async fn leave_through(&self, proxy: &Value) -> Answer {
         let saved = self.post("/v1/account/me/proxies", proxy.clone()).await.expect(201).body;
         self.post("/v1/agent-sessions", json!({"proxy_id": saved["id"]})).await
     }
 
-    /// The id of the browser's session.
+    /// Id of the driver session of a new agent session with this proxy.
     pub async fn session_through(&self, proxy: &Value) -> String {
         let agent = self.leave_through(proxy).await.expect(201).body;
         agent["session_id"].as_str().expect("an id").to_owned()
     }
 }
 
-/// Contract: egress 13, 16. A proxy that leads nowhere makes no session: 502 in time, with words that say why and no secret, and nothing
-/// is left.
+/// Contract: egress 13, 16. A create with a proxy that does not work is a 502 before the timeout, with a reason that contains no
+/// secret. It leaves no session.
 #[tokio::test]
-async fn a_proxy_that_leads_nowhere_makes_no_session() {
-    let app = bringing(App::simulated()).set("log.filter", "debug").start().await;
+async fn create_with_a_broken_proxy_is_502() {
+    let app = allowing_local_proxies(App::simulated()).set("log.filter", "debug").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut proxies = Vec::new();
@@ -88,7 +88,7 @@ async fn a_proxy_that_leads_nowhere_makes_no_session() {
     assert!(!app.log(0).contains("never-seen"), "the log has a password");
     app.stop().await;
 
-    // What a name stands for is judged where it is dialled.
+    // The worker checks the addresses that a proxy's host name resolves to.
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
     let client = app.client().await;
     let proxy = Proxy::start("socks5", Manner::Good, nowhere).await;
@@ -99,19 +99,20 @@ async fn a_proxy_that_leads_nowhere_makes_no_session() {
     app.stop().await;
 }
 
-/// Contract: egress 13. The name of a proxy is judged whenever it is dialled, and the address that was judged is the one that is dialled.
+/// Contract: egress 13. The address of a proxy's host name is checked at every connection, and the connection uses the checked
+/// address.
 #[tokio::test]
-async fn a_proxy_whose_name_becomes_private_is_not_dialled() {
-    in_a_network_of_its_own("egress::leaving::inside_a_network_whose_names_change").await;
+async fn proxy_name_that_becomes_private_is_not_dialled() {
+    in_a_network_of_its_own("egress::leaving::changing_names_inside_network_namespace").await;
 }
 
-/// See [`a_proxy_whose_name_becomes_private_is_not_dialled`], which starts it.
+/// Started by [`proxy_name_that_becomes_private_is_not_dialled`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn inside_a_network_whose_names_change() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn changing_names_inside_network_namespace() {
     const NAME: &str = "proxy.example";
     let _names = furnish(&[]);
-    // A session that opens dials once, without probes; its proxy listens wherever the name may lead.
+    // Without probes, opening a session connects to the proxy once. The proxy listens on every address of the name.
     let names = NameServer::start(&[(NAME, &[PUBLIC, "127.0.0.1", PUBLIC, "10.11.12.13"])]).await;
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.probes", "false").start().await;
     let client = app.client().await;
@@ -131,13 +132,13 @@ async fn inside_a_network_whose_names_change() {
     app.stop().await;
 }
 
-/// Contract: egress 17; events 1. What a SOCKS5 proxy can do is known when its session is, told once, and told again when it changes. Of other
-/// sessions nothing is.
+/// Contract: egress 17; events 1. The capabilities of a SOCKS5 proxy are known when its session is created. An event reports them
+/// once, and again when they change. Sessions without a SOCKS5 proxy have none.
 #[tokio::test]
-async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
+async fn proxy_capabilities_are_published_once_and_on_change() {
     let site = Site::start().await;
     let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
-    let app = bringing(App::simulated()).set("egress.probe_interval", "200ms").start().await;
+    let app = allowing_local_proxies(App::simulated()).set("egress.probe_interval", "200ms").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let proxy = Proxy::start("socks5", Manner::Good, address).await;
     let session = client.session_through(&proxy.body()).await;
@@ -155,7 +156,7 @@ async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
     };
     assert_eq!(told().await, [json!({"session_id": session, "egress_capabilities": none})]);
 
-    // It is measured some times more, and there is nothing new.
+    // Further measurements with the same result publish no event.
     let before = proxy.connects();
     eventually(Duration::from_secs(20), "further measurements", async || (proxy.connects() > before + 2).then_some(()))
         .await;
@@ -166,7 +167,7 @@ async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
     assert_eq!(changed, json!({"session_id": session, "egress_capabilities": all}));
     assert_eq!(client.get(&path).await.expect(200).body["egress_capabilities"], all);
     client.delete(&path).await.expect(204);
-    // Nobody measures for a session that has ended.
+    // Measurements stop when the session ends.
     let ended = proxy.connects();
     client.session().await;
     let still = async || (app.count("select count(*) from session_proxies").await == 0).then_some(());
@@ -180,7 +181,7 @@ async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
     }
     app.stop().await;
 
-    let app = bringing(App::simulated()).set("egress.probes", "false").start().await;
+    let app = allowing_local_proxies(App::simulated()).set("egress.probes", "false").start().await;
     let client = app.client().await;
     let before = proxy.connects();
     let session = client.session_through(&proxy.body()).await;
@@ -188,11 +189,11 @@ async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
         client.get(&format!("/v1/sessions/{session}")).await.expect(200).body["egress_capabilities"],
         Value::Null
     );
-    assert_eq!(proxy.connects(), before, "nobody is asked");
+    assert_eq!(proxy.connects(), before, "the proxy was probed");
     app.stop().await;
 }
 
-/// Who comes to a site directly, and who asks this machine's name server.
+/// Counts direct connections to a site and queries to this machine's name server.
 pub struct Watch {
     visits: Arc<AtomicUsize>,
     questions: Arc<AtomicUsize>,
@@ -200,7 +201,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Leads from the public address to this site, at its port.
+    /// Forwards from the public address to this site, at the site's port.
     pub async fn start(site: SocketAddr) -> Self {
         let (visits, questions) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let mut watching = JoinSet::new();
@@ -225,42 +226,42 @@ impl Watch {
         Self { visits, questions, _watching: watching }
     }
 
-    /// How many have come directly, and how many have asked for a name.
+    /// Number of direct connections, and number of name queries.
     pub fn counts(&self) -> (usize, usize) {
         (self.visits.load(Ordering::SeqCst), self.questions.load(Ordering::SeqCst))
     }
 }
 
-/// Contract: egress 11, 12, 14, 15. Pages come through the proxy alone; when that is killed nothing comes any more, although the site can be
-/// reached directly, and no name is asked here.
+/// Contract: egress 11, 12, 14, 15. Pages load only through the proxy. When the proxy is killed, no page loads, although the site
+/// can be reached directly, and the worker resolves no name itself.
 #[tokio::test]
-async fn webkit_leaves_through_its_proxy_or_not_at_all() {
-    in_a_network_of_its_own("egress::leaving::inside_a_network_of_its_own").await;
+async fn webkit_traffic_uses_only_its_proxy() {
+    in_a_network_of_its_own("egress::leaving::proxy_inside_network_namespace").await;
 }
 
-/// See [`webkit_leaves_through_its_proxy_or_not_at_all`], which starts it.
+/// Started by [`webkit_traffic_uses_only_its_proxy`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn inside_a_network_of_its_own() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn proxy_inside_network_namespace() {
     let _names = furnish(&[(PUBLIC, "site.example")]);
     let site = Site::start().await;
     let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
     let watch = Watch::start(address).await;
-    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
+    let app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
 
     for scheme in ["socks5", "http"] {
         let proxy = Proxy::start(scheme, Manner::Good, address).await;
         let session = client.session_through(&proxy.body()).await;
-        // A name that only the proxy knows, one that this machine knows too, and an address.
+        // A name that only the proxy can resolve, one that this machine can resolve as well, and an address.
         for host in ["only-there.example", "site.example", PUBLIC] {
             let before = proxy.connects();
             client.navigate(&session, &url(host, "/")).await;
             assert_eq!(text(&client, &session, "#title").await, "Home", "{scheme} {host}");
             assert!(proxy.connects() > before, "{scheme} {host}");
         }
-        // What a page spells out is judged as ever, and the welcome page comes from the worker.
+        // Private addresses are blocked as without a proxy, and the worker itself serves the welcome page.
         let (hits, before) = (site.hits(), proxy.connects());
         client.navigate(&session, &url("site.example", "/fetch?url=http://127.0.0.1/hit")).await;
         let outcome = async || {
@@ -280,7 +281,7 @@ async fn inside_a_network_of_its_own() {
         for (session, host) in [(&session, "site.example"), (&other, "only-there.example")] {
             let failed = client.operate(session, "navigate", json!({"url": url(host, "/")})).await;
             let told = failed.problem(502, "driver-error").body["detail"].to_string();
-            // WebKit may have tried a connection that it had, and be the first to hear of its end.
+            // WebKit may have reused an open connection and be the first to notice its end.
             let hung_up = host == "site.example" && told.contains("Connection terminated unexpectedly");
             assert!(hung_up || told.contains("the proxy refused the connection"), "{scheme} {told}");
             assert_failed(&app, &client, session, "navigate", "DriverError").await;
@@ -288,7 +289,7 @@ async fn inside_a_network_of_its_own() {
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!(watch.counts(), (0, 0), "{scheme}");
     }
-    // It could have been reached: a session without a proxy does.
+    // A session without a proxy shows that the site could be reached directly.
     let session = client.session().await;
     client.navigate(&session, &url("site.example", "/")).await;
     assert!(watch.counts().0 > 0);

@@ -1,8 +1,9 @@
-//! Sessions that leave through tunnels, whose servers are Debian's (contract: egress 11 to 16).
+//! Sessions whose traffic goes through tunnels, with the servers of Debian packages (contract: egress 11 to 16).
 //!
-//! What a tunnel leads to is in another network than the worker, so that whatever arrives there came through it.
+//! The targets of a tunnel are in another network namespace than the worker, so that only traffic through the tunnel reaches
+//! them.
 
-#[allow(dead_code, reason = "the tunnels' own tests ask more of their servers")]
+#[allow(dead_code, reason = "the tunnels' own tests use more of the module")]
 #[path = "../../../egress/tunnels/tests/servers/support/mod.rs"]
 mod support;
 
@@ -16,19 +17,18 @@ use serde_json::{Value, json};
 
 use self::support::openvpn::Guard;
 use self::support::{FAR, Far, openvpn, run, wireguard};
-use super::leaving::{Watch, bringing};
+use super::leaving::{Watch, allowing_local_proxies};
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{assert_failed, text};
 
-/// A running server of one of the schemes.
 enum Server {
     WireGuard(Box<wireguard::Server>),
     OpenVpn(Box<openvpn::Server>),
 }
 
 impl Server {
-    /// One that leads to the public address as well.
+    /// Starts a server that also routes the public address.
     async fn start(scheme: &str) -> Self {
         let server = match scheme {
             "wireguard" => Self::WireGuard(Box::new(wireguard::Server::start().await)),
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// As a customer saves it.
+    /// Request body to save this tunnel as a proxy.
     fn body(&self) -> Value {
         match self {
             Self::WireGuard(server) => {
@@ -66,15 +66,15 @@ impl Server {
     }
 }
 
-/// What this network has: its devices and its routes.
+/// Devices and routes of this network namespace.
 fn network() -> String {
     let asked = "ip -o link; ip route show table all; ip -6 route show table all";
     let output = std::process::Command::new("sh").args(["-c", asked]).output().expect("sh runs");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A page that asks for these addresses again and again, and says how often something came and how often nothing did.
-fn asking(urls: &[String]) -> String {
+/// A page that requests these addresses repeatedly and shows the numbers of successful and failed requests.
+fn requesting_page(urls: &[String]) -> String {
     let urls = json!(urls);
     format!(
         "<p id=reached>0</p><p id=refused>0</p><script>
@@ -85,8 +85,8 @@ fn asking(urls: &[String]) -> String {
     )
 }
 
-/// Waits until a page has counted so many.
-async fn counted(client: &Client, session: &str, selector: &str, least: u32) {
+/// Waits until a page shows at least this count.
+async fn until_count(client: &Client, session: &str, selector: &str, least: u32) {
     eventually(Duration::from_secs(20), selector, async || {
         let count = text(client, session, selector).await;
         count.as_str()?.parse::<u32>().ok().filter(|count| *count >= least)
@@ -94,23 +94,24 @@ async fn counted(client: &Client, session: &str, selector: &str, least: u32) {
     .await;
 }
 
-/// Contract: egress 11, 12, 14, 15. Pages come through the tunnel alone; when its server is killed nothing comes any more, although the
-/// site can be reached directly, and no name is asked here. Of a worker that is killed nothing is left.
+/// Contract: egress 11, 12, 14, 15. Pages load only through the tunnel. When its server is killed, no page loads, although the
+/// site can be reached directly, and the worker resolves no name itself. A killed worker leaves no process, device or route
+/// behind.
 #[tokio::test]
-async fn webkit_leaves_through_its_tunnel_or_not_at_all() {
-    in_a_network_of_its_own("egress::servers::inside_a_network_of_its_own").await;
+async fn webkit_traffic_uses_only_its_tunnel() {
+    in_a_network_of_its_own("egress::servers::tunnel_inside_network_namespace").await;
 }
 
-/// See [`webkit_leaves_through_its_tunnel_or_not_at_all`], which starts it.
+/// Started by [`webkit_traffic_uses_only_its_tunnel`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn inside_a_network_of_its_own() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn tunnel_inside_network_namespace() {
     let _names = furnish(&[(PUBLIC, "site.test")]);
     run("mount -t tmpfs tmpfs /run; mkdir /run/wireguard");
     let near = Site::start().await;
     let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
     let watch = Watch::start(address).await;
-    let mut app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
+    let mut app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
 
@@ -124,7 +125,8 @@ async fn inside_a_network_of_its_own() {
             assert!(told.contains("refused the keys or credentials") && !told.contains("never-seen"), "{told}");
         }
         let session = client.session_through(&server.body()).await;
-        // A name that this machine knows too, one that only the tunnel's name server knows, and an address that this machine has too.
+        // A name that this machine can resolve as well, one that only the tunnel's name server can resolve, and an address that
+        // this machine has as well.
         for host in ["site.test", "long.test", PUBLIC] {
             let before = far.hits();
             client.navigate(&session, &url(host, "/hit")).await;
@@ -138,13 +140,13 @@ async fn inside_a_network_of_its_own() {
         client.navigate(&session, "http://welcome.kitfleet.internal/").await;
         assert_eq!(watch.counts(), (0, 0), "{scheme}");
 
-        // A page goes on asking, and its tunnel dies.
-        let page = asking(&["site.test", "long.test", PUBLIC].map(|host| url(host, "/hit")));
+        // The tunnel's server is killed while a page sends requests.
+        let page = requesting_page(&["site.test", "long.test", PUBLIC].map(|host| url(host, "/hit")));
         let shown = Url::parse_with_params(&url("site.test", "/written"), [("html", page)]).expect("an address");
         client.navigate(&session, shown.as_str()).await;
-        counted(&client, &session, "#reached", 3).await;
+        until_count(&client, &session, "#reached", 3).await;
         server.kill();
-        counted(&client, &session, "#refused", 3).await;
+        until_count(&client, &session, "#refused", 3).await;
         let began = Instant::now();
         let failed = client.operate(&session, "navigate", json!({"url": url("other.test", "/")})).await;
         let told = failed.problem(502, "driver-error").body["detail"].to_string();
@@ -161,45 +163,47 @@ async fn inside_a_network_of_its_own() {
     for server in &servers {
         client.session_through(&server.body()).await;
     }
-    assert_eq!(network(), before, "neither device nor route");
-    // The site could have been reached: a session without a tunnel does.
+    assert_eq!(network(), before, "a tunnel added a device or a route");
+    // A session without a tunnel shows that the site could be reached directly.
     let direct = client.session().await;
     client.navigate(&direct, &url("site.test", "/hit")).await;
     assert!(watch.counts().0 > 0 && near.hits() == 1);
     app.signal(0, Signal::SIGKILL).await;
-    eventually(Duration::from_secs(10), "no process is left", async || app.marked().is_empty().then_some(())).await;
+    eventually(Duration::from_secs(10), "all processes have ended", async || app.marked().is_empty().then_some(()))
+        .await;
     assert_eq!(network(), before);
     app.stop().await;
 }
 
-/// What a tunnel adds to a create and to a session's first page, by turns with sessions that leave directly.
+/// Measures the time that a tunnel adds to a create and to the first page of a session, compared with alternating sessions
+/// without a tunnel.
 #[tokio::test]
-#[ignore = "prints figures: ./ops/test what_tunnels_add --run-ignored only --success-output final"]
-async fn what_tunnels_add() {
-    in_a_network_of_its_own("egress::servers::measured_inside").await;
+#[ignore = "prints figures: ./ops/test tunnel_overhead --run-ignored only --success-output final"]
+async fn tunnel_overhead() {
+    in_a_network_of_its_own("egress::servers::tunnel_overhead_inside_network_namespace").await;
 }
 
-/// Waits until a browser is hot again: what is measured does not wait for one to start.
+/// Waits for a warm browser, so that the measurement excludes its start.
 async fn until_hot(app: &App) {
     let scraper = Client::new(&app.base_url, Some("scrape"));
-    eventually(Duration::from_secs(10), "a hot browser", async || {
+    eventually(Duration::from_secs(10), "a warm browser", async || {
         let text = scraper.request(Method::GET, "/metrics").send().await.ok()?.text().await.ok()?;
         text.lines().any(|line| line == "service_browsers_hot 1").then_some(())
     })
     .await;
 }
 
-/// See [`what_tunnels_add`], which starts it.
+/// Started by [`tunnel_overhead`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
-async fn measured_inside() {
+#[ignore = "runs in a network namespace that another test starts"]
+async fn tunnel_overhead_inside_network_namespace() {
     const ROUNDS: usize = 20;
     let _names = furnish(&[(PUBLIC, "site.test")]);
     run("mount -t tmpfs tmpfs /run; mkdir /run/wireguard");
     let near = Site::start().await;
     let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
     let _watch = Watch::start(address).await;
-    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false");
+    let app = allowing_local_proxies(App::webkit()).set("sessions.allow_private_targets", "false");
     let app = app.set("worker.warm_pool", "1").set("metrics.scrape_token", "scrape").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = format!("http://site.test:{}/", address.port());
@@ -230,7 +234,9 @@ async fn measured_inside() {
         }
         let [[direct, direct_page], [through, page]] =
             taken.each_mut().map(|way| way.each_mut().map(|times| median(times)));
-        eprintln!("{scheme}: create {through:?}, directly {direct:?}; first page {page:?}, directly {direct_page:?}");
+        eprintln!(
+            "{scheme}: create {through:?}, without tunnel {direct:?}; first page {page:?}, without tunnel {direct_page:?}"
+        );
         assert!(through <= direct + Duration::from_millis(60) && page <= direct_page + Duration::from_millis(100));
     }
     app.stop().await;

@@ -1,4 +1,5 @@
-//! Who acts in a session, and who drives it (contract: live 8 to 12, 36). The browser is simulated; hands in a real one are tested with it.
+//! Input and control in live views (contract: live 8 to 12, 36). The browser is simulated here; input in a real browser is tested
+//! with WebKit.
 
 use std::time::Duration;
 
@@ -6,14 +7,14 @@ use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};
 
 use crate::agents::{driver_of, id_of};
-use crate::challenges::{goes_on, paused, resolution};
+use crate::challenges::{paused, resolution, until_resumed};
 use crate::support::live::{Viewer, ticket};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Who drives, as a viewer is told.
+/// The `control` message that a viewer receives.
 fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
     let mut control = json!({"type": "control", "driver": driver, "may_act": may_act});
     if let Some(offers) = offers {
@@ -27,7 +28,7 @@ async fn until_control(viewer: &mut Viewer, wanted: &Value) {
     viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
 }
 
-/// Sends something, and answers why it is refused.
+/// Sends a message and returns the reason of its rejection.
 async fn refusal(viewer: &mut Viewer, said: Value) -> Value {
     let from = viewer.said.len();
     viewer.send(said).await;
@@ -50,10 +51,11 @@ async fn until_status(client: &Client, session: &str, wanted: &str) {
     eventually(SOON, wanted, async || (client.status(session).await == wanted).then_some(())).await;
 }
 
-/// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. Whoever watches takes over and hands back without leaving the view. It
-/// is what the routes do: the same audit rows, transitions and notifications. Another's client has to wait.
+/// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. A controller takes over and hands back through the live
+/// view. The effects are those of the routes: the same audit rows, transitions and notifications. Another client is rejected
+/// meanwhile.
 #[tokio::test]
-async fn whoever_watches_takes_over_and_hands_back() {
+async fn controller_takes_over_and_hands_back_in_the_view() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let made = owner.agent_session(json!({"mode": "pair"})).await;
@@ -80,10 +82,10 @@ async fn whoever_watches_takes_over_and_hands_back() {
     assert_eq!(refusal(&mut bob, takeover()).await, "not_driving");
     assert_eq!(refusal(&mut bob, handback()).await, "not_driving");
     owner.tell(&agent, "takeover", json!({"client_id": "bob"})).await.problem(409, "conflict");
-    // Again changes nothing.
+    // A repeated takeover changes nothing.
     ada.send(takeover()).await;
 
-    // What she does is over when the agent drives again.
+    // The client's input ends when the agent has control again.
     ada.send(finger("begin")).await;
     until_status(&owner, &session, "busy").await;
     ada.send(handback()).await;
@@ -119,10 +121,11 @@ async fn whoever_watches_takes_over_and_hands_back() {
     app.stop().await;
 }
 
-/// Contract: live 36. Who has no right to change who drives is refused, and nothing changes: a viewer, a controller without a `client_id`,
-/// one whose credential had no `write:agents`, one whose key is gone, and whoever is too fast; nor where nothing can be taken over.
+/// Contract: live 36. These senders cannot change control: a viewer, a controller without a `client_id`, a credential without
+/// `write:agents`, a revoked key, and a sender above the rate limit. The same holds in modes without takeover and in sessions
+/// without an agent.
 #[tokio::test]
-async fn who_may_not_change_who_drives_is_refused() {
+async fn control_change_without_permission_is_rejected() {
     let app = App::simulated().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let made = owner.agent_session(json!({"mode": "pair"})).await;
@@ -139,7 +142,7 @@ async fn who_may_not_change_who_drives_is_refused() {
         }
     }
 
-    // The right is the credential's: it goes with it, at once.
+    // Control requires a valid credential at the time of the message.
     let key = app.client_of(account, &["account_owner"]).await;
     let mut late = Viewer::control(&app, &key, &session, Some("ada")).await;
     until_control(&mut late, &control("agent", false, Some("takeover"))).await;
@@ -156,7 +159,7 @@ async fn who_may_not_change_who_drives_is_refused() {
     hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
     assert_eq!(owner.see(&agent).await["control"], "ai");
 
-    // Neither in other modes, nor where no agent is.
+    // In other modes, and in sessions without an agent.
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
         owner.tell(&agent, "mode", json!({"mode": mode})).await.expect(200);
         let mut viewer = Viewer::control(&app, &owner, &session, Some("ada")).await;
@@ -174,9 +177,9 @@ async fn who_may_not_change_who_drives_is_refused() {
     app.stop().await;
 }
 
-/// Contract: live 8, 18. In `manual` mode every controller acts, whatever it calls itself; in `ai` mode none does.
+/// Contract: live 8, 18. In `manual` mode every controller can send input, whatever its `client_id`. In `ai` mode none can.
 #[tokio::test]
-async fn the_mode_says_who_acts() {
+async fn input_is_accepted_only_in_manual_mode() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
     let made = owner.agent_session(json!({"mode": "manual"})).await;
@@ -202,9 +205,10 @@ async fn the_mode_says_who_acts() {
     app.stop().await;
 }
 
-/// Contract: live 11, 12, 13; agents 12. A lane that lapses while its human acts is the AI's: the claim is given back within two seconds.
+/// Contract: live 11, 12, 13; agents 12. When a client's control times out during its input, control returns to the agent, and
+/// the claim is released within 2 s.
 #[tokio::test]
-async fn who_loses_the_lane_acts_no_more() {
+async fn input_ends_when_control_times_out() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
     let made = owner.agent_session(json!({"mode": "pair"})).await;
@@ -223,15 +227,16 @@ async fn who_loses_the_lane_acts_no_more() {
     assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
     let tapped = json!({"message": "scroll down"});
     owner.tell(&agent, "message", tapped).await.expect(200);
-    // Whoever has lost it takes over again.
+    // The client can take over again.
     ada.send(takeover()).await;
     until_control(&mut ada, &control("you", true, Some("handback"))).await;
     app.stop().await;
 }
 
-/// Contract: challenges 6; live 9. What a challenge pauses takes what a person does, and stays paused until somebody has resolved it.
+/// Contract: challenges 6; live 9. A session that a challenge pauses accepts a person's input, and stays paused until the
+/// challenge is resolved.
 #[tokio::test]
-async fn a_person_acts_while_a_challenge_pauses() {
+async fn paused_session_accepts_input_of_a_person() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -248,7 +253,7 @@ async fn a_person_acts_while_a_challenge_pauses() {
     assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
     assert_eq!(paused(&client, &session).await, found);
     client.post(&resolution(&session, &found), json!({})).await.expect(200);
-    goes_on(&client, &session).await;
+    until_resumed(&client, &session).await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
     app.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What profiles hold, on its way from one to another (contract: profiles). No browser is there: what a session would leave is
-//! put where it leaves it.
+//! Contents of profiles in clones, snapshots, exports and imports (contract: profiles). The tests run without a browser and write
+//! the contents as the end of a session would.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::support::{App, Client, Role, at_once, eventually, members, raw, stora
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
-/// Where a browser keeps what a site stores.
+/// Path of a site's local storage in a browser's folder.
 const FILE: &str = "localstorage/https_shop.example_0.localstorage";
 
 impl App {
@@ -45,8 +45,8 @@ impl App {
             .expect("the profile")
     }
 
-    /// Leaves a cookie and a file in a profile, as a session does.
-    async fn leave(&self, profile: &str, text: &str) {
+    /// Writes a cookie and a file to a profile, as the end of a session does.
+    async fn save_contents(&self, profile: &str, text: &str) {
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
         storage::write(&folder.join(FILE), [("login".to_owned(), text.to_owned())]);
         let cookie = Cookie {
@@ -74,8 +74,8 @@ impl App {
         .expect("a statement");
     }
 
-    /// What [`App::leave`] left there, as a session would find it.
-    async fn found(&self, profile: &str) -> Option<String> {
+    /// The text that [`App::save_contents`] wrote to the profile, read as a session would.
+    async fn read_contents(&self, profile: &str) -> Option<String> {
         let (key, store) = self.key_and_store(profile).await;
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
         fs::create_dir_all(&folder).expect("a folder");
@@ -109,62 +109,62 @@ impl Client {
     }
 }
 
-/// Contract: profiles 15, 17, 18. A clone holds what the profile holds, a restored snapshot what it held then, and none of them
-/// has to do with the others from then on; nobody refers to what was purged.
+/// Contract: profiles 15, 17, 18. A clone has the contents of its profile, and a restored snapshot those of its time. Later
+/// changes of one do not affect the others. The stores of purged profiles become removable.
 #[tokio::test]
-async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
-    // Without a worker nobody removes stores but who is told to.
+async fn clones_and_snapshots_keep_their_own_contents() {
+    // The test runs without a worker, so that only commands remove stores.
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let client = app.client().await;
     let profile = client.profile().await;
-    app.leave(&profile, "one").await;
+    app.save_contents(&profile, "one").await;
     let kept = client.get(&at(&profile, "")).await.expect(200).body;
     assert!(kept["size_bytes"].as_i64().is_some_and(|size| size > 0), "{kept}");
     let snapshot = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
     assert_eq!(snapshot.body["size_bytes"], kept["size_bytes"]);
-    app.leave(&profile, "two, and then some").await;
+    app.save_contents(&profile, "two, and then some").await;
 
     let clone = client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
     let restore = format!("/v1/profile-snapshots/{}/restore", id(&snapshot));
     let restored = client.post(&restore, json!({})).await.expect(201);
     assert!(restored.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", restored.body);
     let (clone, restored) = (id(&clone), id(&restored));
-    app.leave(&profile, "three").await;
-    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
-    assert_eq!(app.found(&clone).await.as_deref(), Some("two, and then some"));
-    assert_eq!(app.found(&restored).await.as_deref(), Some("one"));
+    app.save_contents(&profile, "three").await;
+    assert_eq!(app.read_contents(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.read_contents(&clone).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&restored).await.as_deref(), Some("one"));
 
     let elsewhere = client.post(&at(&clone, "/clone"), json!({})).await.expect(201);
-    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
 
-    // A snapshot of what its profile still holds leaves it there.
+    // Deleting a snapshot does not remove a store that its profile still uses.
     let shared = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
     client.delete(&format!("/v1/profile-snapshots/{}", id(&shared))).await.expect(204);
     assert_eq!(app.removable().await, 0);
     client.delete(&format!("/v1/profile-snapshots/{}", id(&snapshot))).await.expect(204);
     assert_eq!(app.removable().await, 1);
     client.delete(&at(&clone, "")).await.expect(204);
-    assert_eq!(app.removable().await, 1, "it can still be restored");
+    assert_eq!(app.removable().await, 1, "a store that a restore would need became removable");
     client.delete(&at(&clone, "/purge")).await.expect(204);
     assert_eq!(app.removable().await, 2);
     let stores = app.count("select count(*) from profile_stores").await;
     app.run(&["sweep", "retention"]).await.code(0);
     assert_eq!(app.removable().await, 0);
     assert_eq!(app.count("select count(*) from profile_stores").await, stores - 2);
-    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
-    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.read_contents(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.read_contents(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
     app.stop().await;
 }
 
-/// Contract: profiles 6, 20. A document has what a profile holds, and makes the same profile on another account; both rows have
-/// the source's ids.
+/// Contract: profiles 6, 20. A document contains everything that a profile contains and creates the same profile on another
+/// account. The audit rows of the export and of the import contain the source's ids.
 #[tokio::test]
-async fn a_document_makes_the_same_profile_elsewhere() {
+async fn exported_document_recreates_the_profile() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let wish = json!({"name": "Zürich \"quoted\"", "archetype": "iphone-16-pro-ios-18"});
     let profile = id(&client.post(PROFILES, wish).await.expect(201));
-    app.leave(&profile, "a login").await;
+    app.save_contents(&profile, "a login").await;
 
     let (headers, document) = client.document_of(&profile).await;
     assert_eq!(headers["content-type"], MEDIA_TYPE);
@@ -190,7 +190,7 @@ async fn a_document_makes_the_same_profile_elsewhere() {
     assert_eq!((&parsed["origins"], &parsed["left_out"]), (&json!([site]), &json!([])));
     let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
     assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
-    // Who asks what there would be gets nothing, of which there is nothing to write down.
+    // A HEAD request exports nothing and writes no audit row.
     let head = client.request(Method::HEAD, &at(&profile, "/export")).send().await.expect("an answer");
     assert_eq!((head.status().as_u16(), &head.headers()["content-type"]), (200, &headers["content-type"]));
     assert_eq!(app.audited(account, "profile.exported").await.len(), 1);
@@ -201,25 +201,25 @@ async fn a_document_makes_the_same_profile_elsewhere() {
     assert_eq!((&imported.body["name"], &imported.body["archetype"]), (&parsed["name"], &parsed["archetype"]));
     assert_eq!(imported.body["account_id"], elsewhere.to_string());
     assert!(imported.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", imported.body);
-    assert_eq!(app.found(&id(&imported)).await.as_deref(), Some("a login"));
+    assert_eq!(app.read_contents(&id(&imported)).await.as_deref(), Some("a login"));
     assert_eq!(app.last_audited(elsewhere, "profile.imported", &id(&imported)).await, source);
     assert!(app.audited(elsewhere, "profile.created").await.is_empty());
-    // Under any name of JSON, and what nobody knows is as if absent.
+    // An import accepts any JSON content type and ignores unknown members.
     let more = document.replacen('{', r#"{"surprise": {"deep": [1]}, "#, 1);
     let again = other.post_raw(IMPORT, more).await.expect(201);
     assert_eq!(again.headers["x-service-unknown-fields"], "surprise");
-    assert_eq!(app.found(&id(&again)).await.as_deref(), Some("a login"));
+    assert_eq!(app.read_contents(&id(&again)).await.as_deref(), Some("a login"));
 
-    // One that holds nothing has a document, too.
+    // An empty profile can be exported as well.
     let empty = client.profile().await;
     let imported = other.import(client.document_of(&empty).await.1).await.expect(201).body;
     assert_eq!((&imported["size_bytes"], &imported["archetype"]), (&json!(0), &json!(LAUNCH)));
     app.stop().await;
 }
 
-/// Contract: profiles 20, 21. A document that is none, or breaks a rule, makes nothing.
+/// Contract: profiles 20, 21. A malformed or invalid document creates nothing.
 #[tokio::test]
-async fn a_bad_document_makes_nothing() {
+async fn invalid_document_creates_nothing() {
     let app = App::simulated()
         .set("limits.profile_document_bytes", "100000")
         .set("limits.profile_store_bytes", "20000")
@@ -278,7 +278,7 @@ async fn a_bad_document_makes_nothing() {
     client.send(plain).await.problem(415, "unsupported-media-type");
     let long = client.import(format!("{text}{}", " ".repeat(100_000))).await.problem(413, "payload-too-large");
     assert_eq!(long.body["limit_bytes"], 100_000);
-    // Nobody waits for the body to say so.
+    // The service rejects the announced length without waiting for the body.
     let announced = format!(
         "POST {IMPORT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: {MEDIA_TYPE}\r\n\
          content-length: 100001\r\nconnection: close\r\n\r\n",
@@ -286,7 +286,7 @@ async fn a_bad_document_makes_nothing() {
     );
     let answer = raw::exchange(&app.base_url, announced.as_bytes()).await;
     assert_eq!(raw::status(&answer), Some(413), "{answer}");
-    // What cannot be compressed.
+    // Incompressible data, so that the stored size exceeds the limit.
     let noise = base64::engine::general_purpose::STANDARD.encode(rand::random::<[[u8; 32]; 1_024]>().as_flattened());
     let large =
         client.import(with("/origins/0/local_storage/0/1", json!(noise))).await.problem(413, "payload-too-large");
@@ -301,10 +301,10 @@ async fn a_bad_document_makes_nothing() {
     app.stop().await;
 }
 
-/// What an import of the first version brought were files of a browser, which WebKit believes: it opened and removed files of
-/// the worker's by the names in there. Such a document is refused, whatever is in it.
+/// Documents of version 1 contained files of a browser. WebKit trusts the names in such files and opened and removed files of the
+/// worker. A document of version 1 is rejected, whatever it contains.
 #[tokio::test]
-async fn a_document_with_files_of_a_browser_is_refused() {
+async fn document_with_browser_files_is_rejected() {
     let app = App::simulated().start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let hash = "8D9001D32C6A703D95921A77115050F33DD823D3F1730BD35215DCBECAD6DC20";
@@ -325,7 +325,7 @@ async fn a_document_with_files_of_a_browser_is_refused() {
         "files": [{"path": path, "data": data}],
     });
     client.import(document.to_string()).await.invalid("version");
-    // Under the present version they are members that nobody knows.
+    // In version 2 these members are unknown and ignored.
     document["version"] = json!(2);
     let imported = client.import(document.to_string()).await.expect(201);
     assert_eq!(
@@ -335,10 +335,10 @@ async fn a_document_with_files_of_a_browser_is_refused() {
     app.stop().await;
 }
 
-/// Contract: profiles 19. Snapshots of a profile, and bytes of all that an account's profiles hold, are bounded, however many
-/// ask at once. What several refer to counts once.
+/// Contract: profiles 19. The number of snapshots per profile and the bytes of all profiles of an account are limited, also with
+/// concurrent requests. A store that several of them share counts once.
 #[tokio::test]
-async fn what_an_account_keeps_is_bounded() {
+async fn snapshots_and_bytes_of_an_account_are_limited() {
     let app = App::simulated()
         .roles(&[Role::Api])
         .set("limits.snapshots_per_profile", "3")
@@ -350,7 +350,7 @@ async fn what_an_account_keeps_is_bounded() {
     let noise = |bytes: usize| {
         base64::engine::general_purpose::STANDARD.encode((0..bytes).map(|_| rand::random::<u8>()).collect::<Vec<_>>())
     };
-    app.leave(&profile, &noise(20_000)).await;
+    app.save_contents(&profile, &noise(20_000)).await;
     let size = client.get(&at(&profile, "")).await.expect(200).body["size_bytes"].as_i64().expect("a size");
     assert!((20_000..50_000).contains(&size), "{size}");
 
@@ -367,7 +367,7 @@ async fn what_an_account_keeps_is_bounded() {
         assert_eq!((&body["current_snapshots"], &body["limit"]), (&json!(3), &json!(3)));
     }
 
-    // The snapshots are of one store, and so there is room for as many clones as there are times its size.
+    // All snapshots share one store, so that the rest of the limit is available for clones.
     let clones = usize::try_from(100_000 / size - 1).expect("a number");
     let path = at(&profile, "/clone");
     let racing = (0..clones + 3).map(|_| {
@@ -383,7 +383,7 @@ async fn what_an_account_keeps_is_bounded() {
     }
     let document = client.document_of(&profile).await.1;
     client.import(document.clone()).await.problem(403, "feature-unavailable");
-    // Of those that were refused nothing stays, and whoever holds nothing takes no room.
+    // Rejected requests leave no store, and an empty profile needs no bytes.
     assert_eq!(app.count("select count(*) from profile_stores where removable_at is not null").await, 0);
     client.profile().await;
 
@@ -394,15 +394,15 @@ async fn what_an_account_keeps_is_bounded() {
     app.stop().await;
 }
 
-/// Contract: profiles 4. However profiles are made, no more of them come of a race than the cap allows; and who is refused
-/// leaves nothing behind of what was written for him.
+/// Contract: profiles 4. Concurrent creates of every kind do not exceed the limit of profiles, and the rejected ones leave no
+/// store.
 #[tokio::test]
-async fn a_raced_cap_leaves_no_stores() {
-    // Without a worker nobody removes stores but who is told to.
+async fn rejected_concurrent_creates_leave_no_stores() {
+    // The test runs without a worker, so that only commands remove stores.
     let app = App::simulated().roles(&[Role::Api]).set("limits.profiles.api_starter", "3").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let profile = client.profile().await;
-    app.leave(&profile, "a login").await;
+    app.save_contents(&profile, "a login").await;
     let snapshot = id(&client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201));
     let document = client.document_of(&profile).await.1;
     let racing = (0..18).map(|nth| {
@@ -422,24 +422,24 @@ async fn a_raced_cap_leaves_no_stores() {
         answer.problem(403, "feature-unavailable");
     }
     for made in made {
-        assert_eq!(app.found(&id(&made)).await.as_deref(), Some("a login"));
+        assert_eq!(app.read_contents(&id(&made)).await.as_deref(), Some("a login"));
     }
     assert_eq!(app.count("select count(*) from profiles").await, 3);
     assert_eq!(app.count("select count(*) from profile_stores").await, 3);
     app.stop().await;
 }
 
-/// Contract: profiles 12. Whoever destroys a session and clones its profile, takes a snapshot or exports it finds what the
-/// session did, though the DELETE does not wait for that to be kept.
+/// Contract: profiles 12. A clone, snapshot or export right after a DELETE contains the changes of the ended session, although
+/// the DELETE does not wait for them to be saved.
 #[tokio::test]
-async fn what_a_session_left_is_waited_for() {
+async fn clone_and_export_wait_for_the_save_of_an_ended_session() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let profile = client.profile().await;
-    app.leave(&profile, "before").await;
+    app.save_contents(&profile, "before").await;
     let session = id(&client.post(&at(&profile, "/launch"), json!({})).await.expect(201));
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    // Another one that was destroyed, and whose worker still has it in hand.
+    // A second destroyed session, which its worker is still saving.
     let keeping = uuid_of(&unknown_id("ses"));
     sqlx::query(
         "insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at,
@@ -461,29 +461,29 @@ async fn what_a_session_left_is_waited_for() {
         let (client, profile) = (client.clone(), profile.clone());
         tokio::spawn(async move { client.document_of(&profile).await.1 })
     };
-    app.leave(&profile, "after").await;
+    app.save_contents(&profile, "after").await;
     app.execute("update sessions set profile_in_hand = false where id = $1", keeping).await;
     let [clone, snapshot] = waiting;
     let clone = clone.await.expect("an answer").expect(201);
-    assert_eq!(app.found(&id(&clone)).await.as_deref(), Some("after"));
+    assert_eq!(app.read_contents(&id(&clone)).await.as_deref(), Some("after"));
     let snapshot = id(&snapshot.await.expect("an answer").expect(201));
     let restored = client.post(&format!("/v1/profile-snapshots/{snapshot}/restore"), json!({})).await.expect(201);
-    assert_eq!(app.found(&id(&restored)).await.as_deref(), Some("after"));
+    assert_eq!(app.read_contents(&id(&restored)).await.as_deref(), Some("after"));
     assert!(exporting.await.expect("an answer").contains("\"after\""));
     app.stop().await;
 }
 
-/// Contract: profiles 13. What a session holds is lost with its worker. When it is destroyed then, it has succeeded, and its
-/// owner is told.
+/// Contract: profiles 13. The contents of a session are lost with its worker. A DELETE afterwards succeeds, and the account owner
+/// receives an event.
 #[tokio::test]
-async fn a_dead_worker_is_told_to_have_saved_nothing() {
+async fn worker_death_publishes_a_failed_save() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let profile = client.profile().await;
     let session = id(&client.post(&at(&profile, "/launch"), json!({})).await.expect(201));
     app.signal(1, Signal::SIGKILL).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    let told: Value = eventually(Duration::from_secs(40), "its owner is told", async || {
+    let told: Value = eventually(Duration::from_secs(40), "the event is published", async || {
         sqlx::query_scalar("select data from events where type = 'session.profile_save_failed'")
             .fetch_optional(&app.database.pool)
             .await

@@ -1,4 +1,4 @@
-//! Recipes as programs, which are run as their readers would (contract: recipes 13 to 16).
+//! Recipes exported as programs, which the tests run as users would (contract: recipes 13 to 16).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{Left, SECRET, css, done, words};
+use super::{SECRET, StepRow, css, done, words};
 use crate::support::commands::{Ran, run};
 use crate::support::{App, Client, Site};
 
-/// A language: as a request spells it, its file, and what runs and checks that.
+/// A language: its name in a request, its file, and the commands that run and check it.
 struct Language {
     name: &'static str,
     file: &'static str,
@@ -42,7 +42,7 @@ const LANGUAGES: [Language; 3] = [
         name: "python",
         file: "recipe.py",
         content_type: "text/x-python; charset=utf-8",
-        // Without the site's packages, and nothing that is in a folder by chance.
+        // Isolated from the packages of the system and from other files of the folder.
         run: &["python3", "-I", "-S", "-B"],
         check: &["python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read())"],
     },
@@ -55,7 +55,7 @@ const LANGUAGES: [Language; 3] = [
     },
 ];
 
-/// A program in a folder of its own.
+/// An exported program in its own folder.
 struct Program {
     text: String,
     language: &'static Language,
@@ -63,10 +63,10 @@ struct Program {
 }
 
 impl Program {
-    /// What a recipe is in a language.
+    /// Exports a recipe in a language.
     async fn of(client: &Client, recipe: &str, language: &'static Language) -> Self {
         let path = format!("/v1/recipes/{recipe}?format={}", language.name);
-        let answer = client.request(Method::GET, &path).send().await.expect("the service answers");
+        let answer = client.request(Method::GET, &path).send().await.expect("a response");
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], language.content_type);
         let disposition = format!("attachment; filename={}", language.file);
@@ -74,12 +74,12 @@ impl Program {
         let text = answer.text().await.expect("a text");
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join(language.file), &text).expect("a file");
-        // Not every Node reads types; there are none to be read.
+        // Some versions of Node cannot run TypeScript files. The program has no type annotations, so that it runs as JavaScript.
         fs::write(folder.path().join("recipe.mjs"), &text).expect("a file");
         Self { text, language, folder }
     }
 
-    /// The variables for what is typed, in the order of their steps.
+    /// Environment variables for the typed text, in the order of their steps.
     fn variables(&self) -> Vec<String> {
         let line = Regex::new(r"(?m)^(?:#|//)     (RECIPE_[A-Z0-9_]+): ").expect("an expression");
         line.captures_iter(&self.text).map(|found| found[1].to_owned()).collect()
@@ -92,7 +92,7 @@ impl Program {
         command
     }
 
-    /// Runs it with what it types.
+    /// Runs the program with these values of its variables.
     async fn run(&self, url: &str, key: &str, typed: &[&str]) -> Ran {
         let runs = if self.language.name == "typescript" { "recipe.mjs" } else { self.language.file };
         let mut command = self.command(self.language.run, runs);
@@ -103,7 +103,7 @@ impl Program {
         run(command, "").await
     }
 
-    /// Has its language look at it without running it.
+    /// Checks the syntax and, for TypeScript, the types, without running the program.
     async fn check(&self) {
         if self.language.name == "typescript" {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verifiers/node_modules");
@@ -119,7 +119,7 @@ impl Program {
         }
     }
 
-    /// The files that it made.
+    /// Names of the files that the program wrote.
     fn made(&self) -> Vec<String> {
         let files = fs::read_dir(self.folder.path()).expect("a folder").map(|file| file.expect("a file").file_name());
         let mut made: Vec<_> = files.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -129,7 +129,7 @@ impl Program {
     }
 }
 
-/// What somebody would write who wants to be run.
+/// Texts that try to run commands from within a program.
 const HOSTILE: [&str; 16] = [
     "'; touch hacked; '",
     "\"; import os; os.system('touch hacked') #",
@@ -149,16 +149,16 @@ const HOSTILE: [&str; 16] = [
     " leading and trailing \t",
 ];
 
-/// What a program said to a service that takes everything.
+/// Requests that programs sent to a server which accepts everything.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(String, String, Value)>>);
+struct ReceivedRequests(Mutex<Vec<(String, String, Value)>>);
 
-async fn hear(State(heard): State<Arc<Heard>>, request: Request) -> Response {
+async fn record_request(State(received): State<Arc<ReceivedRequests>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     assert_eq!(parts.headers["authorization"], "Bearer key");
     let bytes = axum::body::to_bytes(body, 1 << 20).await.expect("a body");
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    heard.0.lock().expect("no panic").push((parts.method.to_string(), parts.uri.path().to_owned(), body));
+    received.0.lock().expect("no panic").push((parts.method.to_string(), parts.uri.path().to_owned(), body));
     match (parts.method, parts.uri.path()) {
         (Method::DELETE, _) => axum::http::StatusCode::NO_CONTENT.into_response(),
         (_, "/v1/sessions") => axum::Json(json!({"id": SESSION, "label": "\"id\":\"ses_0\""})).into_response(),
@@ -168,17 +168,18 @@ async fn hear(State(heard): State<Arc<Heard>>, request: Request) -> Response {
 
 const SESSION: &str = "ses_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5";
 
-/// Contract: recipes 14 to 16. Whatever stands in a recipe arrives as it stood there, in every language, and nothing of it is run.
+/// Contract: recipes 14 to 16. In every language, any text of a recipe reaches the service unchanged, and no part of it is
+/// executed.
 #[tokio::test]
-async fn what_somebody_wrote_arrives_and_is_never_run() {
-    let heard = Arc::<Heard>::default();
+async fn hostile_text_is_sent_unchanged_and_never_executed() {
+    let received = Arc::<ReceivedRequests>::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
-    let router = Router::new().fallback(hear).with_state(Arc::clone(&heard));
+    let router = Router::new().fallback(record_request).with_state(Arc::clone(&received));
     let mut servers = JoinSet::new();
     servers.spawn(async move { axum::serve(listener, router).await.expect("it runs") });
 
-    let app = App::keeping_recipes().await;
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
     let mut expected = Vec::new();
@@ -214,7 +215,7 @@ async fn what_somebody_wrote_arrives_and_is_never_run() {
     }
     app.turn(&agent, "plan", &[done(json!({"Capture": {"capture": "screenshot"}}), &[])]).await;
     expected.push(("capture", json!({"kind": "screenshot"})));
-    // A label can be as bad as a page.
+    // A label can contain hostile text as well.
     let label = "coding: utf-7\n'; touch hacked; */ \"\"\"\u{2028}touch hacked";
     let recipe = client.recipe(&agent, label).await.expect(201).body["id"].as_str().expect("an id").to_owned();
 
@@ -223,7 +224,7 @@ async fn what_somebody_wrote_arrives_and_is_never_run() {
         assert!(!program.text.contains("never shown"));
         program.check().await;
         let ran = program.run(&url, "key", &HOSTILE).await.code(0);
-        let mut said = std::mem::take(&mut *heard.0.lock().expect("no panic"));
+        let mut said = std::mem::take(&mut *received.0.lock().expect("no panic"));
         let operations = format!("/v1/sessions/{SESSION}");
         assert_eq!(said.remove(0), ("POST".to_owned(), "/v1/sessions".to_owned(), json!({})));
         let (method, path, _) = said.pop().expect("an end");
@@ -239,13 +240,14 @@ async fn what_somebody_wrote_arrives_and_is_never_run() {
     app.stop().await;
 }
 
-/// Contract: recipes 13, 16.
+/// Contract: recipes 13, 16. Only callers that can read the recipe can export it. An unknown format is a 400, and the program
+/// contains no typed text.
 #[tokio::test]
-async fn a_program_is_for_whoever_may_read_the_recipe() {
-    let app = App::keeping_recipes().await;
+async fn program_export_requires_read_access() {
+    let app = App::with_recipes().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    app.signing_in(&agent).await;
+    app.sign_in_turn(&agent).await;
     let id = client.recipe_of(&agent).await;
     let path = format!("/v1/recipes/{id}");
     let json = client.get(&path).await.expect(200).body;
@@ -260,22 +262,22 @@ async fn a_program_is_for_whoever_may_read_the_recipe() {
         let program = Program::of(&client, &id, language).await;
         assert!(!program.text.contains(SECRET) && !program.text.contains("ada@example.com"));
         assert_eq!(program.variables(), ["RECIPE_E_MAIL", "RECIPE_PASSWORD"]);
-        assert!(program.text.contains(&app.base_url), "where the service is");
-        // What is missing is named before anything is done.
+        assert!(program.text.contains(&app.base_url), "the program lacks the URL of the service");
+        // The program checks its environment variables before its first request.
         let runs = if language.name == "typescript" { "recipe.mjs" } else { language.file };
         let mut command = program.command(language.run, runs);
         command.env("KITFLEET_URL", "http://127.0.0.1:1").env("KITFLEET_API_KEY", "key").env("RECIPE_E_MAIL", "");
         let ran = run(command, "").await;
         assert!(ran.code != Some(0) && ran.stderr.contains("RECIPE_PASSWORD"), "{ran:?}");
-        assert!(!ran.stderr.contains("RECIPE_E_MAIL"), "an empty text can be typed: {ran:?}");
+        assert!(!ran.stderr.contains("RECIPE_E_MAIL"), "the program rejects an empty value: {ran:?}");
     }
     app.stop().await;
 }
 
-/// Contract: recipes 14. A problem is shown, and nothing is left running.
+/// Contract: recipes 14. A program that fails prints the problem and ends its session.
 #[tokio::test]
-async fn a_program_that_fails_leaves_no_session() {
-    let app = App::keeping_recipes().await;
+async fn failed_program_leaves_no_session() {
+    let app = App::with_recipes().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
     app.turn(&agent, "plan", &[done(json!({"Navigate": {"url": "gopher://nowhere/"}}), &[])]).await;
@@ -292,15 +294,15 @@ async fn a_program_that_fails_leaves_no_session() {
     let live = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
     assert_eq!(app.count(live).await, 0);
     let of_programs = client.get("/v1/sessions").await.expect(200).body["data"].as_array().expect("a list").len();
-    assert_eq!(of_programs, 1 + LANGUAGES.len(), "{account} had an agent session, and one of each program");
+    assert_eq!(of_programs, 1 + LANGUAGES.len(), "{account}: not one session for the agent and one for each program");
     app.stop().await;
 }
 
-/// What is typed into a page.
+/// Text that the program types into a page.
 const NAME: &str = "Zoë & \"friends\" $(touch hacked) `touch hacked` it's \\ 鍵 🦀";
 
-/// A form that was filled in, sent and read, by elements with hostile selectors and descriptions.
-fn filling_in(site: &Site) -> Vec<Left> {
+/// Steps that fill in, send and read a form, with hostile selectors and descriptions of the elements.
+fn filling_in(site: &Site) -> Vec<StepRow> {
     let hostile = "'; touch hacked; $(touch hacked) `touch hacked` */ \"\"\"";
     let selector = |of: &str| format!("{of}, [title=\"\\27  $(touch hacked) `touch hacked` */ ' \u{2028}\"]");
     let item = json!([{"name": "it's \"the\" name", "target": css("#name"), "attribute": null, "list": false}]);
@@ -319,9 +321,9 @@ fn filling_in(site: &Site) -> Vec<Left> {
     ]
 }
 
-/// Contract: recipes 14 to 16. On a real browser a page sees what whoever runs the program says.
+/// Contract: recipes 14 to 16. In a real browser, the page receives the values that the user of the program supplies.
 #[tokio::test]
-async fn a_program_does_in_a_browser_what_was_done() {
+async fn program_repeats_the_steps_in_a_browser() {
     let app = App::webkit().with_second_factors().start().await;
     let (site, client) = (Site::start().await, app.client().await);
     let agent = client.agent().await;

@@ -1,4 +1,4 @@
-//! The service under test, each test's own: in the test's process, or as real processes of the real binary.
+//! The service under test. Each test has its own, either in the process of the test or in processes of the built binary.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -27,69 +27,70 @@ use super::here::Service;
 use super::pooler::Pooler;
 use super::postgres::Postgres;
 
-/// The processes that a test's service starts inherit this variable, so that a leftover can be found. What starts browsers
-/// is given less of the environment, but `TMPDIR`, which marks it as well; an embedded database stands in its folder.
+/// Environment variable that the processes of a test's service inherit, so that leftover processes can be found. Processes that
+/// start browsers receive a smaller environment, but `TMPDIR` marks them as well. An embedded database is found by its working
+/// folder.
 const MARK: &str = "KITFLEET_TEST_MARK";
 
-/// The version under test.
+/// Program of the version under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kitfleet");
 
 const NO_PROCESS: &str = "the service is no process of its own: start it `in_processes`";
 
-/// How long a service that was told to stop may take: longer than it waits for what is under way.
+/// Maximum time of a shutdown, which exceeds the service's own timeouts.
 pub const STOPS_WITHIN: Duration = Duration::from_secs(40);
 
-/// What a process of the service does.
+/// Command that a process of the service runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// API and worker in one.
+    /// API and worker in one process.
     Up,
-    /// The API alone.
+    /// Only the API.
     Api,
-    /// A worker alone.
+    /// Only a worker.
     Worker,
 }
 
-/// A running service. [`App::stop`] ends it and looks for leftovers; a test that forgets that fails.
+/// A running service. [`App::stop`] ends it and checks for leftovers. A test that does not call it fails.
 pub struct App {
     pub database: Database,
     pub base_url: String,
     pub data_dir: TempDir,
-    /// What a service in the test's own process goes by.
+    /// Clock of a service that runs in the process of the test.
     pub clock: Clock,
     settings: BTreeMap<String, String>,
     parts: Vec<(Role, Part)>,
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
-    /// The version of the program that is started.
+    /// Program that is started, of the version under test or of an earlier one.
     program: PathBuf,
     stopped: bool,
-    /// Ends after all that uses it.
+    /// Dropped after the service that uses it.
     _pooler: Option<Pooler>,
     postgres: Option<Postgres>,
 }
 
-/// What does a role.
+/// A running part of the service.
 enum Part {
     Here(Service),
     Process(Child),
 }
 
-/// What the kernel says of a process.
+/// Information of the kernel about a process.
 struct Process {
     name: String,
     parent: i32,
     is_zombie: bool,
 }
 
-/// Every process of this machine that this one sees, by its id.
+/// All visible processes of this machine, by id.
 fn every_process() -> BTreeMap<i32, Process> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter_map(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // A name may hold anything, parentheses too.
+        // A name can contain any character, including parentheses.
         let (name, rest) = (stat.split_once('(')?.1.rsplit_once(") ")?.0, stat.rsplit_once(") ")?.1);
         let mut fields = rest.split(' ');
         let is_zombie = fields.next()? == "Z";
@@ -98,61 +99,60 @@ fn every_process() -> BTreeMap<i32, Process> {
     .collect()
 }
 
-/// How to start an [`App`].
+/// Options of an [`App`].
 pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     in_processes: bool,
     kept_in: KeptIn,
     files: Option<(u32, u32)>,
-    /// The version that it begins with, where that is not the one under test.
+    /// Program of the version that the test starts with, if it is not the one under test.
     begins_with: Option<PathBuf>,
 }
 
-/// Which database a service has.
+/// Database of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeptIn {
-    /// One of its own on the server that all tests share.
+    /// A separate database on the server that all tests share.
     Shared,
-    /// The same, reached through a pooler but for what listens.
+    /// The same, through a pooler, except for connections that listen.
     Pooled,
-    /// A server of the test's own, which counts statements.
+    /// A server for this test, which counts statements.
     Counting,
-    /// The one that it runs itself.
+    /// The embedded server of the service.
     Embedded,
 }
 
 impl App {
-    /// A service without browsers: sessions are simulated. It runs in the test's own process, unless it is told otherwise.
+    /// A service with simulated browsers. It runs in the process of the test unless the builder says otherwise.
     pub fn simulated() -> Builder {
         Builder::new().set("worker.driver", "simulated")
     }
 
-    /// A service on real WebKit, whose browsers may reach the test's own site. None is hot: most tests open one session, and another
-    /// browser would be started for nobody, on the processors of the tests beside this one.
+    /// A service with real WebKit, whose browsers can reach the test's own site. It has no warm browsers, because most tests open
+    /// one session, and the start of an unused browser would slow the tests beside it.
     pub fn webkit() -> Builder {
         let builder = Builder::new().in_processes().set("worker.driver", "webkit").set("worker.warm_pool", "0");
         builder.set("sessions.allow_private_targets", "true")
     }
 
-    /// A client with a fresh account of this tier and a key with these scopes.
+    /// A client with a new account of this tier and a key with these scopes.
     pub async fn client_with(&self, tier: Tier, scopes: &[&str]) -> Client {
         let account = self.account(tier).await;
         self.client_of(account, scopes).await
     }
 
-    /// A fresh account of this tier, and a client that may do everything on it.
+    /// A new account of this tier, and a client with full access to it.
     pub async fn customer(&self, tier: Tier) -> (AccountId, Client) {
         let account = self.account(tier).await;
         (account, self.client_of(account, &["account_owner"]).await)
     }
 
-    /// A client that may do everything, on an account with 32 slots.
+    /// A client with full access to a new account with 32 slots.
     pub async fn client(&self) -> Client {
         self.customer(Tier::Enterprise).await.1
     }
 
-    /// A fresh account.
     pub async fn account(&self, tier: Tier) -> AccountId {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let email = format!("{}@example.com", Uuid::now_v7().simple());
@@ -167,7 +167,7 @@ impl App {
         sign_ups::create(&mut conn, new).await.expect("a new account")
     }
 
-    /// A client with a fresh key of this account.
+    /// A client with a new key of this account.
     pub async fn client_of(&self, account: AccountId, scopes: &[&str]) -> Client {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let scopes = Scopes::parse(scopes).expect("known scopes");
@@ -176,24 +176,23 @@ impl App {
         Client::new(&self.base_url, Some(key.reveal()))
     }
 
-    /// A client with the key of the account that the first start of `kitfleet up` makes.
+    /// A client with the key of the account that the first start of `kitfleet up` creates.
     pub fn owner(&self) -> Client {
         let key = fs::read_to_string(self.data_dir.path().join("data/owner-key")).expect("the key is kept");
         Client::new(&self.base_url, Some(key.trim()))
     }
 
-    /// Somebody of the staff.
+    /// A client with a staff key.
     pub async fn staff(&self) -> Client {
         let minted = self.run(&["key", "mint", "--staff", "--name", "Grace", "--json"]).await.code(0).json();
         Client::new(&self.base_url, Some(minted["key"].as_str().expect("a key")))
     }
 
-    /// A client without a key.
     pub fn stranger(&self) -> Client {
         Client::new(&self.base_url, None)
     }
 
-    /// A command of the binary on this service's database and settings.
+    /// A command of the binary with the database and the settings of this service.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = match self.files {
             None => Command::new(&self.program),
@@ -215,7 +214,7 @@ impl App {
         command
     }
 
-    /// The service's settings, as its environment has them.
+    /// The settings of the service as environment variables.
     fn variables(&self) -> Vec<(OsString, OsString)> {
         let named = |(key, value): (&String, &String)| {
             (format!("KITFLEET_{}", key.to_uppercase().replace('.', "__")).into(), value.into())
@@ -224,24 +223,24 @@ impl App {
         self.settings.iter().map(named).chain(database).collect()
     }
 
-    /// The database's server, of a service that has one of its own.
+    /// The test's own database server.
     pub fn postgres(&mut self) -> &mut Postgres {
         self.postgres.as_mut().expect("a server of the test's own")
     }
 
-    /// Goes over to the version under test: its schema, and whatever is started from now on.
+    /// Switches to the version under test: migrates the schema and uses its program for further processes.
     pub async fn upgrade(&mut self) {
         self.program = PROGRAM.into();
         self.settings.insert("worker.drain_timeout".to_owned(), "10s".to_owned());
         self.run(&["migrate"]).await.code(0);
     }
 
-    /// Starts another process of the service.
+    /// Starts another process of the service and returns its index.
     pub fn start(&mut self, role: Role) -> usize {
         self.start_with(role, &[])
     }
 
-    /// Starts another API process, and answers its number and its address.
+    /// Starts another API process and returns its index and its base URL.
     pub async fn start_another_api(&mut self) -> (usize, String) {
         let address = format!("127.0.0.1:{}", free_port());
         let process = self.start_with(Role::Api, &[("KITFLEET_SERVER__LISTEN", &address)]);
@@ -254,7 +253,7 @@ impl App {
         (process, base_url)
     }
 
-    /// Starts another process of the service, with these variables in its environment.
+    /// Starts another process of the service with these environment variables and returns its index.
     pub fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
         let log = fs::File::create(self.log_file(self.parts.len())).expect("a log file");
         let name = match role {
@@ -270,12 +269,12 @@ impl App {
         self.parts.len() - 1
     }
 
-    /// How many processes were started.
+    /// Number of processes that were started.
     pub fn started(&self) -> usize {
         self.parts.len()
     }
 
-    /// What a process has logged.
+    /// Log of a process.
     pub fn log(&self, process: usize) -> String {
         match self.parts[process].1 {
             Part::Here(_) => Service::log(),
@@ -287,7 +286,6 @@ impl App {
         self.data_dir.path().join(format!("process-{process}.log"))
     }
 
-    /// A process's id.
     pub fn pid(&self, process: usize) -> Pid {
         match &self.parts[process].1 {
             Part::Process(child) => pid_of(child),
@@ -302,7 +300,7 @@ impl App {
         }
     }
 
-    /// Sends a signal to a process and, when it is one that ends it, waits for that.
+    /// Sends a signal to a process. After SIGKILL or SIGTERM, waits for its end.
     pub async fn signal(&mut self, process: usize, signal: Signal) {
         kill(self.pid(process), signal).expect("the process runs");
         if matches!(signal, Signal::SIGKILL | Signal::SIGTERM) {
@@ -311,12 +309,12 @@ impl App {
         }
     }
 
-    /// Whether a process has ended by itself.
+    /// True when a process has ended.
     pub fn has_ended(&mut self, process: usize) -> bool {
         self.child(process).try_wait().expect("a child").is_some()
     }
 
-    /// The most memory a process has ever had.
+    /// Peak memory of a process.
     pub fn peak_memory_kib(&self, process: usize) -> i64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid(process))).expect("the process runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
@@ -325,13 +323,13 @@ impl App {
 
     /// Processes of this service with this name, such as `kitfleet-host` or `WebKitWebProcess`.
     pub fn processes(&self, name: &str) -> Vec<Pid> {
-        // The kernel keeps 15 characters of a name.
+        // The kernel stores 15 characters of a name.
         let short: String = name.chars().take(15).collect();
         self.marked().into_iter().filter(|(_, comm)| *comm == short).map(|(pid, _)| pid).collect()
     }
 
-    /// Every process of this service, with its name: those that are marked, and all that they have started. What is
-    /// confined has an environment of its own.
+    /// All processes of this service with their names: the marked ones and their descendants. Confined processes have another
+    /// environment without the mark.
     pub fn marked(&self) -> Vec<(Pid, String)> {
         let marks = [format!("{MARK}={}", self.mark), format!("TMPDIR={}", self.data_dir.path().display())];
         let database = self.data_dir.path().join("data/postgres");
@@ -355,7 +353,7 @@ impl App {
         living.map(|(pid, process)| (Pid::from_raw(pid), process.name)).collect()
     }
 
-    /// Waits until the service takes requests and, with a worker, sessions.
+    /// Waits until the service accepts requests and, if it has a worker, sessions.
     pub async fn ready(&self) {
         let path = if self.parts.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
         let stranger = self.stranger();
@@ -369,11 +367,10 @@ impl App {
         .await;
     }
 
-    /// Ends everything in good order, and asserts that nothing of the service is left: no process, no task, no busy slot,
-    /// no job under way.
+    /// Shuts the service down and asserts that it leaves no process, task, busy slot or running job.
     ///
     /// # Panics
-    /// When something is left.
+    /// When the service leaves any of them.
     pub async fn stop(mut self) {
         for (_, part) in &mut self.parts {
             match part {
@@ -403,7 +400,7 @@ impl App {
         self.database.drop().await;
     }
 
-    /// A worker that stopped in good order leaves no live session and no operation that waits for it, and nothing panics ever.
+    /// Asserts that stopped workers have no live session and no open operation, and that no process panicked.
     async fn assert_orderly(&self) {
         for process in 0..self.parts.len() {
             let log = self.log(process);
@@ -428,7 +425,7 @@ impl Drop for App {
             return;
         }
         for (pid, _) in self.marked() {
-            // A test failed midway: its processes go, so that the next test has the machine for itself.
+            // Kills the processes of a failed test, so that they do not slow the next one.
             let _ = kill(pid, Signal::SIGKILL);
         }
         for (_, part) in &mut self.parts {
@@ -452,7 +449,7 @@ impl Drop for App {
 
 impl Builder {
     fn new() -> Self {
-        // Most tests leave sessions behind when they stop, and nobody ends those meanwhile.
+        // Most tests have live sessions at their end, and a drain would wait for them.
         let settings = BTreeMap::from([("worker.drain_timeout".to_owned(), "100ms".to_owned())]);
         Self {
             settings,
@@ -464,22 +461,21 @@ impl Builder {
         }
     }
 
-    /// Sets a configuration key.
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Runs the service in processes of its own, for who looks at them, or ends them.
+    /// Runs the service in separate processes, which a test can inspect or end.
     pub fn in_processes(mut self) -> Self {
         self.in_processes = true;
         self
     }
 
-    /// Runs the service in the test's own process, browsers or not, for who puts its clock forward.
+    /// Runs the service in the process of the test, with or without browsers, so that the test can advance its clock.
     pub fn here(mut self) -> Self {
         self.in_processes = false;
-        // It is not beside this program.
+        // The host program is not beside the test program.
         let host = Path::new(PROGRAM).with_file_name("kitfleet-host");
         self.settings.entry("worker.host_program".to_owned()).or_insert_with(|| host.display().to_string());
         self
@@ -491,38 +487,38 @@ impl Builder {
         self.in_processes()
     }
 
-    /// Runs `kitfleet up` on a database of its own instead of the test's.
+    /// Runs `kitfleet up` with an embedded database instead of the test's database.
     pub fn embedded(mut self) -> Self {
         self.kept_in = KeptIn::Embedded;
         self.in_processes()
     }
 
-    /// Runs on a PostgreSQL of the test's own, which counts the statements that it is sent.
+    /// Uses a PostgreSQL server for this test, which counts statements.
     pub fn counting_statements(mut self) -> Self {
         self.kept_in = KeptIn::Counting;
         self
     }
 
-    /// Runs on a PostgreSQL of the test's own, which can be stopped.
+    /// Uses a PostgreSQL server for this test, which the test can stop.
     pub fn on_a_server_of_its_own(self) -> Self {
         self.counting_statements()
     }
 
-    /// Begins with an earlier version of the program, on an empty database that it migrates itself, and with settings that each version
-    /// knows. [`App::upgrade`] goes on with the one under test.
+    /// Starts with an earlier version of the program, which migrates an empty database itself, and with settings that both
+    /// versions know. [`App::upgrade`] switches to the version under test.
     pub fn begun_by(mut self, program: PathBuf) -> Self {
         self.settings.remove("worker.drain_timeout");
         self.begins_with = Some(program);
         self.in_processes()
     }
 
-    /// Has the service reach its database through a pooler, but for what listens.
+    /// Connects the service to its database through a pooler, except for connections that listen.
     pub fn pooled(mut self) -> Self {
         self.kept_in = KeptIn::Pooled;
         self
     }
 
-    /// Lets each process open so many files: softly, and at most.
+    /// Sets the soft and the hard limit of open files of each process.
     pub fn files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
         self.in_processes()
@@ -531,7 +527,7 @@ impl Builder {
     /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
         let (postgres, database) = if self.kept_in == KeptIn::Counting {
-            // Nothing of it has to last.
+            // Durability is not needed.
             let postgres = Postgres::start(&["fsync=off", "full_page_writes=off"]).await.expect("a PostgreSQL");
             let database = Database::create_on(postgres.options()).await;
             (Some(postgres), database)
@@ -586,7 +582,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
 }
 
-/// A port nobody listens on.
+/// A free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

@@ -1,4 +1,4 @@
-//! A customer: plain HTTP with a key.
+//! An HTTP client of the API.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// Sends requests with one key.
+/// A client that sends its key with every request.
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,
@@ -14,7 +14,7 @@ pub struct Client {
     pub http: reqwest::Client,
 }
 
-/// What the service answered.
+/// A response of the service.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -22,15 +22,15 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// How to talk to the service, which speaks plain HTTP: without the machine's certificates, which take longer to read than
-/// most requests.
+/// Builder for a client without TLS certificates of the machine, because loading them takes longer than most requests.
 pub fn plain_http() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().tls_built_in_root_certs(false)
 }
 
 impl Client {
     pub fn new(base_url: &str, key: Option<&str>) -> Self {
-        // The service closes a connection that is idle for ten seconds, which on a busy machine a test can be in its midst.
+        // The service closes connections that are idle for 10 s. A slow test could otherwise send a request on a connection that
+        // is about to be closed.
         let idle = Duration::from_secs(4);
         let http = plain_http().pool_idle_timeout(idle).build().expect("an HTTP client");
         Self { base_url: base_url.to_owned(), key: key.map(ToOwned::to_owned), http }
@@ -68,40 +68,40 @@ impl Client {
         self.send(self.request(Method::PATCH, path).json(&body)).await
     }
 
-    /// A body as it stands, with the content type of JSON.
+    /// POSTs this text as JSON without encoding it.
     pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         self.send(self.request(Method::POST, path).header("content-type", "application/json").body(body)).await
     }
 
-    /// A ready session's id.
+    /// Creates a session and returns its id.
     pub async fn session(&self) -> String {
         self.session_with(json!({})).await
     }
 
-    /// A ready session's id.
+    /// Creates a session with this body and returns its id.
     pub async fn session_with(&self, body: Value) -> String {
         let created = self.post("/v1/sessions", body).await;
         assert_eq!(created.status, 201, "{:?}", created.body);
         created.body["id"].as_str().expect("an id").to_owned()
     }
 
-    /// A new profile's id.
+    /// Creates a profile and returns its id.
     pub async fn profile(&self) -> String {
         let created = self.post("/v1/profiles", json!({"name": "Shop"})).await.expect(201);
         created.body["id"].as_str().expect("an id").to_owned()
     }
 
-    /// An operation on a session.
+    /// Runs an operation on a session.
     pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Answer {
         self.post(&format!("/v1/sessions/{session}/{operation}"), body).await
     }
 
-    /// Navigates and expects to arrive.
+    /// Navigates, and expects success.
     pub async fn navigate(&self, session: &str, url: &str) -> Answer {
         self.operate(session, "navigate", json!({"url": url})).await.expect(200)
     }
 
-    /// A session's status.
+    /// Status of a session.
     pub async fn status(&self, session: &str) -> String {
         let answer = self.get(&format!("/v1/sessions/{session}")).await;
         answer.body["status"].as_str().unwrap_or_default().to_owned()
@@ -110,16 +110,16 @@ impl Client {
 
 impl Answer {
     /// # Panics
-    /// When the status is another.
+    /// When the status differs.
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
         self
     }
 
-    /// Expects a problem document of this kind (contract: errors 1).
+    /// Asserts that the response is a problem document of this type (contract: errors 1).
     ///
     /// # Panics
-    /// When it is none, or another.
+    /// When it is not.
     pub fn problem(self, status: u16, slug: &str) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
         assert_eq!(self.headers["content-type"], "application/problem+json");
@@ -133,10 +133,10 @@ impl Answer {
         self
     }
 
-    /// Expects a `validation-failed` that names this field.
+    /// Asserts that the response is a `validation-failed` problem on this field.
     ///
     /// # Panics
-    /// When it is none, or names others.
+    /// When it is not.
     pub fn invalid(self, field: &str) -> Self {
         let answer = self.problem(400, "validation-failed");
         assert_eq!(answer.body["title"], "ValidationFailed");

@@ -1,4 +1,4 @@
-//! The command line, as an operator uses it.
+//! Commands of the binary, run as an operator runs them.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::App;
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -19,22 +19,22 @@ pub struct Ran {
 
 impl Ran {
     /// # Panics
-    /// When it ended with another exit code.
+    /// When the exit code differs.
     pub fn code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 
     /// # Panics
-    /// When its output is no JSON.
+    /// When the output is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The one line on its standard error.
+    /// The only line on its standard error.
     ///
     /// # Panics
-    /// When there are more, or none.
+    /// When there is no line or more than one.
     pub fn complaint(&self) -> &str {
         let lines: Vec<_> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let [line] = lines[..] else { panic!("not one line: {self:?}") };
@@ -42,13 +42,13 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it ends.
 pub async fn run(command: std::process::Command, input: &str) -> Ran {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("the binary starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // A command that does not read its input may be gone before it is written.
+    // A command that does not read its input may have ended before the write.
     let _ = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
     let ended = tokio::time::timeout(Duration::from_mins(1), child.wait_with_output()).await;
@@ -58,13 +58,13 @@ pub async fn run(command: std::process::Command, input: &str) -> Ran {
 }
 
 impl App {
-    /// Runs a command on this service's database and settings.
+    /// Runs a command with the database and the settings of this service.
     pub async fn run(&self, args: &[&str]) -> Ran {
         run(self.command(args), "").await
     }
 }
 
-/// A command of the binary that knows of no service: in a folder, without configuration.
+/// A command of the binary in this folder, without any configuration.
 pub fn alone(folder: &Path, args: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kitfleet"));
     command.args(args).env_clear().current_dir(folder);

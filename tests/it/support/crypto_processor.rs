@@ -1,4 +1,4 @@
-//! A crypto processor on loopback. It takes what `NOWPayments`' reference says that it takes, and signs what it tells.
+//! A crypto processor on loopback. It accepts the requests of `NOWPayments`' reference and signs its notices.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -30,11 +30,11 @@ pub struct CryptoProcessor {
 struct Seen {
     asked: Mutex<Vec<Value>>,
     replies: Mutex<VecDeque<Reply>>,
-    /// How each payment stands, as it says when it is asked.
+    /// Payments by id, as it returns them.
     payments: Mutex<HashMap<String, Value>>,
 }
 
-/// What is answered instead of a payment.
+/// A reply in place of a payment.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
@@ -49,17 +49,17 @@ impl CryptoProcessor {
         Self { base_url, seen, _server: server }
     }
 
-    /// Answers the next request so.
+    /// Sets the reply to the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.replies.lock().expect("no panic").push_back(reply);
     }
 
-    /// The payments that it was asked for.
+    /// Received payment requests.
     pub fn asked(&self) -> Vec<Value> {
         self.seen.asked.lock().expect("no panic").clone()
     }
 
-    /// Says of a payment from now on that it stands so.
+    /// Sets the state of a payment that it returns from now on.
     pub fn stands(&self, notice: &Value) {
         let id = notice["payment_id"].as_str().map_or_else(|| notice["payment_id"].to_string(), ToOwned::to_owned);
         self.seen.payments.lock().expect("no panic").insert(id, notice.clone());
@@ -67,7 +67,7 @@ impl CryptoProcessor {
 }
 
 impl Builder {
-    /// Sells two tiers by this processor.
+    /// Configures a service to sell two tiers through this processor.
     pub fn paid_in_crypto_at(self, base_url: &str) -> Self {
         self.set("billing.crypto.base_url", base_url)
             .set("billing.crypto.api_key", API_KEY)
@@ -79,7 +79,7 @@ impl Builder {
     }
 }
 
-/// The text that is signed: keys sorted at every depth, without white space.
+/// The signed text: JSON with keys sorted at every depth, without white space.
 pub fn sorted(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -93,14 +93,14 @@ pub fn sorted(value: &Value) -> String {
     }
 }
 
-/// What signs a text.
+/// Signature of a text.
 pub fn hmac(text: &str) -> String {
     let mut mac = Hmac::<Sha512>::new_from_slice(IPN_SECRET.as_bytes()).expect("any key");
     mac.update(text.as_bytes());
     hex::encode(mac.finalize().into_bytes())
 }
 
-/// A notice of an order, as the processor writes it: as if all was well, but for what is said otherwise.
+/// A notice of an order in the processor's format, of a correct payment with these members changed.
 pub fn notice(order: &Value, status: &str, otherwise: &Value) -> Value {
     let cents = order["price_cents"].as_i64().expect("a price");
     let mut notice = json!({
@@ -124,12 +124,12 @@ pub fn notice(order: &Value, status: &str, otherwise: &Value) -> Value {
 }
 
 impl App {
-    /// Sends a notice as the processor does.
+    /// Sends a signed notice to the service.
     pub async fn told_by_crypto(&self, notice: &Value) -> Answer {
         self.noticed(&notice.to_string(), Some(&hmac(&sorted(notice)))).await
     }
 
-    /// Sends a body and a signature, whoever wrote them.
+    /// Sends a body with any signature, or without one, to the service.
     pub async fn noticed(&self, body: &str, signature: Option<&str>) -> Answer {
         let stranger = self.stranger();
         let request = stranger.request(Method::POST, NOTICES).header("content-type", "application/json");

@@ -1,4 +1,4 @@
-//! A database a test, copied from a template that the first test to come migrates.
+//! A database for each test, copied from a template that the first test migrates.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 const TEMPLATE: &str = "kitfleet_template";
 
-/// A database that is dropped with this value.
+/// A database of a test.
 pub struct Database {
     pub pool: PgPool,
     pub name: String,
@@ -16,15 +16,15 @@ pub struct Database {
 }
 
 impl Database {
-    /// One of the server that all tests share.
+    /// A database on the server that all tests share.
     ///
     /// # Panics
-    /// When `KITFLEET_TEST_DATABASE_URL` names no server; `./ops/test` starts one.
+    /// When `KITFLEET_TEST_DATABASE_URL` is not the URL of a server. `./ops/test` starts one and sets it.
     pub async fn create() -> Self {
         Self::create_on(shared()).await
     }
 
-    /// One of the same server that nothing is in, not even a schema.
+    /// An empty database without a schema, on the shared server.
     pub async fn create_empty() -> Self {
         let server = shared();
         let mut admin = server.connect().await.expect("the test database server runs");
@@ -33,7 +33,7 @@ impl Database {
         Self::open(server, name).await
     }
 
-    /// One of this server.
+    /// A database on this server.
     pub async fn create_on(server: PgConnectOptions) -> Self {
         let mut admin = server.connect().await.expect("the test database server runs");
         admin.execute("select pg_advisory_lock(7)").await.expect("a lock");
@@ -62,17 +62,16 @@ impl Database {
         Self { pool, name, server }
     }
 
-    /// The server that it is on.
     pub fn server(&self) -> &PgConnectOptions {
         &self.server
     }
 
-    /// Where the test's database is, for the service.
+    /// URL of the test's database.
     pub fn url(&self) -> String {
         self.server.clone().database(&self.name).to_url_lossy().to_string()
     }
 
-    /// Drops the database, whoever still uses it.
+    /// Drops the database, also when connections to it are open.
     pub async fn drop(&self) {
         self.pool.close().await;
         let mut admin = self.server.connect().await.expect("the test database server runs");
@@ -88,7 +87,7 @@ fn shared() -> PgConnectOptions {
     PgConnectOptions::from_str(&url).expect("a database URL")
 }
 
-/// Copies a template, and answers what the copy is called. As files it takes half of the time that it takes by the log.
+/// Copies a template and returns the name of the copy. Copying files takes half of the time of copying through the log.
 async fn create_from(admin: &mut PgConnection, template: &str) -> String {
     let name = format!("test_{}", Uuid::now_v7().simple());
     let create = format!("create database {name} template {template} strategy file_copy");

@@ -1,14 +1,14 @@
-//! How long things took that were done again and again.
+//! Durations of a repeated action.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Delays, of which quantiles are told.
+/// Durations with their quantiles.
 #[derive(Debug, Default)]
 pub struct Delays(Vec<Duration>);
 
 impl Delays {
-    /// Does it, and notes how long that took.
+    /// Runs a future and records its duration.
     pub async fn of<T>(&mut self, done: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let answer = done.await;
@@ -16,7 +16,7 @@ impl Delays {
         answer
     }
 
-    /// How many.
+    /// Number of durations.
     pub fn len(&self) -> usize {
         self.0.len()
     }

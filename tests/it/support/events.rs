@@ -1,4 +1,4 @@
-//! Events that tests publish, held against the contract (contract: versioning 5): whoever receives them has types made of it.
+//! Validation of published events against the contract (contract: versioning 5), because receivers generate types from it.
 
 use boon::{Compiler, Draft, Schemas};
 use kitfleet_domain::timestamp::Timestamp;
@@ -9,10 +9,10 @@ use super::App;
 
 const CONTRACT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"));
 
-/// Where the contract is, for whoever compiles schemas.
+/// Identifier of the contract for the schema compiler.
 const PLACE: &str = "https://kitfleet.test/openapi.json";
 
-/// The `data` of a `session.failed` that a test writes behind the service's back.
+/// Data of a `session.failed` event that a test inserts into the database.
 pub fn failed() -> Value {
     json!({
         "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "operation": "unknown",
@@ -21,7 +21,7 @@ pub fn failed() -> Value {
 }
 
 impl App {
-    /// Asserts that every event was published as the contract says.
+    /// Asserts that every event in the database matches the contract.
     pub async fn assert_events_are_promised(&self) {
         let events: Vec<(Uuid, String, Timestamp, Value)> =
             sqlx::query_as("select id, type, created_at, data from events")
@@ -39,7 +39,7 @@ impl App {
     }
 }
 
-/// What the contract says of events.
+/// Compiled event schemas of the contract.
 pub struct Promises {
     compiler: Compiler,
     schemas: Schemas,
@@ -49,7 +49,7 @@ impl Promises {
     pub fn read() -> Self {
         let mut contract: Value = serde_json::from_str(CONTRACT).expect("JSON");
         let schemas = contract["components"]["schemas"].as_object_mut().expect("schemas");
-        // Receivers ignore what they do not know: a member that is not there at all would be lost on them.
+        // Receivers ignore unknown members, so that a member that is missing in the contract would be lost.
         for schema in schemas.values_mut().filter(|schema| schema.get("properties").is_some()) {
             schema["additionalProperties"] = json!(false);
         }
@@ -60,11 +60,11 @@ impl Promises {
         Self { compiler, schemas: Schemas::new() }
     }
 
-    /// Holds an event, as it is delivered, against the schema of its type.
+    /// Validates an event, as it is delivered, against the schema of its type.
     pub fn check(&mut self, event: &Value) -> Result<(), String> {
         let kind = event["type"].as_str().expect("a type");
         let place = format!("{PLACE}#/webhooks/{kind}/post/requestBody/content/application~1json/schema");
-        // What was compiled before is found again.
+        // Compiled schemas are cached.
         let schema = self.compiler.compile(&place, &mut self.schemas).map_err(|error| error.to_string())?;
         self.schemas.validate(event, schema).map_err(|error| error.to_string())
     }

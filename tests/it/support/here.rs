@@ -1,7 +1,6 @@
-//! The service inside the test's own process: all that `kitfleet up` runs, on threads of its own.
+//! The service in the process of the test: everything that `kitfleet up` runs, on its own threads.
 //!
-//! What a process has once, the service shares with the test: the log, the metrics, the hook that panics run. nextest gives
-//! each test a process.
+//! The service shares the log, the metrics and the panic hook with the test. nextest runs each test in its own process.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,22 +16,22 @@ use tokio::task::JoinHandle;
 use super::app::STOPS_WITHIN;
 use super::eventually;
 
-/// How long what the service has begun may take to end once it has said that it is stopped.
+/// Maximum time for the tasks of the service to end after it has stopped.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What was logged, as a process would have written it.
+/// Log lines as a process would have written them.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// A service that runs.
+/// A running service.
 pub struct Service {
-    /// Its own, so that what it leaves behind can be counted.
+    /// A separate runtime, so that leftover tasks can be counted.
     runtime: Option<Runtime>,
     stop: Shutdown,
     up: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Service {
-    /// Starts a service with these variables, as if they were its environment, that goes by this clock.
+    /// Starts a service with these environment variables and this clock.
     pub fn start(variables: impl IntoIterator<Item = (OsString, OsString)>, clock: Clock) -> Self {
         kitfleet::raise_descriptors().expect("a limit of open files");
         let mut config = Config::from_variables(variables).unwrap_or_else(|error| panic!("{error}"));
@@ -50,25 +49,25 @@ impl Service {
         Self { runtime: Some(runtime), stop, up }
     }
 
-    /// What services of this process have logged.
+    /// Log of the services of this process.
     pub fn log() -> String {
         String::from_utf8_lossy(&log()).into_owned()
     }
 
-    /// Whether it has ended, by itself or because it was told to.
+    /// True when the service has ended.
     pub fn has_ended(&self) -> bool {
         self.up.is_finished()
     }
 
-    /// Tells it to stop, as a signal does.
+    /// Starts the shutdown, as a signal does.
     pub fn tell_to_stop(&self) {
         self.stop.drain.cancel();
     }
 
-    /// Waits until it has stopped, and asserts that it has nothing under way then: no task, no blocking call.
+    /// Waits until the service has stopped, and asserts that no task and no blocking call is left.
     ///
     /// # Panics
-    /// When it ended with an error, or something is left.
+    /// When the service ended with an error, or a task or blocking call is left.
     pub async fn stopped(&mut self) {
         let up = tokio::time::timeout(STOPS_WITHIN, &mut self.up).await.expect("the service stops");
         up.expect("the service does not panic").expect("the service ends well");
@@ -86,7 +85,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Of a test that failed midway: a runtime may not be waited for where tasks run.
+        // After a failed test the runtime is not awaited, because that is not allowed within a task.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -97,7 +96,7 @@ fn log() -> MutexGuard<'static, Vec<u8>> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Panics of all threads but the test's are written down in the log, as the standard error of a process would have them.
+/// Writes panics of all threads except for the test's to the log, as a process would write them to standard error.
 fn log_panics() {
     static ONCE: Once = Once::new();
     let test = thread::current().id();
@@ -112,7 +111,7 @@ fn log_panics() {
     });
 }
 
-/// Writes to the log.
+/// A writer to the log.
 struct Line;
 
 impl Write for Line {

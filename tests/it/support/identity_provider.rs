@@ -1,4 +1,4 @@
-//! An identity provider on loopback, and the browsers of people who sign in with it.
+//! An identity provider on loopback, and the browsers of users who sign in with it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,17 +13,17 @@ use url::Url;
 use super::app::{Builder, free_port};
 use super::{Answer, App, Client, plain_http};
 
-/// The provider's name in the configuration.
+/// Name of the provider in the configuration.
 pub const NAME: &str = "work";
 
-/// A provider, which runs or does not.
+/// An identity provider, which may be stopped.
 pub struct IdentityProvider {
     port: u16,
     process: Option<Child>,
 }
 
 impl IdentityProvider {
-    /// One that does not run yet.
+    /// A provider that is not started yet.
     pub fn new() -> Self {
         Self { port: free_port(), process: None }
     }
@@ -32,7 +32,7 @@ impl IdentityProvider {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A service that knows the provider.
+    /// Configures a service to use the provider.
     pub fn configure(&self, app: Builder) -> Builder {
         app.set(&format!("auth.providers.{NAME}.issuer"), &self.issuer())
             .set(&format!("auth.providers.{NAME}.client_id"), "kitfleet")
@@ -40,17 +40,17 @@ impl IdentityProvider {
             .set(&format!("auth.providers.{NAME}.display_name"), "Work")
     }
 
-    /// Starts it; it tells who people are when it is asked.
+    /// Starts the provider, which returns the claims of a user at its userinfo endpoint.
     pub fn start(&mut self, app: &App) {
         self.start_with(app, false, &Value::Null);
     }
 
-    /// Starts it; whoever comes without being announced is this person.
+    /// Starts the provider. Users without a login hint sign in as this person.
     pub fn start_for(&mut self, app: &App, person: &Value) {
         self.start_with(app, false, person);
     }
 
-    /// Starts it; it tells who people are in its ID tokens.
+    /// Starts the provider, which puts the claims of a user into the ID token.
     pub fn start_talkative(&mut self, app: &App) {
         self.start_with(app, true, &Value::Null);
     }
@@ -66,7 +66,7 @@ impl IdentityProvider {
         });
         let mut command = Command::new("node");
         command.current_dir(folder).arg("provider.js").arg(options.to_string());
-        // It ends with its standard input, also when this process is killed.
+        // The provider ends when its standard input is closed, also when this process is killed.
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("node runs");
         let mut line = String::new();
@@ -75,7 +75,7 @@ impl IdentityProvider {
         self.process = Some(process);
     }
 
-    /// Ends it, as an outage does.
+    /// Stops the provider, like an outage.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -83,7 +83,7 @@ impl IdentityProvider {
         }
     }
 
-    /// Whether a URL is one of its pages.
+    /// True when the URL is a page of the provider.
     fn has(&self, url: &str) -> bool {
         url.starts_with(&format!("{}/", self.issuer()))
     }
@@ -95,7 +95,7 @@ impl Drop for IdentityProvider {
     }
 }
 
-/// Somebody's browser: it keeps cookies, and is told where to go.
+/// A user's browser, which keeps cookies. The test decides which pages it opens.
 pub struct Browser {
     client: Client,
 }
@@ -106,12 +106,11 @@ impl Browser {
         Self { client: Client { base_url: app.base_url.clone(), key: None, http: http.expect("an HTTP client") } }
     }
 
-    /// Goes to a page.
     pub async fn open(&self, url: &str) -> Answer {
         self.client.send(self.client.http.get(url)).await
     }
 
-    /// Leaves for the provider, which will find that the person is whom `claims` say. Answers where that leads.
+    /// Starts a sign-in and returns the URL at the provider, with a login hint for a user with these claims.
     pub async fn leave(&self, claims: &Value) -> Url {
         let start = self.client.get(&format!("/v1/auth/oauth/{NAME}/start")).await.expect(303);
         let mut url: Url = location(&start).parse().expect("a URL");
@@ -119,7 +118,7 @@ impl Browser {
         url
     }
 
-    /// Follows the provider's pages from one to the next. Answers where it sends the person in the end.
+    /// Follows the redirects of the provider. Returns the URL to which it sends the user at the end.
     pub async fn through(&self, provider: &IdentityProvider, from: Url) -> String {
         let mut url = from.to_string();
         for _ in 0..10 {
@@ -134,13 +133,13 @@ impl Browser {
         panic!("the provider sends people in circles");
     }
 
-    /// The whole trip, to where the provider sends the person back to.
+    /// Signs in at the provider and returns the callback URL.
     pub async fn to_callback(&self, provider: &IdentityProvider, claims: &Value) -> String {
         let away = self.leave(claims).await;
         self.through(provider, away).await
     }
 
-    /// The whole trip and back.
+    /// Signs in at the provider and opens the callback URL.
     pub async fn sign_in(&self, provider: &IdentityProvider, claims: &Value) -> Answer {
         let callback = self.to_callback(provider, claims).await;
         self.open(&callback).await
@@ -151,7 +150,7 @@ fn location(answer: &Answer) -> String {
     answer.headers["location"].to_str().expect("a text").to_owned()
 }
 
-/// Somebody whose address the provider has verified.
+/// Claims of a user whose email address the provider has verified.
 pub fn person(subject: &str, email: &str) -> Value {
     json!({"sub": subject, "email": email, "email_verified": true, "name": "Ada Lovelace"})
 }

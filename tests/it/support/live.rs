@@ -1,4 +1,4 @@
-//! A viewer of a live view, who speaks its protocol to the worker as an api process forwards it.
+//! A viewer of a live view, which speaks the protocol to the worker as the API forwards it.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,35 +21,35 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 
 use super::{App, Client, live_socket};
 
-/// How long anything may take to be seen.
+/// Maximum time to wait for a picture or a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Somebody who watches, and what they have seen.
+/// A viewer, and the messages and pictures that it has received.
 pub struct Viewer {
     socket: WebSocketStream<Box<dyn Stream>>,
-    /// What pictures have drawn, a pixel for each CSS pixel.
+    /// The drawn picture, with one pixel for each CSS pixel.
     canvas: Vec<[u8; 3]>,
     size: [u16; 2],
-    /// The last picture, and how many bytes it had.
+    /// The last picture, and its size in bytes.
     pub last: Option<(Picture, usize)>,
-    /// All pictures.
+    /// Number of pictures.
     pub pictures: usize,
-    /// What was said besides pictures.
+    /// Received messages, except for pictures.
     pub said: Vec<Value>,
-    /// Whether pictures are acknowledged.
+    /// True when the viewer acknowledges pictures.
     pub acknowledges: bool,
-    /// The code with which the connection was closed.
+    /// Close code of the connection.
     pub closed: Option<u16>,
 }
 
-/// Where the service listens, all in one process: its API, and its live view.
+/// Addresses of a service that runs in one process: its API and its live view.
 pub async fn ports(app: &App) -> HashSet<SocketAddr> {
     let query = "select live_address from workers";
     let live: String = sqlx::query_scalar(query).fetch_one(&app.database.pool).await.expect("a worker");
     [app.base_url.trim_start_matches("http://"), &live].map(|address| address.parse().expect("an address")).into()
 }
 
-/// Where the browser of a session can be seen.
+/// Live endpoint of the worker that runs a session's browser.
 pub async fn end_of(app: &App, session: &str) -> LiveEnd {
     let query = "select live_address, live_fingerprint from workers w join sessions s on s.worker_id = w.id
                  where 'ses_' || s.id = $1";
@@ -58,7 +58,7 @@ pub async fn end_of(app: &App, session: &str) -> LiveEnd {
     LiveEnd { address, fingerprint }
 }
 
-/// A ticket for a session.
+/// Creates a ticket for a session.
 pub async fn ticket(client: &Client, session: &str, role: &str, client_id: Option<&str>) -> String {
     let mut body = json!({"role": role});
     if let Some(client_id) = client_id {
@@ -68,19 +68,19 @@ pub async fn ticket(client: &Client, session: &str, role: &str, client_id: Optio
     answer.body["ticket"].as_str().expect("a ticket").to_owned()
 }
 
-/// Shows a ticket to the session's worker.
+/// Connects to the session's worker with a ticket.
 pub async fn show_ticket(app: &App, session: &str, ticket: &str) -> Result<Box<dyn Stream>, ConnectError> {
     let greeting = Greeting { session_id: session.parse().expect("an id"), ticket: ticket.to_owned() };
     connect(&end_of(app, session).await, &greeting).await
 }
 
 impl Viewer {
-    /// Watches as a viewer.
+    /// Connects as a viewer.
     pub async fn watch(app: &App, client: &Client, session: &str) -> Self {
         Self::join(app, client, session, "viewer", None).await
     }
 
-    /// Watches as a controller.
+    /// Connects as a controller.
     pub async fn control(app: &App, client: &Client, session: &str, client_id: Option<&str>) -> Self {
         Self::join(app, client, session, "controller", client_id).await
     }
@@ -91,7 +91,7 @@ impl Viewer {
         Self::over(stream).await
     }
 
-    /// Watches by this ticket through the API, as programs do.
+    /// Connects with this ticket through the API, as client programs do.
     pub async fn through_the_api(app: &App, session: &str, ticket: &str) -> Self {
         let host = app.base_url.trim_start_matches("http://");
         let stream = TcpStream::connect(host).await.expect("a connection");
@@ -99,14 +99,14 @@ impl Viewer {
         Self::over(Box::new(stream)).await
     }
 
-    /// Speaks over a connection that was let in.
+    /// A viewer on an admitted connection.
     pub async fn over(stream: Box<dyn Stream>) -> Self {
         let socket = WebSocketStream::from_raw_socket(stream, Part::Client, None).await;
         let (canvas, size) = (Vec::new(), [0, 0]);
         Self { socket, canvas, size, last: None, pictures: 0, said: Vec::new(), acknowledges: true, closed: None }
     }
 
-    /// Reads a message; `false` when there are no more.
+    /// Reads a message. Returns `false` at the end of the connection.
     async fn read(&mut self) -> bool {
         match self.socket.next().await {
             Some(Ok(Message::Binary(message))) => {
@@ -146,17 +146,17 @@ impl Viewer {
         }
     }
 
-    /// What is seen there, as red, green and blue.
+    /// Colour at this position, as red, green and blue.
     pub fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
         self.canvas.get(y * usize::from(self.size[0]) + x).copied().unwrap_or_default()
     }
 
-    /// Whether that colour is seen there, as far as a JPEG keeps one.
+    /// True when this position has about this colour, within the accuracy of a JPEG.
     pub fn shows(&self, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
         self.pixel(x, y).iter().zip(colour).all(|(seen, wanted)| seen.abs_diff(wanted) < 24)
     }
 
-    /// Reads until something was seen or said.
+    /// Reads until `seen` returns a value.
     pub async fn until<T>(&mut self, what: &str, mut seen: impl FnMut(&Self) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -168,47 +168,46 @@ impl Viewer {
         }
     }
 
-    /// Reads until something of that type was said since `from`, and answers with it.
+    /// Reads until a message of this type was received since the index `from`, and returns it.
     pub async fn hears(&mut self, kind: &str, from: usize) -> Value {
         self.until(kind, |viewer| viewer.said.iter().skip(from).find(|said| said["type"] == kind).cloned()).await
     }
 
-    /// Reads for so long.
+    /// Reads for this time.
     pub async fn read_for(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         while let Ok(true) = timeout_at(deadline, self.read()).await {}
     }
 
-    /// Reads until the connection is closed, and answers with its code.
+    /// Reads until the connection is closed, and returns the close code.
     pub async fn until_closed(&mut self) -> Option<u16> {
         let closing = async { while self.read().await {} };
         timeout(PATIENCE, closing).await.expect("closed");
         self.closed
     }
 
-    /// Says something.
     pub async fn send(&mut self, said: Value) {
         self.send_raw(&said.to_string()).await;
     }
 
-    /// Says something that need not be a message.
+    /// Sends a text, which may be invalid.
     pub async fn send_raw(&mut self, said: &str) {
-        // One that was closed is noticed by who reads.
+        // Reading detects a closed connection.
         let _ = self.socket.send(Message::text(said)).await;
     }
 
-    /// Says something as a text that need not be one.
+    /// Sends a text frame with bytes that may not be UTF-8.
     pub async fn send_bytes(&mut self, said: Vec<u8>) {
         let frame = Frame::message(said, OpCode::Data(Data::Text), true);
         let _ = self.socket.send(Message::Frame(frame)).await;
     }
 
-    /// Does something.
+    /// Sends input events.
     pub async fn act(&mut self, events: Value) {
         self.send(json!({"type": "input", "events": events})).await;
     }
 
-    /// Taps there.
+    /// Taps at this position.
     pub async fn tap(&mut self, x: u32, y: u32) {
         let step = |phase: &str| json!({"type": "touch", "finger": 0, "phase": phase, "x": x, "y": y});
         self.act(json!([step("begin"), step("end")])).await;

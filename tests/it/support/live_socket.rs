@@ -1,14 +1,14 @@
-//! The opening of a live view's WebSocket, as programs do it (RFC 6455).
+//! Opening the WebSocket of a live view, as client programs do (RFC 6455).
 
 use std::io;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Asks an API for the view of a session; what follows on the connection are the WebSocket's frames.
+/// Sends the upgrade request to an API. The returned connection carries WebSocket frames.
 ///
 /// # Errors
-/// When the connection breaks, or what is answered opens no live view.
+/// When the connection breaks, or the response does not open a live view.
 pub async fn open(mut stream: TcpStream, host: &str, session: &str, ticket: &str) -> io::Result<TcpStream> {
     let request = format!(
         "GET /v1/sessions/{session}/live HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -23,7 +23,7 @@ pub async fn open(mut stream: TcpStream, host: &str, session: &str, ticket: &str
     let head = String::from_utf8_lossy(&head).to_lowercase();
     let opened = head.starts_with("http/1.1 101 ")
         && head.contains("sec-websocket-protocol: kitfleet.live.v1\r\n")
-        // The example of section 1.3.
+        // Example value of RFC 6455, section 1.3.
         && head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n");
     if opened { Ok(stream) } else { Err(io::Error::other(head)) }
 }

@@ -1,4 +1,4 @@
-//! Mails as their readers get them: from the outbox of the `file` transport, or from a mail server on loopback.
+//! Mails as their recipients receive them: from the outbox of the `file` transport, or from a mail server on loopback.
 
 use std::fs;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use mail_parser::{Message, MessageParser};
 
 use super::{App, eventually};
 
-/// How long a mail may take: its job is woken at once, but on a machine that is busy with other tests.
+/// Maximum time until a mail arrives. Its job runs at once, but other tests can slow the machine.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
 
-/// A mail that arrived.
+/// A received mail.
 #[derive(Debug, Clone)]
 pub struct Mail {
-    /// As it travelled.
+    /// The mail as it was transmitted.
     pub raw: String,
     pub from: String,
     pub to: String,
     pub subject: String,
     pub text: String,
     pub html: String,
-    /// Of the link in it; empty when it has none.
+    /// Token of the link in the mail, or an empty text.
     pub token: String,
 }
 
@@ -41,13 +41,13 @@ impl Mail {
         }
     }
 
-    /// A header, as it stands.
+    /// Raw value of a header.
     pub fn header(&self, name: &str) -> String {
         let message: Message<'_> = MessageParser::default().parse(self.raw.as_bytes()).expect("a mail");
         message.header_raw(name).unwrap_or_else(|| panic!("no {name} in {}", self.raw)).trim().to_owned()
     }
 
-    /// The line of the text that is its link.
+    /// The line of the text that contains the link.
     pub fn link(&self) -> &str {
         self.text.lines().find(|line| line.contains("?token=")).expect("a link")
     }
@@ -59,12 +59,12 @@ fn address(addresses: Option<&mail_parser::Address<'_>>) -> String {
 }
 
 impl App {
-    /// The newest mail of this template to this address, which may still be on its way.
+    /// The newest mail of this template to this address. Waits until there is one.
     pub async fn mail_to(&self, address: &str, template: Template) -> Mail {
         self.mail_number(1, address, template).await
     }
 
-    /// The newest mail of this template to this address, when there are as many as `count`.
+    /// The newest mail of this template to this address, after waiting for `count` of them.
     pub async fn mail_number(&self, count: usize, address: &str, template: Template) -> Mail {
         let what = format!("{count} mails {template:?} to {address}");
         eventually(ARRIVES_WITHIN, &what, async || {
@@ -74,7 +74,7 @@ impl App {
         .await
     }
 
-    /// The mails of this template to this address that have arrived, the oldest first.
+    /// Mails of this template to this address that have arrived, oldest first.
     pub fn mails_to(&self, address: &str, template: Template) -> Vec<Mail> {
         let infix = format!("-{}-", template.name());
         let entries = fs::read_dir(self.data_dir.path().join("data/outbox")).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! A model provider on loopback, which speaks Anthropic's Messages API and `OpenAI`'s Responses API as they were seen to answer, well
-//! or badly.
+//! A model provider on loopback with Anthropic's Messages API and `OpenAI`'s Responses API. Its responses, valid or not, have the
+//! form that was observed at the providers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::app::Builder;
 use super::serve;
 
-/// A running provider. What it is not told to answer, it answers well: with the tool's call `{"kind": "refuse", "reply": "No."}`.
+/// A running provider. Requests without a prepared reply receive the tool call `{"kind": "refuse", "reply": "No."}`.
 pub struct ModelProvider {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -29,7 +29,7 @@ struct Seen {
     answers: Mutex<VecDeque<Reply>>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub path: String,
@@ -37,31 +37,30 @@ pub struct Asked {
     pub body: Value,
 }
 
-/// What is answered.
+/// A prepared reply.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// This.
     Json(u16, Value),
-    /// This, with `Retry-After`.
+    /// A body with `Retry-After`.
     Later(u16, &'static str, Value),
-    /// A body that is no JSON.
+    /// A body that is not JSON.
     Text(u16, &'static str),
-    /// A body without an end, at full speed.
+    /// An endless body at full speed.
     Endless(u16),
-    /// A head that says that the body is longer than anybody reads.
+    /// A content length above every limit.
     Huge,
-    /// Nothing until it is told to, and then this.
+    /// This body, after a notification.
     When(Arc<Notify>, Value),
-    /// Nothing, ever.
+    /// No response.
     Hang,
-    /// A body that begins and does not go on.
+    /// A body that stops.
     Stall,
-    /// To somewhere else.
+    /// A redirect to this URL.
     Redirect(String),
 }
 
 impl Asked {
-    /// A header as it came; empty when it did not.
+    /// Value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
     }
@@ -75,25 +74,25 @@ impl ModelProvider {
         Self { base_url, seen, _server: server }
     }
 
-    /// Answers the next request so.
+    /// Sets the reply to the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.answers.lock().expect("no panic").push_back(reply);
     }
 
-    /// What came so far.
+    /// Requests received so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().expect("no panic").clone()
     }
 }
 
 impl Builder {
-    /// Lets models be asked at this provider, whichever they are.
+    /// Configures a service to send all model requests to this provider.
     pub fn asking(self, provider: &ModelProvider) -> Self {
         self.set("agents.anthropic.base_url", &provider.base_url).set("agents.openai.base_url", &provider.base_url)
     }
 }
 
-/// What Anthropic answers whoever calls the tool with this.
+/// Anthropic's response with a call of the tool.
 pub fn anthropic_call(input: &Value) -> Value {
     json!({
         "id": "msg_01XFDUDYJgAACzvnptvVoYEL", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6",
@@ -110,7 +109,7 @@ pub fn anthropic_call(input: &Value) -> Value {
     })
 }
 
-/// What `OpenAI` answers whoever calls the tool with this.
+/// `OpenAI`'s response with a call of the tool.
 pub fn openai_call(arguments: &Value) -> Value {
     json!({
         "id": "resp_67ccd3a9da748190baa7f1570fe91ac604becb25c45c1d41", "object": "response", "created_at": 1_741_476_777,
@@ -131,12 +130,12 @@ pub fn openai_call(arguments: &Value) -> Value {
     })
 }
 
-/// How Anthropic says that something is wrong.
+/// Body of an Anthropic error.
 pub fn anthropic_error(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"})
 }
 
-/// How `OpenAI` does.
+/// Body of an `OpenAI` error.
 pub fn openai_error(kind: &str, code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

@@ -1,4 +1,4 @@
-//! A name server whose answers change from one question to the next.
+//! A name server whose answers change with each query.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -10,15 +10,15 @@ use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Answers each question for a name with the next of its addresses, and from then on with the last; nobody may keep an
-/// answer. How often each name was asked for.
+/// A name server that returns the next address of a name at each query, and the last one from then on. Its answers must not be
+/// cached. It counts the queries of each name.
 pub struct NameServer {
     asked: Arc<Mutex<HashMap<String, usize>>>,
     _server: AbortOnDropHandle<()>,
 }
 
 impl NameServer {
-    /// In a network of the test's own, whose machine asks it.
+    /// Starts the server in a test's own network namespace, whose resolver queries it.
     pub async fn start(addresses: &'static [(&'static str, &'static [&'static str])]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:53").await.expect("the port of name servers");
         let asked = Arc::<Mutex<HashMap<String, usize>>>::default();

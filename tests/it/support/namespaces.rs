@@ -1,4 +1,4 @@
-//! Tests in namespaces of their own: a network or mounts that nobody else sees.
+//! Tests in separate network and mount namespaces.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -11,20 +11,21 @@ use tokio::net::{TcpStream, UnixListener};
 use tokio::process::Command;
 use tokio_util::task::AbortOnDropHandle;
 
-/// An address that leads to the loopback of a network of a test's own, and that no interface there has: public, for all
-/// that anybody can tell.
+/// Address that routes to the loopback device of a test's network namespace. No interface has it, so that the service treats it
+/// as public.
 pub const PUBLIC: &str = "93.184.216.34";
-/// The network's own address and that of a neighbour: as public, but the machine's itself, and near it.
+/// Address of the network namespace and an unused one in the same subnet. Both are public, but belong to the machine or to its
+/// subnet.
 pub const OWN: [&str; 2] = ["198.41.0.4", "198.41.0.5"];
-/// Others of its own.
+/// Private addresses of the network namespace.
 const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
-/// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
+/// Environment variable that skips these tests on machines that forbid namespaces.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
-/// Runs a test of this program that is ignored otherwise, in new namespaces of these kinds.
+/// Runs an ignored test of this program in new namespaces of these kinds.
 ///
 /// # Panics
-/// When it fails, or when this machine forbids namespaces and nobody has said that this is known.
+/// When the test fails, or when this machine forbids namespaces and the variable to skip is not set.
 pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr)]) {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -51,16 +52,16 @@ pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr
     eprintln!("{complained}");
 }
 
-/// Runs such a test with mounts of its own, in which [`small_disk`] takes the place of the folder for temporary files.
+/// Runs an ignored test in its own mount namespace, in which [`small_disk`] can replace the temporary folder.
 ///
 /// # Panics
-/// As [`run_inside`].
+/// Like [`run_inside`].
 pub async fn run_on_small_disk(test: &str) {
     let folder = TempDir::new().expect("a folder");
     run_inside(&["--mount"], test, &[("TMPDIR", folder.path().as_os_str())]).await;
 }
 
-/// Makes the folder for temporary files a disk of so many MiB, and says where it is.
+/// Mounts a disk of this many MiB as the temporary folder and returns its path.
 pub fn small_disk(mib: u32) -> PathBuf {
     let disk = std::env::temp_dir();
     let mut mount = std::process::Command::new("mount");
@@ -69,15 +70,15 @@ pub fn small_disk(mib: u32) -> PathBuf {
     disk
 }
 
-/// The same in a new network, from which only the database can be reached. The test furnishes it.
+/// Runs an ignored test in its own network namespace, which can reach only the database. The test configures it with [`furnish`].
 ///
 /// # Panics
-/// As above.
+/// Like [`run_inside`].
 pub async fn in_a_network_of_its_own(test: &str) {
     let folder = TempDir::new().expect("a folder");
     let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
     let server: PgConnectOptions = database.parse().expect("a database URL");
-    // A socket is a file, and so it can be reached from another network. A port needs a socket that leads to it.
+    // A socket file can be reached from another network namespace. For a port, a relay provides a socket.
     let (there, relay) = if server.get_socket().is_some() {
         (database, None)
     } else {
@@ -89,7 +90,7 @@ pub async fn in_a_network_of_its_own(test: &str) {
     drop(relay);
 }
 
-/// Makes a database server that listens on a port reachable from another network.
+/// Relays connections of a socket to a database server that listens on a port.
 async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     while let Ok((mut inside, _)) = sockets.accept().await {
         let address = (server.get_host().to_owned(), server.get_port());
@@ -100,8 +101,8 @@ async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     }
 }
 
-/// Gives this network a public address, one of its own and some private ones, and this machine names of addresses. What is asked beyond
-/// them is asked at port 53 of the loopback. The folder is that of the files.
+/// Adds a public address, an own address and private addresses to this network namespace, and entries to the hosts file. Other
+/// names are resolved at port 53 of the loopback device. The returned folder contains the files.
 pub fn furnish(names: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     let mut hosts = "127.0.0.1 localhost\n".to_owned();
@@ -116,7 +117,7 @@ pub fn furnish(names: &[(&str, &str)]) -> TempDir {
         mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix\n"
         .to_owned();
     writeln!(script, "ip route add local {PUBLIC}/32 dev lo").expect("text");
-    // The whole network of an address of the loopback leads to it.
+    // An address with a prefix on the loopback device makes the whole subnet local.
     writeln!(script, "ip address add {}/24 dev lo", OWN[0]).expect("text");
     for address in PRIVATE {
         writeln!(script, "ip address add {address}/32 dev lo").expect("text");

@@ -1,5 +1,4 @@
-//! A `PgBouncer` that gives each transaction another connection: a real one, before the tests' database server
-//! (tests/pgbouncer/install).
+//! A real `PgBouncer` in transaction mode in front of the tests' database server (tests/pgbouncer/install).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,25 +13,25 @@ use tempfile::TempDir;
 use super::app::free_port;
 use super::eventually;
 
-/// A pooler that ends with this value.
+/// A running pooler. Dropping it ends it.
 pub struct Pooler {
     port: u16,
     process: Child,
     _folder: TempDir,
 }
 
-/// Connections to the server that it has at most, of one database.
+/// Maximum number of connections to the server per database.
 pub const CONNECTIONS: u32 = 8;
 
 impl Pooler {
-    /// One before this server.
+    /// Starts a pooler for this server.
     ///
     /// # Panics
     /// When it does not start.
     pub async fn start(server: &PgConnectOptions) -> Self {
         let (folder, port) = (TempDir::new().expect("a folder"), free_port());
         let host = server.get_socket().map_or_else(|| server.get_host().to_owned(), |path| path.display().to_string());
-        // It refuses to be root.
+        // PgBouncer refuses to run as root.
         let user = if geteuid().is_root() { "user = nobody\n" } else { "" };
         let settings = format!(
             "[databases]
@@ -63,7 +62,7 @@ max_client_conn = 500
         pooler
     }
 
-    /// The way to a database through it.
+    /// URL of a database through the pooler.
     pub fn url(&self, database: &str) -> String {
         let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(self.port).username("kitfleet");
         options.database(database).to_url_lossy().to_string()
@@ -72,7 +71,7 @@ max_client_conn = 500
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        // It has ended already, or does so now.
+        // An error means that the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's or a bench's own, which counts the statements that it is sent. It ends with this value.
+//! A PostgreSQL server for a test or a benchmark, which counts statements. Dropping it ends it.
 
 use std::error::Error;
 use std::fs;
@@ -24,7 +24,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster in the folder for temporary files and starts it with these settings.
+    /// Creates a cluster in a temporary folder and starts it with these settings.
     pub async fn start(settings: &[&str]) -> Result<Self> {
         let (folder, user) = (TempDir::new()?, unprivileged()?);
         if let Some(user) = &user {
@@ -55,20 +55,20 @@ impl Postgres {
         }
     }
 
-    /// Ends it, with all connections.
+    /// Stops the server, which closes all connections.
     pub fn stop(&mut self) -> Result<()> {
         kill(self.pid(), Signal::SIGINT)?;
         self.process.wait()?;
         Ok(())
     }
 
-    /// Starts it again where it was, after a stop.
+    /// Starts the stopped server again on the same data.
     pub async fn start_again(&mut self) -> Result<()> {
         self.process = command("postgres", &self.folder, self.user.as_ref())?.args(&self.settings).spawn()?;
         self.until_ready().await
     }
 
-    /// Where it is; the database is the one that each cluster has.
+    /// Options to connect to the default database of the cluster.
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass().socket(self.folder.path()).username("kitfleet").database("postgres")
     }
@@ -80,15 +80,15 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // A process that is gone already is as good.
+        // An error means that the process has already ended.
         let _ = kill(self.pid(), Signal::SIGINT);
         let _ = self.process.wait();
     }
 }
 
-/// A program on the cluster in this folder.
+/// Command of a PostgreSQL program with the data folder of this cluster.
 fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Command> {
-    // Whatever ends whoever has started it, it ends too.
+    // The program ends when its parent process ends.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "INT"]);
     if let Some(user) = user {
@@ -99,12 +99,12 @@ fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Comma
     Ok(command)
 }
 
-/// As whom it runs: it refuses to run as root.
+/// User that the server runs as. PostgreSQL refuses to run as root.
 fn unprivileged() -> Result<Option<User>> {
     if geteuid().is_root() { Ok(User::from_name("postgres")?.or(User::from_name("nobody")?)) } else { Ok(None) }
 }
 
-/// Where the newest PostgreSQL of this machine has its programs.
+/// Folder with the programs of the newest installed PostgreSQL.
 pub fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")?.flatten().map(|version| version.path().join("bin"));
     let version = |path: &PathBuf| path.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok();

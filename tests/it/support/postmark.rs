@@ -1,4 +1,4 @@
-//! A provider that speaks Postmark's API, on loopback.
+//! A mail provider on loopback with Postmark's API.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A running provider.
 pub struct Postmark {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -21,9 +20,9 @@ pub struct Postmark {
 
 #[derive(Default)]
 struct Seen {
-    /// The tokens and the mails it was sent, whatever it answered.
+    /// Received tokens and mails, whatever the response.
     sent: Mutex<Vec<(String, Value)>>,
-    /// What it answers, in this order, before it takes everything.
+    /// Prepared responses in order. Further mails are accepted.
     answers: Mutex<VecDeque<(u16, i64)>>,
 }
 
@@ -38,12 +37,12 @@ impl Postmark {
         Self { base_url, seen, _server: server }
     }
 
-    /// Answers the next mail with this status and this code of its own.
+    /// Sets the status and the error code of the response to the next mail.
     pub fn answer(&self, status: u16, code: i64) {
         self.seen.answers.lock().expect("no panic").push_back((status, code));
     }
 
-    /// The tokens and the mails it was sent, whatever it answered.
+    /// Received tokens and mails, whatever the response.
     pub fn sent(&self) -> Vec<(String, Value)> {
         self.seen.sent.lock().expect("no panic").clone()
     }

@@ -1,4 +1,4 @@
-//! A proxy as customers bring them, which does what it should, or something else.
+//! A customer's proxy, which works or misbehaves.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use tokio::task::JoinSet;
 
 pub const USER: &str = "kit";
 pub const PASSWORD: &str = "sesame-never-seen";
-/// Where it comes from, so that a site can tell it from others on this machine.
+/// Source address of the proxy's connections, which distinguishes them from others of this machine.
 pub const LEAVES_FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
-/// What it does with who comes.
+/// Behaviour of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// What it should.
+    /// Works.
     Good,
-    /// Nothing.
+    /// Sends nothing.
     Mute,
-    /// It speaks something else.
+    /// Speaks another protocol.
     Garbage,
-    /// It hangs up before it has said anything.
+    /// Closes the connection at once.
     HangsUp,
-    /// It hangs up on whoever asks for a connection, after it knows who that is.
+    /// Closes the connection after the authentication.
     HangsUpLater,
 }
 
@@ -42,21 +42,21 @@ pub struct Proxy {
 
 struct Shared {
     manner: Manner,
-    /// Where every connection leads, whatever it is asked for.
+    /// Target of every connection, whatever the client requests.
     site: SocketAddr,
-    /// Whether it relays datagrams.
+    /// True when the proxy relays datagrams.
     relays: AtomicBool,
     visits: AtomicUsize,
     connects: AtomicUsize,
 }
 
 impl Proxy {
-    /// One that leads to this site, whatever it is asked for.
+    /// Starts a proxy that connects every request to this site.
     pub async fn start(scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
         Self::start_at(Ipv4Addr::LOCALHOST, scheme, manner, site).await
     }
 
-    /// One at another address of this machine.
+    /// Starts a proxy at another address of this machine.
     pub async fn start_at(at: Ipv4Addr, scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
         let listener = TcpListener::bind((at, 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -80,7 +80,7 @@ impl Proxy {
         Self { scheme, port, shared, _running: running }
     }
 
-    /// As it is saved.
+    /// Request body to save this proxy.
     pub fn body(&self) -> Value {
         json!({
             "label": "Office", "scheme": self.scheme, "host": "127.0.0.1", "port": self.port, "username": USER,
@@ -88,17 +88,18 @@ impl Proxy {
         })
     }
 
-    /// How many connections were made to it.
+    /// Number of connections to the proxy.
     pub fn visits(&self) -> usize {
         self.shared.visits.load(Ordering::SeqCst)
     }
 
-    /// How many connections it has made to its site.
+    /// Number of connections from the proxy to its site.
     pub fn connects(&self) -> usize {
         self.shared.connects.load(Ordering::SeqCst)
     }
 
-    /// Relays datagrams from now on, or none. Each is answered as a QUIC server answers one of a version that it does not know.
+    /// Enables or disables the relay of datagrams. The relay responds to each datagram like a QUIC server that does not support
+    /// its version.
     pub fn relay(&self, relays: bool) {
         self.shared.relays.store(relays, Ordering::SeqCst);
     }
@@ -167,7 +168,7 @@ impl Shared {
             3 if self.relays.load(Ordering::SeqCst) => {
                 let relay = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
                 let port = relay.local_addr()?.port().to_be_bytes();
-                // A private address that is not the proxy's own, as one behind a router says it.
+                // A private address that is not the proxy's own, as a proxy behind a router returns it.
                 stream.write_all(&[5, 0, 0, 1, 10, 0, 0, 1, port[0], port[1]]).await?;
                 let mut nothing = [0];
                 tokio::select! {
@@ -194,12 +195,12 @@ async fn text(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Answers each packet with the versions that there are (RFC 9000, 17.2.1).
+/// Responds to each packet with a version negotiation packet (RFC 9000, 17.2.1).
 async fn answer(relay: &UdpSocket) -> io::Result<()> {
     let mut datagram = [0; 2048];
     loop {
         let (length, from) = relay.recv_from(&mut datagram).await?;
-        // By name: three bytes, the kind, the name and a port, and then the packet.
+        // The header of a datagram with a host name: three bytes, the address type, the name and the port. The packet follows.
         let head = 7 + usize::from(datagram[4]);
         let packet = &datagram[head..length];
         assert!(packet.len() >= 1200 && packet[0] & 0x80 != 0, "a first packet of QUIC");

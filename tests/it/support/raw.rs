@@ -1,4 +1,4 @@
-//! HTTP by hand, for clients that misbehave.
+//! Raw HTTP, for clients that misbehave.
 
 use std::time::Duration;
 
@@ -7,16 +7,15 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-/// Connects to a service.
 pub async fn connect(base_url: &str) -> (OwnedReadHalf, OwnedWriteHalf) {
     let address = base_url.strip_prefix("http://").expect("plain HTTP");
     TcpStream::connect(address).await.expect("the service listens").into_split()
 }
 
-/// A whole answer, or what there was of it when the service closed the connection.
+/// A complete response, or the part that was received when the service closed the connection.
 ///
 /// # Panics
-/// When the service says nothing and leaves the connection open for longer than `limit`.
+/// When the service sends nothing for longer than `limit` and leaves the connection open.
 pub async fn answer(reader: &mut OwnedReadHalf, limit: Duration) -> String {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
@@ -33,7 +32,7 @@ pub async fn answer(reader: &mut OwnedReadHalf, limit: Duration) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether an answer has as many bytes as it says.
+/// True when a response has the number of bytes of its content length.
 fn is_whole(answer: &str) -> bool {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
     let length = head.lines().filter_map(|line| line.split_once(": "));
@@ -42,16 +41,16 @@ fn is_whole(answer: &str) -> bool {
     length.is_some_and(|length: usize| body.len() >= length)
 }
 
-/// Sends a whole request that asks for the connection to be closed, and answers what came.
+/// Sends a complete request with `connection: close` and returns the response.
 pub async fn exchange(base_url: &str, request: &[u8]) -> String {
     let (mut reader, mut writer) = connect(base_url).await;
-    // The service may answer and hang up before it has read everything.
+    // The service may respond and close the connection before it has read the whole request.
     let (sent, answered) = tokio::join!(writer.write_all(request), answer(&mut reader, Duration::from_secs(10)));
     drop(sent);
     answered
 }
 
-/// The status of an answer; `None` when the connection was closed without one.
+/// Status of a response, or `None` when the connection was closed without one.
 pub fn status(answer: &str) -> Option<u16> {
     answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What the service wrote down, for what no route shows yet.
+//! Rows that the service has written, for data that no route returns.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::{App, eventually};
 
-/// A row of the audit log.
 #[derive(Debug, FromRow)]
 pub struct AuditRow {
     pub actor_type: String,
@@ -22,21 +21,21 @@ pub struct AuditRow {
     pub user_agent: Option<String>,
 }
 
-/// What a session was asked to do.
+/// An operation of a session.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct IntentRow {
     pub kind: String,
     pub status: String,
 }
 
-/// An id without its prefix.
+/// UUID of an id with a prefix.
 pub fn uuid_of(id: &str) -> Uuid {
     let (_, uuid) = id.split_once('_').expect("a prefix");
     uuid.parse().expect("a UUID")
 }
 
 impl App {
-    /// A session's events, the oldest first.
+    /// Events of a session, oldest first.
     pub async fn events(&self, session: &str) -> Vec<(String, Value)> {
         sqlx::query_as("select type, data from events where data->>'session_id' = $1 order by created_at, id")
             .bind(session)
@@ -45,7 +44,7 @@ impl App {
             .expect("the events")
     }
 
-    /// An account's audit log, the oldest row first.
+    /// Audit log of an account, oldest row first.
     pub async fn audit(&self, account: AccountId) -> Vec<AuditRow> {
         sqlx::query_as(
             "select actor_type, actor_account_id, actor_key_id, action, target_resource_id, payload, ip_address, user_agent
@@ -57,7 +56,7 @@ impl App {
         .expect("the audit log")
     }
 
-    /// A session's intents, the oldest first; the first one opens its browser.
+    /// Intents of a session, oldest first. The first one opens its browser.
     pub async fn intents(&self, session: &str) -> Vec<IntentRow> {
         sqlx::query_as("select kind, status from intents where session_id = $1 order by id")
             .bind(uuid_of(session))
@@ -66,7 +65,7 @@ impl App {
             .expect("the intents")
     }
 
-    /// A session's status, whoever owns it.
+    /// Status of a session of any account.
     pub async fn status_of(&self, session: &str) -> String {
         sqlx::query_scalar("select status from sessions where id = $1")
             .bind(uuid_of(session))
@@ -83,7 +82,7 @@ impl App {
         .await;
     }
 
-    /// The worker that owns a session's browser.
+    /// Id of the worker that runs a session's browser.
     pub async fn worker_of(&self, session: &str) -> String {
         sqlx::query_scalar("select 'wrk_' || worker_id from sessions where id = $1")
             .bind(uuid_of(session))
@@ -92,24 +91,24 @@ impl App {
             .expect("the session")
     }
 
-    /// Where an account's mail goes.
+    /// Email address of an account.
     pub async fn address_of(&self, account: AccountId) -> String {
         let email = sqlx::query_scalar("select email from accounts where id = $1").bind(account.as_uuid());
         email.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// What a query without parameters counts.
+    /// Result of a counting query without parameters.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Changes rows behind the service's back.
+    /// Executes a statement, which must change at least one row.
     pub async fn execute(&self, statement: &'static str, id: Uuid) {
         let done = sqlx::query(statement).bind(id).execute(&self.database.pool).await.expect("a statement");
         assert_ne!(done.rows_affected(), 0, "{statement} touched nothing");
     }
 
-    /// The tables in which a text occurs anywhere, as it is or as bytes.
+    /// Tables that contain a text anywhere, as text or as bytes.
     pub async fn tables_with(&self, needle: &str) -> Vec<String> {
         let tables: Vec<String> = sqlx::query_scalar(
             "select format('%I.%I', table_schema, table_name) from information_schema.tables

@@ -1,4 +1,4 @@
-//! A Redis of the test's own, which can freeze and die.
+//! A Redis server for a test, which can freeze and die.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::app::free_port;
 
-/// It ends with this value, and keeps nothing.
+/// A running server without persistence. Dropping it ends it.
 pub struct Redis {
     port: u16,
     folder: TempDir,
@@ -26,7 +26,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// SIGSTOP freezes it, SIGCONT lets it go on.
+    /// Sends a signal: SIGSTOP freezes the server, and SIGCONT continues it.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
         kill(pid, signal).expect("Redis runs");
@@ -37,12 +37,12 @@ impl Redis {
         self.process.wait().expect("Redis is ours");
     }
 
-    /// Leaves it no memory for anything that it would have to keep.
+    /// Reduces the memory limit, so that the server cannot store anything.
     pub fn fill(&self) {
         self.limit_memory("1");
     }
 
-    /// Gives it memory again.
+    /// Removes the memory limit.
     pub fn make_room(&self) {
         self.limit_memory("0");
     }
@@ -51,7 +51,7 @@ impl Redis {
         self.tell(&["CONFIG", "SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"]);
     }
 
-    /// Where a user comes in who may do everything but use channels.
+    /// URL with a user who has every permission except for channels.
     pub fn url_without_channels(&self) -> String {
         self.tell(&["ACL", "SETUSER", "deaf", "on", ">password", "~*", "+@all", "resetchannels"]);
         format!("redis://deaf:password@127.0.0.1:{}", self.port)
@@ -63,7 +63,7 @@ impl Redis {
         redis::cmd(command[0]).arg(&command[1..]).exec(&mut connection).expect("Redis takes it");
     }
 
-    /// Starts it again, where it was.
+    /// Starts the server again on the same port.
     pub fn restart(&mut self) {
         self.process = spawn(self.port, &self.folder);
     }

@@ -1,4 +1,4 @@
-//! The routes, for rules that hold on all of them.
+//! Sample requests of all routes, for rules that apply to every route.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::client::{Answer, Client};
 use super::unknown_id;
 
-/// A request that its route takes.
+/// A request to a route.
 #[derive(Debug, Clone)]
 pub struct Route {
     pub method: Method,
@@ -25,10 +25,10 @@ impl Route {
     }
 }
 
-/// A request that changes nothing, whoever sends it: what it names is not there, or what it says is not valid.
+/// A sample request that changes nothing for any caller, because its resource does not exist or its body is invalid.
 ///
 /// # Panics
-/// When nobody has thought of one for this route yet.
+/// When there is no sample for this route yet.
 #[expect(clippy::match_same_arms, reason = "an arm tells of an area")]
 pub fn sample(method: &Method, template: &str) -> Route {
     let with = |path: String, body: Value| {
@@ -56,7 +56,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "agent-sessions"] => with(of(""), json!({"mode": "none"})),
         ["v1", "agent-sessions", ..] => with(of("agt"), json!({})),
         ["v1", "recipes", ..] => with(of("rec"), json!({})),
-        // An archetype that is not in the catalogue: nothing is made.
+        // The archetype is not in the catalogue, so that nothing is created.
         ["v1", "profiles"] => with(of(""), json!({"name": "matrix", "archetype": "none"})),
         ["v1", "profiles", ..] => with(of("prof"), json!({})),
         ["v1", "profile-snapshots", ..] => with(of("psnap"), json!({})),
@@ -68,7 +68,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "web-sessions", ..] => with(of("wsess"), json!({})),
         ["v1", "account", "email-preferences" | "audit-log"] | ["v1", "usage", ..] => with(of(""), json!({})),
         ["v1", "account", "audit-log", "export"] => with(format!("{template}?format=none"), json!({})),
-        // What is refused ends.
+        // A rejected request ends, unlike an open stream.
         ["v1", "account", "notifications", "stream"] => {
             with(format!("{template}?last_event_id=1&last_event_id=2"), json!({}))
         }
@@ -104,7 +104,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
     }
 }
 
-/// The operations every deployment has.
+/// Operations that every deployment supports.
 pub fn operations(session: &str) -> Vec<Route> {
     let at = |operation: &str| format!("/v1/sessions/{session}/{operation}");
     let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
@@ -119,7 +119,7 @@ pub fn operations(session: &str) -> Vec<Route> {
     ]
 }
 
-/// The operations that only a real direct driver does.
+/// Operations that require a real direct driver.
 pub fn direct_operations(session: &str) -> Vec<Route> {
     let at = |operation: &str| format!("/v1/sessions/{session}/{operation}");
     vec![
@@ -128,7 +128,7 @@ pub fn direct_operations(session: &str) -> Vec<Route> {
     ]
 }
 
-/// Every route of one session.
+/// All routes of one session.
 pub fn session_routes(session: &str) -> Vec<Route> {
     let itself = format!("/v1/sessions/{session}");
     let mut routes = operations(session);
@@ -152,7 +152,7 @@ impl Client {
         self.send(self.request_of(route)).await
     }
 
-    /// A wait for nothing but time, under way in the background.
+    /// Starts a wait for this time in the background.
     pub fn waiting(&self, session: &str, ms: u64) -> JoinHandle<Answer> {
         let (client, session) = (self.clone(), session.to_owned());
         let body = json!({"condition": {"kind": "time", "ms": ms}});

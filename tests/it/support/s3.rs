@@ -1,4 +1,4 @@
-//! An object store that speaks S3, checks signatures, and keeps its objects as files.
+//! An S3 server that checks signatures and stores objects as files.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use url::Url;
 
 pub const KEY_ID: &str = "kitfleet";
 pub const SECRET: &str = "a secret that is long enough";
-/// Where stores are to go.
+/// URL of the stores in the configuration.
 pub const URL: &str = "s3://profiles/of/tests";
 
-/// A server with a bucket.
+/// A server with a bucket. Dropping it stops it.
 pub struct S3 {
     pub endpoint: String,
     folder: TempDir,
@@ -39,7 +39,7 @@ impl S3 {
                 let service = service.clone();
                 tokio::spawn(async move {
                     let http = auto::Builder::new(TokioExecutor::new());
-                    // Its client may go at any time.
+                    // A disconnected client is not an error.
                     let _ = http.serve_connection(TokioIo::new(socket), service).await;
                 });
             }
@@ -47,7 +47,7 @@ impl S3 {
         Self { endpoint, folder, server }
     }
 
-    /// The way to its bucket, with this secret.
+    /// Access to the bucket with this secret.
     pub fn objects(&self, secret: &str) -> Objects {
         let url = Url::parse(URL).expect("a URL");
         let credentials = Some((KEY_ID, secret));
@@ -55,7 +55,7 @@ impl S3 {
         Objects::in_bucket(bucket).expect("a bucket")
     }
 
-    /// The files of its objects.
+    /// Files of the stored objects.
     pub fn files(&self) -> Vec<PathBuf> {
         let found = std::fs::read_dir(self.folder.path().join("profiles/of/tests"));
         found.into_iter().flatten().flatten().map(|entry| entry.path()).collect()

@@ -1,4 +1,4 @@
-//! Where webhooks go: a TLS server on loopback that answers as its path says, well or badly.
+//! A receiver of webhooks: a TLS server on loopback whose responses depend on the path.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,13 +23,14 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::app::Builder;
 use super::eventually;
 
-/// A running server; it ends with this value. What its answers are stands in the path:
+/// A running server. Dropping it ends it. The path selects the response:
 ///
-/// `/ok`, `/status/<code>`, `/hang` (never answers), `/stall` (never ends its body), `/endless` (nor does this, at full
-/// speed), `/headers` (nor its headers), `/bomb` (a gzip bomb), `/reset` (breaks off), `/unsized/<code>` (hangs up at the
-/// end of a body whose length it did not say), `/early` (informs first, endlessly), `/redirect/<url>`,
-/// `/slow/<code>/<ms>` (after so long), `/turns/<code>-<code>-…/<ms>/…` (the same, another status each time), and behind `/first/<code>/<n>/…` the first `n`
-/// requests of an event are answered with that status, or never if it is `hang`, and the others with 200.
+/// `/ok`, `/status/<code>`, `/hang` (no response), `/stall` (a body that stops), `/endless` (an endless body at full speed),
+/// `/headers` (endless headers), `/bomb` (a gzip bomb), `/reset` (closes the connection without a response), `/unsized/<code>` (a
+/// body without a length, ended by closing the connection), `/early` (endless informational responses), `/redirect/<url>`,
+/// `/slow/<code>/<ms>` (after a delay), `/turns/<code>-<code>-…/<ms>/…` (the same with the next status at each request).
+/// `/first/<code>/<n>/…` returns this status to the first `n` requests of an event, or no response for `hang`, and 200 to the
+/// others.
 pub struct Sink {
     address: SocketAddr,
     folder: TempDir,
@@ -37,21 +38,21 @@ pub struct Sink {
     _server: JoinSet<()>,
 }
 
-/// What came, and how often an event came to a path, and anything did.
+/// Received requests, and the number of requests per path and event and per path.
 #[derive(Default)]
 struct Log {
     received: Vec<Received>,
     times: HashMap<(String, String), usize>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
-    /// From where: the same for those that came over one connection.
+    /// Address of the client, which is the same for requests over one connection.
     pub from: SocketAddr,
     pub path: String,
-    /// In the order in which they came, with their names in lower case.
+    /// Headers in the received order, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -66,7 +67,7 @@ impl Received {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
-    /// What the signature header would have to be for one secret: the reference verifier of the contract.
+    /// The expected `v1` signature for one secret: the reference verifier of the contract.
     pub fn signature_with(&self, secret: &str) -> String {
         let signed = self.header("x-service-signature");
         let time = signed.split(',').next().and_then(|part| part.strip_prefix("t=")).expect("a time");
@@ -82,7 +83,7 @@ impl Sink {
         Self::start_at("127.0.0.1", &["localhost", "127.0.0.1"]).await
     }
 
-    /// On any port of this address, with a certificate for these names.
+    /// Starts a server on a free port of this address, with a certificate for these names.
     pub async fn start_at(address: &str, names: &[&str]) -> Self {
         let own = rcgen::generate_simple_self_signed(names.iter().copied().map(ToOwned::to_owned).collect::<Vec<_>>());
         let own = own.expect("a certificate");
@@ -99,33 +100,33 @@ impl Sink {
         Self { address, folder, log, _server: server }
     }
 
-    /// Where a path is.
+    /// URL of a path.
     pub fn url(&self, path: &str) -> String {
         self.url_under("localhost", path)
     }
 
-    /// The same under another name.
+    /// URL of a path under another host name.
     pub fn url_under(&self, name: &str, path: &str) -> String {
         format!("https://{name}:{}{path}", self.address.port())
     }
 
-    /// Whom to trust.
+    /// Path of the certificate to trust.
     pub fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// What came to this path so far.
+    /// Requests to this path so far.
     pub fn received(&self, path: &str) -> Vec<Received> {
         let log = self.log.lock().expect("no panic");
         log.received.iter().filter(|one| one.path == path).cloned().collect()
     }
 
-    /// Everything that came so far.
+    /// All requests so far.
     pub fn all(&self) -> Vec<Received> {
         self.log.lock().expect("no panic").received.clone()
     }
 
-    /// Waits until so many requests have come to this path.
+    /// Waits until this path has received this number of requests.
     pub async fn receives(&self, path: &str, count: usize) -> Vec<Received> {
         eventually(Duration::from_secs(20), "the deliveries come", async || {
             let received = self.received(path);
@@ -135,7 +136,7 @@ impl Sink {
     }
 }
 
-/// An address where connections wait, and nobody takes them up.
+/// An address that accepts no connections: they wait in the backlog.
 pub struct Silence(std::net::TcpListener);
 
 impl Silence {
@@ -149,7 +150,7 @@ impl Silence {
 }
 
 impl Builder {
-    /// Lets webhooks go to a sink.
+    /// Allows a service to deliver webhooks to a sink.
     pub fn delivering_to(self, sink: &Sink) -> Self {
         self.set("webhooks.allow_private_targets", "true")
             .set("webhooks.extra_ca_file", &sink.ca_file().display().to_string())
@@ -161,7 +162,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, log: Arc<Mutex<Log>
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, log) = (acceptor.clone(), Arc::clone(&log));
         connections.spawn(async move {
-            // A client that goes away is none of the server's business.
+            // A disconnected client is not an error.
             let _ = converse(stream, acceptor, log).await;
         });
     }
@@ -205,15 +206,15 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>
     }
 }
 
-/// Ten mebibytes of zeros in some ten kibibytes.
+/// 10 MiB of zeros in about 10 KiB.
 static GZIP_BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&vec![0; 10 << 20]).expect("memory");
     encoder.finish().expect("memory")
 });
 
-/// `before` is how often this event came to the path before, and how often any did. `false` when the connection is not to
-/// be used again.
+/// `before` is the number of earlier requests of this event to the path, and `turn` that of all events. Returns `false` when the
+/// connection must not be reused.
 async fn answer(
     stream: &mut (impl AsyncWriteExt + Unpin),
     path: &str,
@@ -246,7 +247,7 @@ async fn answer(
         Some("unsized") => {
             stream.write_all(format!("HTTP/1.0 {first} Status\r\n\r\nthank you").as_bytes()).await?;
             stream.flush().await?;
-            // Without the goodbye of TLS.
+            // The connection is closed without the closure alert of TLS.
             return Ok(false);
         }
         Some("early") => loop {

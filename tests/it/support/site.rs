@@ -1,4 +1,4 @@
-//! A web site to visit: good pages, bad pages, and sockets that misbehave.
+//! A web site for browsers in tests, with ordinary pages, hostile pages and misbehaving servers.
 
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// A running site on loopback; it ends with this value.
+/// A running site on loopback. Dropping it ends it.
 pub struct Site {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -29,7 +29,7 @@ pub struct Site {
     tls_port: u16,
 }
 
-/// What came to the site.
+/// Requests that the site has received.
 #[derive(Default)]
 struct Seen {
     hits: AtomicUsize,
@@ -42,12 +42,12 @@ impl Site {
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    /// A site at an address that the test has made its own.
+    /// Starts a site at this address.
     pub async fn start_at(address: SocketAddr) -> Self {
         Self::start_on(TcpListener::bind(address).await.expect("a port")).await
     }
 
-    /// A site for whoever comes there, which may be in another network.
+    /// Starts a site on this listener, which may be in another network namespace.
     pub async fn start_on(listener: TcpListener) -> Self {
         let seen = Arc::<Seen>::default();
         let router = Router::new()
@@ -117,33 +117,33 @@ impl Site {
         format!("{}{path}", self.base_url)
     }
 
-    /// An address that resets every connection.
+    /// URL whose server resets every connection.
     pub fn resetting(&self) -> String {
         format!("http://127.0.0.1:{}/", self.reset_port)
     }
 
-    /// An address whose certificate nobody trusts.
+    /// URL whose server has an untrusted certificate.
     pub fn untrusted(&self) -> String {
         format!("https://127.0.0.1:{}/", self.tls_port)
     }
 
-    /// The address of a page that the test has written.
+    /// URL of a page with this HTML.
     pub fn written(&self, html: &str) -> String {
         reqwest::Url::parse_with_params(&self.url("/written"), [("html", html)]).expect("an address").into()
     }
 
-    /// The site under another name, such as `localhost`.
+    /// URL of the site under another host name, such as `localhost`.
     pub fn url_under(&self, host: &str, path: &str) -> String {
         let port = self.base_url.rsplit(':').next().expect("a port");
         format!("http://{host}:{port}{path}")
     }
 
-    /// How often `/hit` was asked for.
+    /// Number of requests for `/hit`.
     pub fn hits(&self) -> usize {
         self.seen.hits.load(Ordering::SeqCst)
     }
 
-    /// How many POST requests the site has received, whatever they asked for.
+    /// Number of POST requests for any path.
     pub fn posts(&self) -> usize {
         self.seen.posts.load(Ordering::SeqCst)
     }
@@ -177,7 +177,7 @@ const FORM: &str = "<title>Form</title><form action=/submitted><input id=name na
 <textarea id=text name=text></textarea><input id=check name=check type=checkbox><button id=send>send</button></form>
 <p id=keys></p><script>addEventListener('keydown', e => { document.querySelector('#keys').textContent += (e.isTrusted ? '' : '!') + e.key + ' ' })</script>";
 
-/// It reports that it spins, by a request that is answered before it does.
+/// Requests `/hit` and then enters an endless loop.
 const SPIN: &str = "<title>spin</title><h1>spin</h1><script>setTimeout(() => { const request = new XMLHttpRequest();
 request.open('GET', '/hit', false); request.send(); while (true) {} }, 100)</script>";
 
@@ -199,7 +199,7 @@ const SCROLLING: &str = "<title>Scrolling</title><style>body{margin:0}#at,#in{po
 addEventListener('scroll', () => { document.querySelector('#at').textContent = `${Math.round(scrollX)},${Math.round(scrollY)}` });
 box.addEventListener('scroll', () => { document.querySelector('#in').textContent = `${Math.round(box.scrollLeft)},${Math.round(box.scrollTop)}` })</script>";
 
-/// At a device pixel ratio of two it is taller than the 32,767 pixels that one picture of the engine may have.
+/// At a device pixel ratio of 2 the page is taller than 32,767 pixels, the limit of one picture of WebKit.
 const VERY_TALL: &str = "<title>Very tall</title><style>body{margin:0}div{height:8500px}</style>
 <div style='background:rgb(255,0,0)'></div><div style='background:rgb(0,0,255)'></div>";
 
@@ -253,7 +253,7 @@ struct Written {
     html: String,
 }
 
-/// A page that the test has written.
+/// A page with the HTML of the query.
 async fn written(Query(Written { html }): Query<Written>) -> Html<String> {
     Html(format!("<!doctype html><title>Written</title>{html}"))
 }
@@ -287,12 +287,12 @@ async fn cookies() -> Response {
 #[derive(Deserialize)]
 struct Person {
     name: String,
-    /// Whether the page never yields once it has stored the name.
+    /// True when the page enters an endless loop after it has stored the name.
     #[serde(default)]
     stuck: bool,
 }
 
-/// Keeps a person's name in every way that a site has, and once more when it is left.
+/// Stores a name in cookies, local storage and `IndexedDB`, and once more in local storage when the page is unloaded.
 async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
     let cookies = [
         (header::SET_COOKIE, format!("visit={name}; Path=/; HttpOnly")),
@@ -315,14 +315,14 @@ async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
 const DATABASE: &str = "const database = () => new Promise((resolve, reject) => { const opening = indexedDB.open('site', 1);
 opening.onupgradeneeded = () => opening.result.createObjectStore('people'); opening.onsuccess = () => resolve(opening.result); opening.onerror = reject });";
 
-/// Ends its cookies, and touches nothing else.
+/// Deletes the cookies and no other data.
 async fn forget() -> Response {
     let cookies =
         [(header::SET_COOKIE, "visit=; Path=/; Max-Age=0"), (header::SET_COOKIE, "login=; Path=/; Max-Age=0")];
     (axum::response::AppendHeaders(cookies), Html("<title>Forgotten</title>")).into_response()
 }
 
-/// What the site still knows: by cookies, of which it is told, by local storage, and by its database.
+/// Shows the stored names: from cookies, local storage and `IndexedDB`.
 async fn remembered(request: Request) -> Html<String> {
     let cookies = request.headers().get(header::COOKIE).and_then(|cookies| cookies.to_str().ok()).unwrap_or_default();
     Html(format!(
@@ -338,7 +338,7 @@ struct Target {
     url: String,
 }
 
-/// A page whose script asks for another address and says how that went.
+/// A page that requests another URL with `fetch` and shows the outcome.
 async fn fetch(Query(Target { url }): Query<Target>) -> Html<String> {
     let url = serde_json::to_string(&url).expect("a string");
     Html(format!(
@@ -347,7 +347,7 @@ async fn fetch(Query(Target { url }): Query<Target>) -> Html<String> {
     ))
 }
 
-/// A page that asks for another address in every way but `fetch`.
+/// A page that requests another URL in all ways except for `fetch`.
 async fn embed(Query(Target { url }): Query<Target>) -> Html<String> {
     let (attribute, url) = (url.replace('\'', "&#39;"), serde_json::to_string(&url).expect("a string"));
     Html(format!(
@@ -424,7 +424,7 @@ async fn many(Query(Amount { n }): Query<Amount>) -> Html<String> {
 #[derive(Deserialize)]
 struct Length {
     n: usize,
-    /// Whether its text is of control characters.
+    /// Present when the text consists of control characters.
     control: Option<String>,
 }
 
@@ -449,7 +449,7 @@ async fn many_cookies(Query(Cookies { n, from }): Query<Cookies>) -> Response {
     response
 }
 
-/// Reads a little of each connection and resets it.
+/// Reads a few bytes of each connection and resets it.
 async fn reset_everybody(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let _ = stream.read(&mut [0; 16]).await;
@@ -457,7 +457,7 @@ async fn reset_everybody(listener: TcpListener) {
     }
 }
 
-/// Takes every connection, and presents a certificate that nobody has signed but its owner.
+/// Accepts connections with a self-signed certificate.
 async fn greet_with_a_certificate_of_our_own(listener: TcpListener) {
     let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");

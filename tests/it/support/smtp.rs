@@ -1,4 +1,4 @@
-//! A mail server on loopback, which can refuse, fall silent, go down and come back.
+//! A mail server on loopback, which can reject mails, stop responding, go down and restart.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 use super::app::free_port;
 use super::mail::Mail;
 
-/// How the server takes mails.
+/// Behaviour of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
-    /// As it should.
+    /// Accepts mails.
     Takes,
-    /// It answers every recipient so.
+    /// Rejects every recipient with this response.
     Refuses(u16, &'static str),
-    /// It takes a mail and never says so.
+    /// Accepts a mail, but does not confirm it.
     FallsSilent,
 }
 
-/// A running mail server, or one that is down.
+/// A mail server, which is up or down.
 pub struct MailServer {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -33,21 +33,21 @@ pub struct MailServer {
 
 struct Seen {
     mood: Mutex<Mood>,
-    /// The mails it took.
+    /// Accepted mails.
     taken: Mutex<Vec<Mail>>,
-    /// How often it fell silent.
+    /// Number of mails that were not confirmed.
     silences: Mutex<usize>,
 }
 
 impl MailServer {
-    /// A server that is down, and takes mails when it is up.
+    /// A server that is down, and accepts mails after `come_up`.
     pub fn down() -> Self {
         let seen = Seen { mood: Mutex::new(Mood::Takes), taken: Mutex::default(), silences: Mutex::default() };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         Self { address, seen: Arc::new(seen), running: None }
     }
 
-    /// A server that takes mails.
+    /// A server that accepts mails.
     pub fn up() -> Self {
         let mut server = Self::down();
         server.come_up();
@@ -59,7 +59,7 @@ impl MailServer {
         let told = stop.clone();
         let listener = std::net::TcpListener::bind(address).expect("the port is still free");
         listener.set_nonblocking(true).expect("a listener");
-        // A conversation is no task that can move between threads.
+        // The future of a conversation cannot move between threads.
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             LocalSet::new().block_on(&runtime, told.run_until_cancelled(serve(listener, seen)));
@@ -67,7 +67,7 @@ impl MailServer {
         self.running = Some((stop, thread));
     }
 
-    /// Closes every connection, and listens no more.
+    /// Closes all connections and stops listening.
     pub fn go_down(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             stop.cancel();
@@ -83,12 +83,12 @@ impl MailServer {
         *self.seen.mood.lock().expect("no panic") = mood;
     }
 
-    /// The mails it took, the oldest first.
+    /// Accepted mails, oldest first.
     pub fn taken(&self) -> Vec<Mail> {
         self.seen.taken.lock().expect("no panic").clone()
     }
 
-    /// How often it fell silent.
+    /// Number of mails that were not confirmed.
     pub fn silences(&self) -> usize {
         *self.seen.silences.lock().expect("no panic")
     }
@@ -105,7 +105,7 @@ async fn serve(listener: std::net::TcpListener, seen: Arc<Seen>) {
     while let Ok((stream, _)) = listener.accept().await {
         let seen = Arc::clone(&seen);
         tokio::task::spawn_local(async move {
-            // Whoever breaks off has had enough.
+            // A broken connection is not an error.
             let _ = converse(stream, seen).await;
         });
     }
@@ -136,7 +136,7 @@ async fn converse(stream: TcpStream, seen: Arc<Seen>) -> std::io::Result<()> {
     }
 }
 
-/// One conversation.
+/// State of one connection.
 struct Taker {
     seen: Arc<Seen>,
     message: Vec<u8>,

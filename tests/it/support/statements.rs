@@ -1,4 +1,4 @@
-//! What a service asks of its database, as the database counts it.
+//! Statements that a service sends to its database, as PostgreSQL counts them.
 
 use std::fmt;
 
@@ -6,12 +6,11 @@ use sqlx::{AssertSqlSafe, FromRow};
 
 use super::App;
 
-/// A statement.
 #[derive(FromRow)]
 pub struct Statement {
     pub query: String,
     pub calls: i64,
-    /// Pages of 8 KiB that it looked at: a call, or ten rows that it came to.
+    /// Average number of 8 KiB pages read per call, or per ten returned rows if there are more of these.
     pub pages: f64,
 }
 
@@ -25,9 +24,9 @@ pub fn list<'a>(statements: impl IntoIterator<Item = &'a Statement>) -> String {
     statements.into_iter().map(ToString::to_string).collect()
 }
 
-/// Of a service that was started [`counting_statements`](super::Builder::counting_statements).
+/// Requires a service that was started with [`counting_statements`](super::Builder::counting_statements).
 impl App {
-    /// Begins to count anew.
+    /// Resets the counts.
     pub async fn count_statements(&self) {
         self.execute_all("create extension if not exists pg_stat_statements").await;
         let reset =
@@ -35,7 +34,7 @@ impl App {
         sqlx::query(reset).execute(&self.database.pool).await.expect("counts begin anew");
     }
 
-    /// What was sent since, the most pages first, but for what asks for this.
+    /// Statements since the reset, ordered by pages, except for those of this module.
     pub async fn statements(&self) -> Vec<Statement> {
         sqlx::query_as(
             "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / greatest(calls, rows / 10) as pages
@@ -48,7 +47,6 @@ impl App {
         .expect("the counts")
     }
 
-    /// Executes several statements.
     pub async fn execute_all(&self, statements: &str) {
         sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&self.database.pool).await.expect("statements");
     }

@@ -1,11 +1,11 @@
-//! Local storage, as WebKit keeps it in a file.
+//! Local storage in WebKit's file format.
 
 use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Keeps these items where a browser does.
+/// Writes these items to a local storage file.
 pub fn write(file: &Path, items: impl IntoIterator<Item = (String, String)>) {
     fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
     let mut storage = Connection::open(file).expect("a database");
@@ -19,7 +19,7 @@ pub fn write(file: &Path, items: impl IntoIterator<Item = (String, String)>) {
     change.commit().expect("a commit");
 }
 
-/// The items that a browser would find there, in the order of their keys.
+/// Reads the items of a local storage file, ordered by key.
 pub fn read(file: &Path) -> Vec<(String, String)> {
     let storage = Connection::open(file).expect("a database");
     let mut items = storage.prepare("select key, value from ItemTable order by key").expect("the table");

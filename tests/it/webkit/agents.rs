@@ -1,4 +1,4 @@
-//! What agent sessions say of real pages, and do to them.
+//! Agent sessions on real pages.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{App, Site, eventually};
 use crate::webkit::Scene;
 
-/// An agent session, whose driver session is the scene's.
+/// An agent session whose driver session is that of the scene.
 pub struct Agent {
     pub scene: Scene,
     pub id: String,
@@ -34,60 +34,61 @@ impl Agent {
         self.tell(json!({"message": "approved", "approvals": [asked["intents"][step]["id"]]})).await
     }
 
-    /// Lets the page do what it does meanwhile.
-    pub async fn let_pass(&self, ms: u64) {
+    /// Waits while scripts of the page run.
+    pub async fn wait_ms(&self, ms: u64) {
         self.scene.operate("wait", json!({"condition": {"kind": "time", "ms": ms}})).await.expect(200);
     }
 
     async fn hits(&self, hits: usize) {
         let site = &self.scene.site;
-        eventually(Duration::from_secs(5), "it is sent", async || (site.hits() == hits).then_some(())).await;
+        eventually(Duration::from_secs(5), "the form is submitted", async || (site.hits() == hits).then_some(())).await;
     }
 }
 
-pub fn stands(turn: &Value) -> Vec<&str> {
+pub fn step_statuses(turn: &Value) -> Vec<&str> {
     turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
 }
 
-pub fn replies(turn: &Value, words: &str) {
+pub fn assert_reply_contains(turn: &Value, words: &str) {
     assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains(words)), "{words}: {turn}");
 }
 
 const COUNTER: &str = "<span id=n>0</span><button onclick='n.textContent = +n.textContent + 1'>Add one</button>
     <label>Note <input></label>";
 
-/// Contract: agents 19, 34. What a page submits by itself is held back and said, and no step is blamed for it, nor done again.
+/// Contract: agents 19, 34. A form that a page submits by itself is held and reported. It is not attributed to a step, and no
+/// step is repeated.
 #[tokio::test]
-async fn no_step_is_blamed_for_what_a_page_submits_by_itself() {
+async fn form_submitted_by_the_page_is_not_attributed_to_a_step() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let by_itself =
         "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
     let (by_itself, counter) = (scene.written(by_itself), scene.written(COUNTER));
     let turn = agent.say(&format!("open {by_itself}")).await;
-    assert_eq!(stands(&turn), ["done"], "{turn}");
-    replies(&turn, "by itself");
+    assert_eq!(step_statuses(&turn), ["done"], "{turn}");
+    assert_reply_contains(&turn, "by itself");
     for step in ["tap \"Add one\"", "scroll down", "type \"x\" into Note", "go back"] {
         agent.say(&format!("open {by_itself}")).await;
         let turn = agent.say(&format!("open {counter}, {step}")).await;
-        assert_eq!(stands(&turn), ["done", "done"], "{step}: {turn}");
+        assert_eq!(step_statuses(&turn), ["done", "done"], "{step}: {turn}");
     }
     let later =
         "<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1'>Add</button>
         <button onclick='setTimeout(() => f.submit(), 300)'>Later</button>";
     scene.show(later).await;
     let turn = agent.say("tap 'Later', wait 1 second, tap 'Add'").await;
-    assert_eq!(stands(&turn), ["done", "done", "done"], "{turn}");
-    replies(&turn, "by itself");
+    assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
+    assert_reply_contains(&turn, "by itself");
     assert_eq!((scene.text("#log").await, scene.site.hits()), (json!("1"), 0));
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 20, 31, 35; workers 2. What was done is not done once more when its form is approved of: the form alone goes, that form
-/// alone, and as long as it is there.
+/// Contract: agents 20, 31, 35; workers 2. Approving a held form submits only that form, as long as it exists. The step that
+/// caused it is not repeated.
 #[tokio::test]
-async fn approval_lets_a_form_go_that_was_held_back() {
+async fn approval_submits_only_the_held_form() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let page = "<form id=other action=/hit method=post target=sink><input name=r required value=1></form><iframe name=sink></iframe>
@@ -101,29 +102,29 @@ async fn approval_lets_a_form_go_that_was_held_back() {
     for (hits, name) in ["Look", "Glance", "Peek", "Trap"].into_iter().enumerate() {
         scene.show(page).await;
         let asked = agent.say(&format!("tap '{name}', tap 'Nothing'")).await;
-        assert_eq!(stands(&asked), ["needs_approval", "planned"], "{name}: {asked}");
-        replies(&asked, "this was done, but it would submit a form");
+        assert_eq!(step_statuses(&asked), ["needs_approval", "planned"], "{name}: {asked}");
+        assert_reply_contains(&asked, "this was done, but it would submit a form");
         assert_eq!((&asked["intents"][0]["result"]["ok"], scene.site.hits()), (&json!(true), hits), "{name}");
-        agent.let_pass(600).await;
+        agent.wait_ms(600).await;
         let done = agent.approve(&asked, 0).await;
-        assert_eq!(stands(&done), ["done", "done"], "{name}: {done}");
+        assert_eq!(step_statuses(&done), ["done", "done"], "{name}: {done}");
         agent.hits(hits + 1).await;
         assert_eq!(scene.text("#log").await, "1x", "{name}");
     }
     scene.show(page).await;
     let asked = agent.say("tap 'Gone', tap 'Nothing'").await;
-    agent.let_pass(300).await;
+    agent.wait_ms(300).await;
     let gone = agent.approve(&asked, 0).await;
-    assert_eq!(stands(&gone), ["failed", "skipped"], "{gone}");
+    assert_eq!(step_statuses(&gone), ["failed", "skipped"], "{gone}");
     assert_eq!(scene.site.hits(), 4);
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 26, 36; recipes 12, 17. What was typed comes back by no page: neither by what it calls its elements nor by its address, in this
-/// turn or a later one.
+/// Contract: agents 26, 36; recipes 12, 17. Text that was typed is hidden when a page repeats it in its elements or its URL, in
+/// this turn and in later ones.
 #[tokio::test]
-async fn what_was_typed_does_not_come_back_by_the_page() {
+async fn typed_text_repeated_by_the_page_is_hidden() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let page = "<form action=/submitted><label>Name <input name=name></label><label>Password <input name=secret type=password></label>
@@ -134,9 +135,9 @@ async fn what_was_typed_does_not_come_back_by_the_page() {
     let turn = agent
         .say("type 'ada lovelace' into Name, type 'ZEBRA-111' into Password, tap 'Proceed as', tap Mark, tap 'Log on'")
         .await;
-    assert_eq!(stands(&turn), ["done", "done", "done", "done", "needs_approval"], "{turn}");
+    assert_eq!(step_statuses(&turn), ["done", "done", "done", "done", "needs_approval"], "{turn}");
     let done = agent.approve(&turn, 4).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     let later = agent
         .say("wait for the address to contain \"submitted\", extract the text of css \"body\" as all, tap 'ZEBRA-111'")
         .await;
@@ -158,9 +159,10 @@ async fn what_was_typed_does_not_come_back_by_the_page() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 19, 44. What a control says in any language asks for approval, whatever role and name the page gives it.
+/// Contract: agents 19, 44. A control whose text names an action requires approval, in any language, and whatever role and name
+/// the page gives it.
 #[tokio::test]
-async fn controls_that_act_need_approval_in_any_language_and_role() {
+async fn action_controls_need_approval_in_any_language_and_role() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let act = "onclick=\"fetch('/hit')\"";
@@ -181,15 +183,15 @@ async fn controls_that_act_need_approval_in_any_language_and_role() {
     scene.show(&page).await;
     for id in ["tab", "heading", "textbox", "slider", "labelled", "titled", "readonly", "inner", "hidden", "pseudo"] {
         let asked = agent.say(&format!("tap css \"#{id}\"")).await;
-        assert_eq!((stands(&asked), scene.site.hits()), (vec!["needs_approval"], 0), "{id}: {asked}");
+        assert_eq!((step_statuses(&asked), scene.site.hits()), (vec!["needs_approval"], 0), "{id}: {asked}");
     }
     for (id, log) in [("harmless", "1"), ("sign", "2")] {
         let done = agent.say(&format!("tap css \"#{id}\"")).await;
-        assert_eq!((stands(&done), scene.text("#log").await), (vec!["done"], json!(log)), "{id}: {done}");
+        assert_eq!((step_statuses(&done), scene.text("#log").await), (vec!["done"], json!(log)), "{id}: {done}");
     }
     let asked = agent.say("tap css \"#tab\"").await;
     let done = agent.approve(&asked, 0).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     agent.hits(1).await;
     scene.assert_ready().await;
     agent.scene.app.stop().await;

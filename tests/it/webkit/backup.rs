@@ -1,4 +1,4 @@
-//! What is kept of a deployment, and what comes back of that (contract: operators 9).
+//! Backup and restore of a deployment (contract: operators 9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,8 +23,9 @@ use crate::support::routes::sample;
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, postgres};
 
-/// What is another thing each time it is read: counted, measured, or made for whoever asks. Exports are recorded.
-const OF_THE_MOMENT: [&str; 12] = [
+/// Routes whose response differs at each read: counts, measurements and generated values. Reading an export also writes an audit
+/// row.
+const VOLATILE_ROUTES: [&str; 12] = [
     "/healthz",
     "/metrics",
     "/openapi.json",
@@ -39,10 +40,10 @@ const OF_THE_MOMENT: [&str; 12] = [
     "/v1/status",
 ];
 
-/// Members that tell of reading itself.
-const OF_READING: [&str; 3] = ["last_used_at", "last_seen_at", "request_id"];
+/// Members that change when they are read.
+const VOLATILE_MEMBERS: [&str; 3] = ["last_used_at", "last_seen_at", "request_id"];
 
-/// A program of the newest PostgreSQL that is installed, which Debian leaves out of the `PATH`.
+/// A program of the newest installed PostgreSQL. Debian does not put it on the `PATH`.
 fn postgres_program(name: &str) -> Command {
     Command::new(postgres::programs().expect("a PostgreSQL").join(name))
 }
@@ -52,7 +53,7 @@ fn succeed(mut command: Command) {
     assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Every id that a text holds as a whole value.
+/// Collects every string that is an id.
 fn ids(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
@@ -65,20 +66,20 @@ fn ids(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-fn without_reading(value: &mut Value) {
+fn remove_volatile_members(value: &mut Value) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(without_reading),
+        Value::Array(values) => values.iter_mut().for_each(remove_volatile_members),
         Value::Object(members) => {
-            members.retain(|name, _| !OF_READING.contains(&&**name));
-            members.values_mut().for_each(without_reading);
+            members.retain(|name, _| !VOLATILE_MEMBERS.contains(&&**name));
+            members.values_mut().for_each(remove_volatile_members);
         }
         _ => {}
     }
 }
 
-/// Whatever this client can read, by its path: all lists, and all that these name.
-async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
-    let routes = ROUTES.iter().filter(|route| route.method == Method::GET && !OF_THE_MOMENT.contains(&&*route.path));
+/// All resources that the client can read, by path: all lists, and all resources whose ids these contain.
+async fn read_everything(client: &Client) -> BTreeMap<String, Value> {
+    let routes = ROUTES.iter().filter(|route| route.method == Method::GET && !VOLATILE_ROUTES.contains(&&*route.path));
     let (single, lists): (Vec<_>, Vec<_>) = routes.partition(|route| route.path.contains("{id}"));
     let mut read = BTreeMap::new();
     let mut known = BTreeSet::new();
@@ -88,7 +89,7 @@ async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
             if answer.status == 200 {
                 let mut body = answer.body;
                 ids(&body, known);
-                without_reading(&mut body);
+                remove_volatile_members(&mut body);
                 read.insert(path, body);
             }
         }
@@ -108,9 +109,9 @@ async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
     read
 }
 
-/// Fills an account with one of everything that lasts, and others with what it does not need itself. Answers its webhook endpoint and who has
-/// bought something.
-async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
+/// Creates one of every durable resource in an account, and resources that the account does not need itself in others. Returns
+/// its webhook endpoint and the client of an account with purchases.
+async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
     let hook = json!({"url": sink.url("/kept"), "events": ["session.failed"]});
     let hook = client.post("/v1/webhooks", hook).await.expect(201).body;
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
@@ -123,7 +124,7 @@ async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Clie
     client.post("/v1/account/me/proxies", proxy).await.expect(201);
     client.set_key("anthropic", "sk-ant-0123456789").await.expect(204);
     client.post("/v1/team/invites", json!({"email": "eve@example.com", "role": "member"})).await.expect(202);
-    // What is bought, by either provider.
+    // Purchases with both payment providers.
     let (buyer, paying) = app.customer(Tier::ApiStarter).await;
     paying.post("/v1/billing/crypto-checkout", json!({"product": "api_builder"})).await.expect(201);
     let purchase =
@@ -132,7 +133,7 @@ async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Clie
     paying.send(request.json(&purchase)).await.expect(201);
     let bought = subscription("sub_1", buyer, "api_builder", "active");
     app.told_by_card(&event("evt_1", "customer.subscription.created", now(), &bought)).await.expect(200);
-    // What is lent: a link to a live session, a credential of a desktop app, a room of a LiveKit machine.
+    // A link to a live session, a credential of a desktop app, and a room of a LiveKit machine.
     let shown = client.session().await;
     client.post(&format!("/v1/sessions/{shown}/live-links"), json!({"expires_in": 3_600})).await.expect(201);
     client.delete(&format!("/v1/sessions/{shown}")).await.expect(204);
@@ -146,7 +147,7 @@ async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Clie
     (hook, paying)
 }
 
-/// Every table of a database: how many rows it has, and what all of them together say.
+/// Row count and checksum of every table of a database.
 async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)> {
     let tables: Vec<String> = sqlx::query_scalar(
         "select table_schema || '.' || table_name from information_schema.tables
@@ -164,8 +165,8 @@ async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)
     contents
 }
 
-/// Tables that last, and have to have something in them for a dump to show that it comes back.
-const LASTING: [&str; 22] = [
+/// Durable tables, which must have rows for this test to be meaningful.
+const DURABLE_TABLES: [&str; 22] = [
     "accounts",
     "agent_sessions",
     "agent_steps",
@@ -190,10 +191,10 @@ const LASTING: [&str; 22] = [
     "webhook_endpoints",
 ];
 
-/// Contract: operators 9. A dump of the database and the key that is kept elsewhere are a whole deployment: on an empty machine everything
-/// that could be read reads as before, credentials are good, and what was sealed opens, profiles too.
+/// Contract: operators 9. A dump of the database and the deployment key restore a whole deployment. On an empty machine, every
+/// resource reads as before, credentials are valid, and encrypted data, including profiles, can be decrypted.
 #[tokio::test]
-async fn a_dump_and_the_key_are_all_there_is_to_keep() {
+async fn dump_and_deployment_key_restore_everything() {
     let (sink, card, crypto) = (Sink::start().await, CardProvider::start().await, CryptoProcessor::start().await);
     let app = App::webkit().with_second_factors().delivering_to(&sink);
     let app = app.selling_at(&card.base_url).paid_in_crypto_at(&crypto.base_url);
@@ -203,7 +204,7 @@ async fn a_dump_and_the_key_are_all_there_is_to_keep() {
     scene.destroy(&first).await;
     scene.until_saved(1).await;
     scene.client.post(&format!("/v1/profiles/{}/snapshots", scene.profile), json!({})).await.expect(201);
-    let (hook, paying) = use_everything(&scene.app, &scene.client, &sink).await;
+    let (hook, paying) = create_everything(&scene.app, &scene.client, &sink).await;
     let ada = scene.app.person(Tier::Enterprise).await;
     let authenticator = scene.app.enroll(&ada).await;
     let program = oauth::created(&scene.client, &["read"]).await;
@@ -212,13 +213,13 @@ async fn a_dump_and_the_key_are_all_there_is_to_keep() {
     let readers = [&scene.client, &ada.client, &staff, &paying];
     let mut before = Vec::new();
     for reader in readers {
-        before.push(all_that_it_reads(reader).await);
+        before.push(read_everything(reader).await);
     }
     assert!(before[0].len() > 30 && before[2].len() > 5, "{:?}", before[0].keys());
 
     scene.app.signal(0, Signal::SIGTERM).await;
     let (dump, url) = (scene.app.data_dir.path().join("kitfleet.dump"), scene.app.database.url());
-    // What follows is for our own client.
+    // The rest of the URL is only for the service's own client.
     let url = url.split('?').next().expect("an address");
     let mut save = postgres_program("pg_dump");
     save.args(["--format", "custom", "--file"]).arg(&dump).args(["--dbname", url]);
@@ -232,17 +233,17 @@ async fn a_dump_and_the_key_are_all_there_is_to_keep() {
     succeed(restore);
     let (kept, there) = (contents(&scene.app.database).await, contents(&restored).await);
     assert_eq!(kept, there);
-    for table in LASTING {
+    for table in DURABLE_TABLES {
         assert!(there[&format!("public.{table}")].0 > 0, "nothing in {table}");
     }
-    // From here on there is the second database alone.
+    // From here on the service uses the restored database.
     let first = std::mem::replace(&mut scene.app.database, restored);
     first.drop().await;
     scene.app.start(Role::Up);
     scene.app.ready().await;
 
     for (reader, before) in readers.into_iter().zip(before) {
-        let after = all_that_it_reads(reader).await;
+        let after = read_everything(reader).await;
         for (path, body) in &before {
             assert_eq!(after.get(path), Some(body), "{path}");
         }

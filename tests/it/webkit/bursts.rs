@@ -1,4 +1,4 @@
-//! Bursts: how many browsers wait for the next customers.
+//! Number of warm browsers after bursts of creates.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +13,15 @@ use tempfile::TempDir;
 use crate::support::{App, Builder, Client, at_once, eventually};
 use crate::webkit::processes::below;
 
-/// How long a burst is remembered.
+/// Time for which a burst counts.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
-/// A service in this process that tells how many browsers are hot.
-fn telling() -> Builder {
+/// A service in this process with automatic warm browsers and metrics.
+fn warm_pool_app() -> Builder {
     App::webkit().here().set("worker.warm_pool", "auto").set("metrics.scrape_token", "scrape")
 }
 
-/// Waits until so many browsers are hot, and no others are there but those of so many sessions.
+/// Waits until this number of browsers is warm, and no other browser runs except those of this number of sessions.
 async fn until_hot(app: &App, hot: usize, sessions: usize) {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let told = format!("service_browsers_hot {hot}");
@@ -33,7 +33,7 @@ async fn until_hot(app: &App, hot: usize, sessions: usize) {
     .await;
 }
 
-/// So many sessions, all asked for at once.
+/// Creates this number of sessions concurrently.
 async fn burst(client: &Client, size: usize) -> Vec<String> {
     at_once((0..size).map(|_| {
         let client = client.clone();
@@ -48,10 +48,10 @@ async fn end_all(client: &Client, sessions: Vec<String>) {
     }
 }
 
-/// Contract: workers 28; staff 19. A worker that drains keeps no browser hot, and does so again when it returns to service.
+/// Contract: workers 28; staff 19. A draining worker has no warm browsers. It starts them again when it returns to service.
 #[tokio::test]
-async fn browsers_are_hot_again_after_a_drain() {
-    let app = telling().start().await;
+async fn warm_browsers_return_after_a_drain() {
+    let app = warm_pool_app().start().await;
     let (client, staff) = (app.client().await, app.staff().await);
     until_hot(&app, 1, 0).await;
     let worker = staff.get("/v1/admin/workers").await.expect(200).body["data"][0].clone();
@@ -66,11 +66,11 @@ async fn browsers_are_hot_again_after_a_drain() {
     app.stop().await;
 }
 
-/// As many browsers are hot as the largest burst of the last minutes asked for, of the slots that no customer
-/// has; one that dies is replaced; and when no burst comes for some minutes, they go.
+/// The number of warm browsers is the size of the largest recent burst, at most the number of free slots. A warm browser that
+/// dies is replaced. After some minutes without a burst, the extra browsers are closed.
 #[tokio::test]
-async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
-    let app = telling().set("worker.max_sessions", "4").start().await;
+async fn number_of_warm_browsers_follows_recent_bursts() {
+    let app = warm_pool_app().set("worker.max_sessions", "4").start().await;
     let client = app.client().await;
     until_hot(&app, 1, 0).await;
 
@@ -80,13 +80,13 @@ async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
     until_hot(&app, 3, 0).await;
     let victim = below(Pid::this(), "kitfleet-host")[0];
     kill(victim, Signal::SIGKILL).expect("it runs");
-    eventually(Duration::from_secs(10), "it is dead", async || {
+    eventually(Duration::from_secs(10), "the browser has ended", async || {
         (!below(Pid::this(), "kitfleet-host").contains(&victim)).then_some(())
     })
     .await;
     until_hot(&app, 3, 0).await;
 
-    // Customers come first: they get all slots there are.
+    // Sessions have precedence over warm browsers and can take all slots.
     let sessions = burst(&client, 4).await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     until_hot(&app, 0, 4).await;
@@ -102,21 +102,21 @@ async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
     app.stop().await;
 }
 
-/// A worker on which browsers do not start for a while fails the creates that come meanwhile, and no other.
+/// When browsers do not start for a while, creates during that time fail, and later ones succeed.
 #[tokio::test]
-async fn browsers_that_do_not_start_are_tried_again() {
+async fn failed_browser_starts_are_retried() {
     let programs = TempDir::new().expect("a folder");
     let built = Path::new(env!("CARGO_BIN_EXE_kitfleet"));
     for name in ["kitfleet-host", "kitfleet-keeper"] {
         fs::copy(built.with_file_name(name), programs.path().join(name)).expect("a copy");
     }
     let (host, away) = (programs.path().join("kitfleet-host"), programs.path().join("away"));
-    let app = telling().set("worker.host_program", &host.display().to_string()).start().await;
+    let app = warm_pool_app().set("worker.host_program", &host.display().to_string()).start().await;
     let client = app.client().await;
-    fs::rename(&host, &away).expect("it is moved");
+    fs::rename(&host, &away).expect("a rename");
     let session = client.session().await;
     client.post("/v1/sessions", json!({})).await.problem(502, "driver-error");
-    fs::rename(&away, &host).expect("it is moved");
+    fs::rename(&away, &host).expect("a rename");
     until_hot(&app, 2, 1).await;
     end_all(&client, vec![session, client.session().await]).await;
     app.stop().await;

@@ -1,4 +1,4 @@
-//! `capture`: pictures, the document, and paper.
+//! `capture`: screenshots, DOM snapshots and PDFs.
 
 use std::collections::HashSet;
 use std::io::Cursor;
@@ -41,7 +41,7 @@ fn decode(png: &[u8]) -> Picture {
 }
 
 impl Scene {
-    /// A capture's bytes, decoded as its `encoding` says.
+    /// Bytes of a capture, decoded by its `encoding`.
     async fn capture(&self, body: Value) -> Vec<u8> {
         let url = self.state().await["url"].clone();
         let answer = self.operate("capture", body.clone()).await.expect(200).body;
@@ -63,14 +63,14 @@ impl Scene {
     }
 }
 
-/// Contract: operations 23. A screenshot is a PNG of the viewport in physical pixels, or of the whole page.
+/// Contract: operations 23. A screenshot is a PNG of the viewport or of the whole page, in physical pixels.
 #[tokio::test]
-async fn a_screenshot_shows_the_page() {
+async fn screenshot_shows_viewport_or_whole_page() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     let home = decode(&scene.capture(json!({"kind": "screenshot"})).await);
     assert_eq!((home.width, home.height), (393 * 3, 659 * 3));
-    assert!(home.colours.len() > 2, "there is text on it: {:?}", home.colours);
+    assert!(home.colours.len() > 2, "the screenshot has no text: {:?}", home.colours);
 
     scene.visit("/tall").await;
     let part = decode(&scene.capture(json!({"kind": "screenshot", "full_page": false})).await);
@@ -78,22 +78,22 @@ async fn a_screenshot_shows_the_page() {
     let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
     assert_eq!(whole.width, 393 * 3);
     assert!((9_000..10_500).contains(&whole.height), "{}", whole.height);
-    // From red to blue, without a seam.
+    // The colours change from red to blue without a visible seam.
     let blue: Vec<u8> = whole.column[60..8_990].iter().map(|[_, _, blue]| *blue).collect();
     assert!(blue[0] < 20 && blue[blue.len() - 1] > 235, "{} to {}", blue[0], blue[blue.len() - 1]);
-    assert!(blue.windows(2).all(|rows| rows[0].abs_diff(rows[1]) <= 3), "a gradient has no seam");
+    assert!(blue.windows(2).all(|rows| rows[0].abs_diff(rows[1]) <= 3), "the gradient has a seam");
     scene.assert_ready().await;
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. Also of a page that is taller than any one picture of the engine.
+/// Contract: operations 23. A screenshot of a page that is taller than WebKit's largest picture is complete.
 #[tokio::test]
-async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
+async fn screenshot_of_a_very_tall_page_is_complete() {
     let mut scene = Scene::start().await;
     scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     scene.visit("/very-tall").await;
     let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
-    // Looking at it takes longer than the service keeps an idle connection.
+    // Decoding the PNG takes longer than the service keeps an idle connection open.
     scene.assert_ready().await;
     let whole = decode(&whole);
     assert_eq!((whole.width, whole.height), (750, 34_000));
@@ -103,9 +103,10 @@ async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. A page of 30,000 points has forty screens of pixels, of which few are in memory at once.
+/// Contract: operations 23. A page with a height of 30,000 points has forty screens of pixels, of which only a few are in memory
+/// at once.
 #[tokio::test]
-async fn a_screenshot_of_thirty_thousand_points_has_all_of_them() {
+async fn screenshot_of_thirty_thousand_points_is_complete() {
     let mut scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;
     scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     scene.visit("/tower").await;
@@ -117,9 +118,9 @@ async fn a_screenshot_of_thirty_thousand_points_has_all_of_them() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. Of a page that is more than a picture can hold there is none, and the session stays `ready`.
+/// Contract: operations 23. A page above the maximum number of pixels is a 502, and the session stays `ready`.
 #[tokio::test]
-async fn a_screenshot_that_would_fill_the_memory_is_refused() {
+async fn screenshot_above_the_pixel_limit_is_502() {
     let scene = Scene::start().await;
     scene.visit("/wide").await;
     let refused = scene.operate("capture", json!({"kind": "screenshot", "full_page": true})).await;
@@ -132,9 +133,9 @@ async fn a_screenshot_that_would_fill_the_memory_is_refused() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 22. The document as it stands now, and a PDF.
+/// Contract: operations 22. Captures of the present DOM, and PDFs.
 #[tokio::test]
-async fn the_document_and_a_pdf_are_captured() {
+async fn dom_snapshot_and_pdf_are_captured() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
@@ -142,27 +143,28 @@ async fn the_document_and_a_pdf_are_captured() {
     let html = scene.capture(json!({"kind": "dom_snapshot"})).await;
     let html = String::from_utf8(html).expect("UTF-8");
     assert!(html.contains("<h1 id=\"title\">  Home  </h1>"), "{html}");
-    assert!(html.contains(">trusted</button>"), "it is the live document: {html}");
+    assert!(html.contains(">trusted</button>"), "the capture is not the present document: {html}");
 
     let pdf = scene.capture(json!({"kind": "pdf"})).await;
     assert!(pdf.starts_with(b"%PDF-"));
-    assert!(pdf.trim_ascii_end().ends_with(b"%%EOF"), "it is complete");
+    assert!(pdf.trim_ascii_end().ends_with(b"%%EOF"), "the PDF is incomplete");
     scene.visit("/tall").await;
     let longer = scene.capture(json!({"kind": "pdf", "full_page": true})).await;
     assert!(longer.starts_with(b"%PDF-"));
-    assert_eq!(scene.text("#end").await, "end", "the page lives on");
+    assert_eq!(scene.text("#end").await, "end", "the page no longer works");
     scene.assert_ready().await;
     scene.app.stop().await;
 }
 
-/// Contract: operations 24. Over its cap a capture is a 502 with `bytes` and `limit_bytes`, and the session stays `ready`.
+/// Contract: operations 24. A capture above its size limit is a 502 with `bytes` and `limit_bytes`, and the session stays
+/// `ready`.
 #[tokio::test]
-async fn a_capture_over_its_cap_is_withheld() {
+async fn capture_above_its_size_limit_is_502() {
     let limits = App::webkit().set("limits.screenshot_bytes", "300000").set("limits.pdf_bytes", "2000000");
     let scene = Scene::of(limits.start().await).await;
     scene.visit("/list").await;
     for kind in ["screenshot", "pdf"] {
-        assert!(!scene.capture(json!({"kind": kind})).await.is_empty(), "what is small enough is not withheld");
+        assert!(!scene.capture(json!({"kind": kind})).await.is_empty(), "a small capture was rejected");
     }
     scene.visit("/noise").await;
     for (kind, limit) in [("screenshot", 300_000), ("pdf", 2_000_000)] {
@@ -175,7 +177,7 @@ async fn a_capture_over_its_cap_is_withheld() {
     scene.app.stop().await;
 }
 
-/// A first session shows something on a machine without the internet, and what is shown went nowhere.
+/// The welcome page loads on a machine without internet access, and the worker itself serves it.
 #[tokio::test]
 async fn welcome_page_loads_without_network() {
     let scene = Scene::start().await;

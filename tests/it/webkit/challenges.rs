@@ -1,19 +1,19 @@
-//! Challenges on real pages, which look like those of the known systems, or only like pages that have to do with them.
+//! Detection of challenges on pages that resemble those of the known systems, and on pages that only mention such systems.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::Scene;
-use crate::challenges::{goes_on, paused, resolution, told};
+use crate::challenges::{challenge_events, paused, resolution, until_resumed};
 use crate::support::eventually;
 
-/// A script that is on the page and is not fetched.
+/// A script element that the browser does not fetch.
 fn script(address: &str) -> String {
     format!("<script type='text/plain' src='{address}'></script>")
 }
 
-/// A frame that gets its address when the page has loaded: nobody answers there.
+/// A frame whose address is set after the page has loaded. No server responds at that address.
 fn frame(address: &str) -> String {
     format!(
         "<iframe class=late data-src='{address}' width=304 height=78></iframe>
@@ -21,7 +21,7 @@ fn frame(address: &str) -> String {
     )
 }
 
-/// The title that the page gives itself.
+/// A script that sets the title of the page.
 fn titled(title: &str) -> String {
     format!("<script>document.title = '{title}'</script>")
 }
@@ -29,8 +29,8 @@ fn titled(title: &str) -> String {
 const TURNSTILE: &str = "https://challenges.cloudflare.com/turnstile/v0/api.js";
 const ANCHOR: &str = "https://www.google.com/recaptcha/api2/anchor?ar=1&k=key";
 
-/// Pages that ask, and who does.
-fn asking() -> Vec<(&'static str, String)> {
+/// Pages with a challenge, with its type.
+fn pages_with_challenges() -> Vec<(&'static str, String)> {
     let kasada = "/149e9513-01fa-4fb0-aad4-566afd725d1b/2d206a39-8ed7-437e-a3be-862e0f06eea3/ips.js?tkrm_alpekz_s1.3=x";
     vec![
         (
@@ -68,8 +68,8 @@ fn asking() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Pages that ask nobody anything.
-fn harmless() -> Vec<(&'static str, String)> {
+/// Pages without a challenge.
+fn pages_without_challenges() -> Vec<(&'static str, String)> {
     let anchor = frame(&format!("{ANCHOR}&size=invisible"));
     let hidden = |inside: &str| format!("<div style='visibility:hidden;position:absolute;top:-10000px'>{inside}</div>");
     vec![
@@ -88,7 +88,7 @@ fn harmless() -> Vec<(&'static str, String)> {
                 + "<div class=grecaptcha-badge style='width:256px;height:60px;position:fixed;right:0;bottom:0'>" + &anchor + "</div>",
         ),
         (
-            "what waits to be shown",
+            "hidden challenges",
             script("https://js.hcaptcha.com/1/api.js")
                 + &hidden(&frame("https://newassets.hcaptcha.com/captcha/v1/a/static/hcaptcha.html#frame=challenge"))
                 + &hidden(&frame("https://www.google.com/recaptcha/api2/bframe?k=key")),
@@ -103,33 +103,34 @@ fn harmless() -> Vec<(&'static str, String)> {
                 + "<script>for (const name of ['datadome', '_px3', '_abck', 'visid_incap_1', 'incap_ses_1', 'reese84', 'KP_UIDz', 'aws-waf-token'])
                      document.cookie = `${name}=1; path=/`</script>",
         ),
-        ("what is below", "<p style='height:4000px'>long</p>".to_owned() + &script(TURNSTILE) + &frame(ANCHOR)),
+        ("a challenge below the viewport", "<p style='height:4000px'>long</p>".to_owned() + &script(TURNSTILE) + &frame(ANCHOR)),
         (
-            "what was answered",
+            "an answered challenge",
             script(TURNSTILE) + "<form><div class=cf-turnstile style='width:300px;height:65px'></div>
                 <input type=hidden name=cf-turnstile-response value=token></form>",
         ),
     ]
 }
 
-/// Contract: challenges 1 to 4. The known systems are told apart, by our own words; pages that only have to do with them pause nothing.
+/// Contract: challenges 1 to 4. Challenges of the known systems are detected with their type and a fixed description. Pages that
+/// only refer to such systems do not pause the session.
 #[tokio::test]
-async fn pages_that_ask_are_told_from_those_that_do_not() {
+async fn challenges_are_distinguished_from_harmless_pages() {
     let scene = Scene::start().await;
     let (client, session) = (&scene.client, &scene.session);
-    // A look follows at once, and another a second later, when frames have their addresses.
-    for (what, page) in harmless() {
+    // The service checks the page at once and again after 1 s, when the frames have their addresses.
+    for (what, page) in pages_without_challenges() {
         scene.show(&page).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
-        assert_eq!(told(&scene.app, session).await, [] as [Value; 0], "{what}");
+        assert_eq!(challenge_events(&scene.app, session).await, [] as [Value; 0], "{what}");
     }
-    for (kind, page) in asking() {
+    for (kind, page) in pages_with_challenges() {
         scene.show(&format!("<!-- {kind} -->{page}")).await;
         let found = paused(client, session).await;
-        assert_eq!(found["type"], kind, "{:?}", told(&scene.app, session).await.last());
+        assert_eq!(found["type"], kind, "{:?}", challenge_events(&scene.app, session).await.last());
         client.post(&resolution(session, &found), json!({})).await.expect(200);
     }
-    let events = told(&scene.app, session).await;
+    let events = challenge_events(&scene.app, session).await;
     for event in &events {
         let detail = event["challenge"]["detail"].as_str().expect("words");
         assert!(detail.starts_with("The page has ") && !detail.contains("key"), "{detail}");
@@ -139,16 +140,16 @@ async fn pages_that_ask_are_told_from_those_that_do_not() {
     let of = |kind: &str| events.iter().find(|event| event["challenge"]["type"] == kind).expect("an event").clone();
     let recaptcha = of("recaptcha_v2")["challenge"]["detail"].clone();
     assert_eq!(recaptcha, "The page has a frame of www.google.com, a script of www.google.com.");
-    assert_eq!(events.len(), asking().len());
+    assert_eq!(events.len(), pages_with_challenges().len());
     scene.assert_ready().await;
     scene.app.assert_events_are_promised().await;
     scene.app.stop().await;
 }
 
-/// Contract: challenges 5, 8, 9. What a person does about a challenge ends the pause: its answer, or its going away. What was
-/// resolved is not told of again before another page is shown.
+/// Contract: challenges 5, 8, 9. A pause ends when the challenge is answered or removed. A resolved challenge is not reported
+/// again before the next page load.
 #[tokio::test]
-async fn a_challenge_ends_when_it_is_answered_or_gone() {
+async fn pause_ends_when_the_challenge_is_answered_or_removed() {
     let scene = Scene::start().await;
     let (client, session) = (&scene.client, &scene.session);
     let widget = script(TURNSTILE)
@@ -157,40 +158,40 @@ async fn a_challenge_ends_when_it_is_answered_or_gone() {
     let answered =
         widget.clone() + "<script>setTimeout(() => document.querySelector('input').value = 'token', 2500)</script>";
     let removed = widget.clone() + "<script>setTimeout(() => w.remove(), 2500)</script>";
-    // A page's names stand in the way of nothing.
+    // Element names that shadow properties of the document do not prevent detection.
     let clobbered =
         widget.clone() + "<img name=scripts><img name=title><img name=cookie><form name=getElementById></form>";
     for page in [answered, removed] {
         scene.show(&page).await;
         paused(client, session).await;
         scene.state().await;
-        goes_on(client, session).await;
+        until_resumed(client, session).await;
     }
     scene.show(&clobbered).await;
     let found = paused(client, session).await;
     client.post(&resolution(session, &found), json!({})).await.expect(200);
     scene.act(json!({"kind": "scroll", "delta_x": 0, "delta_y": 1})).await.expect(200);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(told(&scene.app, session).await.len(), 3);
+    assert_eq!(challenge_events(&scene.app, session).await.len(), 3);
     scene.act(json!({"kind": "reload"})).await.expect(200);
     paused(client, session).await;
-    assert_eq!(told(&scene.app, session).await.len(), 4);
+    assert_eq!(challenge_events(&scene.app, session).await.len(), 4);
     scene.app.stop().await;
 }
 
-/// Contract: challenges 2. A page that hangs answers no look, and its session ends as fast as any.
+/// Contract: challenges 2. A hanging page does not respond to checks, and its session still ends quickly.
 #[tokio::test]
-async fn a_page_that_hangs_keeps_nobody() {
+async fn hanging_page_does_not_delay_the_end_of_its_session() {
     let scene = Scene::start().await;
     scene.show("<h1>soon</h1><script>setTimeout(() => { while (true); }, 200)</script>").await;
-    // It is looked at, in vain, and at the end once more.
+    // One check during this time and one at the end receive no response.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     scene.assert_ready().await;
     let began = Instant::now();
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     let closed = async || scene.app.log(0).contains("egress guard of a browser closed").then_some(());
-    eventually(Duration::from_secs(5), "its browser is closed", closed).await;
+    eventually(Duration::from_secs(5), "the browser is closed", closed).await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    assert_eq!(told(&scene.app, &scene.session).await, [] as [Value; 0]);
+    assert_eq!(challenge_events(&scene.app, &scene.session).await, [] as [Value; 0]);
     scene.app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What keeps browsers apart, from the machine and from each other.
+//! Isolation of browsers from the machine and from each other.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,17 +20,17 @@ use crate::support::{App, Builder, Client, Role, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
-/// The processes of browsers: whatever does not share the service's files.
+/// Processes of browsers: all that have another mount namespace than the service.
 fn confined(app: &App) -> Vec<(Pid, String)> {
     let outside = namespace(app.pid(0), "mnt");
     let all = app.marked().into_iter();
     all.filter(|(pid, _)| namespace(*pid, "mnt").is_some_and(|own| Some(own) != outside)).collect()
 }
 
-/// A family finds its folder, programs, libraries, fonts and certificates, and nothing else of the machine: not by any
-/// of its processes.
+/// The processes of a browser have access to their folder, programs, libraries, fonts and certificates, and to no other file of
+/// the machine.
 #[tokio::test]
-async fn what_a_process_of_the_family_can_open() {
+async fn browser_processes_see_only_their_own_files() {
     let scene = Scene::start().await;
     scene.client.session().await;
     scene.visit("/").await;
@@ -58,18 +58,18 @@ async fn what_a_process_of_the_family_can_open() {
         let found: Vec<_> = all.iter().filter(|(_, other)| other == name).collect();
         assert!(found.len() >= 2, "{found:?} of {name}, of {all:?}");
         for (pid, _) in found {
-            assert_ne!(namespace(*pid, "mnt"), outside, "every {name} is confined");
+            assert_ne!(namespace(*pid, "mnt"), outside, "a {name} is not confined");
         }
     }
     let family = confined(&scene.app);
-    // Bubblewrap itself only starts and waits.
+    // Bubblewrap only starts the others and waits.
     for (pid, name) in family.iter().filter(|(_, name)| name != "bwrap") {
         let root = format!("/proc/{pid}/root");
         for path in away.iter().chain(&machine) {
             let found = fs::symlink_metadata(format!("{root}{path}"));
-            assert!(found.is_err(), "{name} finds {path}");
+            assert!(found.is_err(), "{name} can see {path}");
         }
-        // It sees the processes of its family alone, and of sessions its own.
+        // A process sees only the processes of its own browser.
         let seen = fs::read_dir(format!("{root}/proc")).into_iter().flatten().flatten();
         let seen = seen.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
         assert!(seen.count() <= 20, "{name} sees the machine's processes");
@@ -79,15 +79,15 @@ async fn what_a_process_of_the_family_can_open() {
             assert!(!environment.contains(secret), "{name} has {secret} in {environment:?}");
         }
     }
-    // A voice that WebKit is linked with and never calls is not loaded; those that it speaks with are.
+    // Of the speech voices that WebKit is linked with, only the one that it uses is loaded.
     for name in ["kitfleet-host", "WebKitNetworkPr", "WebKitWebProces"] {
         for (pid, _) in all.iter().filter(|(_, other)| other == name) {
             let loaded = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
-            assert!(loaded.contains("libflite_cmu_us_slt.so"), "{name} has no voice");
-            assert!(!loaded.contains("libflite_cmu_time_awb.so"), "{name} has a voice that nobody needs");
+            assert!(loaded.contains("libflite_cmu_us_slt.so"), "{name} has not loaded the voice it uses");
+            assert!(!loaded.contains("libflite_cmu_time_awb.so"), "{name} has loaded an unused voice");
         }
     }
-    // A folder each.
+    // Each browser has its own folder.
     let hosts = scene.app.processes("kitfleet-host");
     for host in &hosts {
         let mounts = fs::read_to_string(format!("/proc/{host}/mountinfo")).expect("it runs");
@@ -97,13 +97,13 @@ async fn what_a_process_of_the_family_can_open() {
     scene.app.stop().await;
 }
 
-/// No browser runs as root, and none can do anything that an ordinary process cannot.
+/// No browser process runs as root or has capabilities.
 #[tokio::test]
-async fn a_browser_has_no_powers() {
+async fn browser_processes_have_no_capabilities() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| !name.starts_with("bwrap")) {
-        // One that ends meanwhile has none.
+        // A process that ends meanwhile is skipped.
         let [Some(powers), Some(bound), Some(users)] =
             ["CapEff:", "NoNewPrivs:", "Uid:"].map(|field| status_field(pid, field))
         else {
@@ -116,13 +116,13 @@ async fn a_browser_has_no_powers() {
     scene.app.stop().await;
 }
 
-/// A field of `/proc/<pid>/status`. `None` when the process has ended.
+/// A field of `/proc/<pid>/status`, or `None` when the process has ended.
 fn status_field(pid: Pid, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned())
 }
 
-/// Whether a process with this user id can list the folder that a browser's process has as `/session`.
+/// True when a process with this user id can list the `/session` folder of a browser process.
 fn can_read_session(user: u32, process: Pid) -> bool {
     let ids = [format!("--reuid={user}"), format!("--regid={user}")];
     let folder = format!("/proc/{process}/root/session");
@@ -132,7 +132,7 @@ fn can_read_session(user: u32, process: Pid) -> bool {
 
 /// Contract: workers 26.
 #[tokio::test]
-async fn each_browser_of_a_root_worker_has_a_user_id_of_its_own() {
+async fn browsers_of_a_root_worker_have_distinct_user_ids() {
     if !geteuid().is_root() {
         return;
     }
@@ -142,10 +142,10 @@ async fn each_browser_of_a_root_worker_has_a_user_id_of_its_own() {
     let user_of = |pid: Pid| status_field(pid, "Uid:")?.split_whitespace().next()?.parse::<u32>().ok();
     let displays = scene.app.processes("Xvfb");
     let users: HashSet<_> = displays.iter().filter_map(|pid| user_of(*pid)).collect();
-    assert!(displays.len() >= 2, "one browser for each session");
-    assert_eq!(users.len(), displays.len(), "no two browsers share a user: {users:?}");
+    assert!(displays.len() >= 2, "fewer than two browsers");
+    assert_eq!(users.len(), displays.len(), "two browsers share a user: {users:?}");
     for user in &users {
-        let account = User::from_uid(Uid::from_raw(*user)).expect("the accounts can be read");
+        let account = User::from_uid(Uid::from_raw(*user)).expect("a look-up of the user");
         assert!(account.is_none(), "{user} is the user of {account:?}");
     }
     for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| name != "bwrap") {
@@ -153,25 +153,25 @@ async fn each_browser_of_a_root_worker_has_a_user_id_of_its_own() {
             assert!(users.contains(&user), "{name} runs as {user}, which is the user of no browser");
         }
     }
-    // The display's key lies in that folder.
+    // The authorization file of the display is in that folder.
     let [one, other] = [displays[0], displays[1]];
     let own = user_of(one).expect("the display runs");
-    assert!(can_read_session(own, one), "its own user reads the folder");
+    assert!(can_read_session(own, one), "its own user cannot read the folder");
     for stranger in [65_534, user_of(other).expect("the display runs")] {
-        assert!(!can_read_session(stranger, one), "{stranger} reads the folder of {own}");
+        assert!(!can_read_session(stranger, one), "{stranger} can read the folder of {own}");
     }
     scene.app.stop().await;
 }
 
 /// Contract: workers 27.
 #[tokio::test]
-async fn a_worker_with_browsers_does_not_start_as_nobody() {
+async fn worker_with_browsers_does_not_start_as_user_nobody() {
     if !geteuid().is_root() {
         return;
     }
     let app = App::simulated().in_processes().start().await;
     let folder = TempDir::new().expect("a folder");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the permissions are set");
     for args in [&["worker"][..], &["doctor", "--json"]] {
         let inner = app.command(args);
         let mut command = Command::new("setpriv");
@@ -188,9 +188,9 @@ async fn a_worker_with_browsers_does_not_start_as_nobody() {
     app.stop().await;
 }
 
-/// What somebody copies in one session, nobody pastes in another.
+/// Text that is copied in one session cannot be pasted in another.
 #[tokio::test]
-async fn nothing_passes_between_sessions_by_the_clipboard() {
+async fn clipboard_is_not_shared_between_sessions() {
     let scene = Scene::start().await;
     let (client, site) = (&scene.client, &scene.site);
     let other = client.session().await;
@@ -205,9 +205,9 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
     for key in ["Control+a", "Control+c"] {
         client.operate(&scene.session, "interact", press(key)).await.expect(200);
     }
-    assert_eq!(scene.text("#copied").await, "a secret of mine", "it is in the clipboard");
+    assert_eq!(scene.text("#copied").await, "a secret of mine", "the text was not copied");
 
-    // Both sessions paste: into the one comes what it copied, into the other nothing.
+    // The first session pastes the text that it copied, and the second session pastes nothing.
     for (session, pasted) in [(&scene.session, "a secret of mine"), (&other, "")] {
         client
             .operate(session, "interact", json!({"action": {"kind": "tap", "selector": "#target"}}))
@@ -215,9 +215,9 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
             .expect(200);
         client.operate(session, "interact", press("Control+v")).await.expect(200);
         let seen = text(client, session, "#pasted").await;
-        assert_eq!(seen, pasted, "what {session} pastes");
+        assert_eq!(seen, pasted, "pasted in {session}");
     }
-    // An X server each: no selection, no window, no key and no picture of one is another's.
+    // Each session has its own X server, so that selections, windows, input and pictures are separate.
     let displays = scene.app.processes("Xvfb");
     assert_eq!(displays.len(), scene.app.processes("kitfleet-host").len());
     for kind in ["net", "mnt"] {
@@ -227,18 +227,18 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
     scene.app.stop().await;
 }
 
-/// A page that takes more memory than its session may have costs its own session, and nobody else's.
+/// A page that exceeds the memory limit of its session ends only its own session.
 #[tokio::test]
-async fn a_page_that_eats_memory_fails_its_session_alone() {
+async fn page_above_the_memory_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_memory_bytes", "500000000"));
-    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?memory=1").await;
+    let scene = beside_a_page_above_its_limit(bounded, "/eater?memory=1").await;
     let (client, site) = (&scene.client, &scene.site);
     let busy = client.session().await;
     client.navigate(&busy, &site.url("/")).await;
     client.navigate(&busy, &site.url("/eater?memory=1")).await;
     let wait = json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000});
     let answer = client.operate(&busy, "wait", wait).await;
-    // The browser may have been ended before it came to that.
+    // The browser may have ended before the operation began.
     if answer.status != 410 {
         answer.problem(502, "driver-error");
     }
@@ -248,21 +248,21 @@ async fn a_page_that_eats_memory_fails_its_session_alone() {
     scene.app.stop().await;
 }
 
-/// A page that fills its part of the disk, likewise.
+/// A page that exceeds the disk limit of its session ends only its own session.
 #[tokio::test]
-async fn a_page_that_fills_the_disk_fails_its_session_alone() {
+async fn page_above_the_disk_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_disk_bytes", "40000000"));
-    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?disk=1").await;
+    let scene = beside_a_page_above_its_limit(bounded, "/eater?disk=1").await;
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
     assert!((value(&scene.app, &deaths_of("disk")).await - 1.0).abs() < 0.5);
     scene.app.stop().await;
 }
 
-/// Where browsers cannot be confined, a worker says so and starts, or does not start, as it is told. Here bubblewrap is
-/// missing.
+/// When browsers cannot be confined, here because bubblewrap is missing, a worker warns and starts, or refuses to start,
+/// depending on `worker.sandbox`.
 #[tokio::test]
-async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
+async fn worker_without_sandbox_warns_or_does_not_start() {
     let mut app = scraped(App::simulated()).start().await;
     let programs = TempDir::new().expect("a folder");
     let found = std::env::var_os("PATH").expect("a path");
@@ -284,13 +284,13 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
     assert_eq!(preferred["status"], "warn", "{preferred}");
     assert!(preferred["finding"].as_str().is_some_and(|text| text.contains("WITHOUT CONFINEMENT")), "{preferred}");
     let shown = check("preferred", "WebKit").await;
-    assert_eq!(shown["status"], "ok", "browsers work all the same: {shown}");
+    assert_eq!(shown["status"], "ok", "browsers do not work without the sandbox: {shown}");
 
     assert_eq!(check("required", "sandbox").await["status"], "fail");
     let refused = run(with("required", &["worker"]), "").await.code(1);
     assert!(format!("{}{}", refused.stdout, refused.stderr).contains("worker.sandbox"), "{refused:?}");
 
-    // Contract: operators 7. Whoever scrapes it is told.
+    // Contract: operators 7. A metric of the worker reports it.
     let (path, address) = (programs.path().display().to_string(), format!("127.0.0.1:{}", free_port()));
     let worker = [
         ("PATH", &*path),
@@ -300,7 +300,7 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
     ];
     let worker = app.start_with(Role::Worker, &worker);
     let scraper = Client::new(&format!("http://{address}"), Some(TOKEN));
-    eventually(Duration::from_secs(30), "it says that browsers are not confined", async || {
+    eventually(Duration::from_secs(30), "the metric reports unconfined browsers", async || {
         let answer = scraper.request(Method::GET, "/metrics").send().await.ok()?;
         answer.text().await.ok()?.contains("\nservice_worker_sandboxed 0\n").then_some(())
     })
@@ -309,15 +309,15 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
     app.stop().await;
 }
 
-/// A disk that is nearly full costs the session that wrote most, and no other.
+/// When the disk is nearly full, the session that wrote most ends, and no other.
 #[tokio::test]
-async fn a_nearly_full_disk_costs_who_wrote_most() {
+async fn nearly_full_disk_ends_the_session_that_wrote_most() {
     run_on_small_disk("webkit::confinement::on_a_small_disk").await;
 }
 
-/// See [`a_nearly_full_disk_costs_who_wrote_most`], which starts it.
+/// Started by [`nearly_full_disk_ends_the_session_that_wrote_most`].
 #[tokio::test]
-#[ignore = "runs on a disk of its own, where another test starts it"]
+#[ignore = "runs on a separate disk that another test mounts"]
 async fn on_a_small_disk() {
     small_disk(200);
     let scene = Scene::start().await;
@@ -332,8 +332,8 @@ async fn on_a_small_disk() {
     scene.app.stop().await;
 }
 
-/// A scene whose session has a page, and where another session has failed, idle, because its page took too much.
-async fn beside_a_page_that_takes_too_much(app: Builder, eater: &str) -> Scene {
+/// A scene with a loaded page, beside another session that has failed because its page exceeded a limit.
+async fn beside_a_page_above_its_limit(app: Builder, eater: &str) -> Scene {
     let scene = Scene::of(app.start().await).await;
     scene.visit("/").await;
     let other = scene.client.session().await;
@@ -343,12 +343,12 @@ async fn beside_a_page_that_takes_too_much(app: Builder, eater: &str) -> Scene {
     scene
 }
 
-/// Browsers that ended by themselves for this (contract: operators 7).
+/// Metric of browsers that died of this cause (contract: operators 7).
 fn deaths_of(cause: &str) -> String {
     format!("service_browser_death_total{{cause=\"{cause}\"}}")
 }
 
-/// A browser takes its time to take too much.
+/// Waits until the session fails. A page needs a while to exceed a limit.
 async fn until_errored(client: &Client, session: &str) {
     eventually(Duration::from_secs(90), "the session fails", async || {
         (client.status(session).await == "errored").then_some(())

@@ -1,4 +1,4 @@
-//! Browsers that end by themselves (contract: operators 7).
+//! Browsers that end unexpectedly (contract: operators 7).
 
 use std::time::Duration;
 
@@ -10,24 +10,25 @@ use crate::metrics::{TOKEN, value};
 use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, eventually};
 
-/// Contract: workers 17. A worker whose disk is nearly full would fail every create: nothing is placed on it until it has room.
+/// Contract: workers 17. On a worker with a nearly full disk every create would fail. It receives no session until it has free
+/// space.
 #[tokio::test]
-async fn a_worker_without_room_on_its_disk_gets_no_session() {
-    run_on_small_disk("webkit::deaths::inside_a_disk_that_fills").await;
+async fn worker_with_a_full_disk_receives_no_sessions() {
+    run_on_small_disk("webkit::deaths::full_disk_inside_mount_namespace").await;
 }
 
-/// See [`a_worker_without_room_on_its_disk_gets_no_session`], which starts it.
+/// Started by [`worker_with_a_full_disk_receives_no_sessions`].
 #[tokio::test]
-#[ignore = "runs with mounts of its own, where another test starts it"]
-async fn inside_a_disk_that_fills() {
+#[ignore = "runs with separate mounts that another test creates"]
+async fn full_disk_inside_mount_namespace() {
     let disk = small_disk(128);
     let app = App::webkit().start().await;
     let client = app.client().await;
     let before = client.session().await;
     let filler = disk.join("filler");
-    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("there is room");
+    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("enough free space");
     let limit = Duration::from_secs(15);
-    let refused = eventually(limit, "creates are refused", async || {
+    let refused = eventually(limit, "creates are rejected", async || {
         let answer = client.post("/v1/sessions", json!({})).await;
         (answer.status == 503).then_some(answer)
     });
@@ -39,10 +40,10 @@ async fn inside_a_disk_that_fills() {
     app.stop().await;
 }
 
-/// Contract: operators 7. A browser that dies is counted by what it died of, and one that was closed is not; how much memory browsers have is
-/// told. (Those that took too much die in `confinement`.)
+/// Contract: operators 7. The death of a browser is counted by its cause, and closing one is not counted. A metric reports the
+/// memory of browsers. (`confinement` tests browsers that exceed their limits.)
 #[tokio::test]
-async fn a_browser_that_dies_is_counted_by_its_cause() {
+async fn browser_deaths_are_counted_by_cause() {
     let app = App::webkit().set("metrics.scrape_token", TOKEN).start().await;
     let mut scene = Scene::of(app).await;
     let causes =
@@ -50,14 +51,15 @@ async fn a_browser_that_dies_is_counted_by_its_cause() {
     for (process, cause) in causes {
         scene.begin_again().await;
         scene.visit("/list").await;
-        // A browser that shows a page has that much at least, whatever it shares with others. It is measured every 10 s.
+        // A browser with a loaded page has at least this much memory of its own. The metric is updated every 10 s.
         let memory = async || value(&scene.app, "service_browser_memory_bytes").await > 20e6;
-        eventually(Duration::from_secs(20), "its memory is told", async || memory().await.then_some(())).await;
+        eventually(Duration::from_secs(20), "the metric reports the memory", async || memory().await.then_some(()))
+            .await;
         for pid in scene.app.processes(process) {
             kill(pid, Signal::SIGKILL).expect("it runs");
         }
         until_status(&scene.client, &scene.session, "errored").await;
-        // It is counted when that is written down.
+        // The death is counted when the failure has been recorded.
         let deaths = format!("service_browser_death_total{{cause=\"{cause}\"}}");
         let counted = async || ((value(&scene.app, &deaths).await - 1.0).abs() < 0.5).then_some(());
         eventually(Duration::from_secs(5), cause, counted).await;

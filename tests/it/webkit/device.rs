@@ -1,14 +1,14 @@
-//! What a page sees of its visitor.
+//! Device properties that a page can read.
 
 use kitfleet_domain::archetypes;
 use serde_json::{Value, json};
 
 use crate::webkit::{Scene, text};
 
-/// Contract: archetypes 4. What a page sees agrees with the catalogue's entry. Without one it is the default
-/// (contract: archetypes 2).
+/// Contract: archetypes 4. Properties that a page can read match the catalogue's entry. Without an archetype they are those of
+/// the default one (contract: archetypes 2).
 #[tokio::test]
-async fn a_page_sees_the_device_of_the_catalogue() {
+async fn page_sees_the_device_of_the_catalogue() {
     let Scene { app, site, client, session } = Scene::start().await;
     let created = client.get(&format!("/v1/sessions/{session}")).await.expect(200);
     assert_eq!(created.body["archetype"], "iphone-16-ios-18");
@@ -16,7 +16,7 @@ async fn a_page_sees_the_device_of_the_catalogue() {
 
     for id in ["", "iphone-16-pro-max-ios-18", "iphone-se-3-ios-18", "ipad-10-ipados-18"] {
         let (body, id) = if id.is_empty() { (json!({}), "iphone-16-ios-18") } else { (json!({"archetype": id}), id) };
-        let device = archetypes::find(id).expect("the catalogue has it");
+        let device = archetypes::find(id).expect("an entry of the catalogue");
         let session = client.session_with(body).await;
         let seen_before = site.user_agents().len();
         client.navigate(&session, &site.url("/device")).await;
@@ -24,7 +24,7 @@ async fn a_page_sees_the_device_of_the_catalogue() {
         let seen = text(&client, &session, "#device").await;
         let mut seen: Value = serde_json::from_str(seen.as_str().expect("text")).expect("JSON");
         let webdriver = seen.as_object_mut().expect("an object").remove("webdriver");
-        assert!(matches!(webdriver, None | Some(Value::Bool(false))), "{id} admits to a driver: {webdriver:?}");
+        assert!(matches!(webdriver, None | Some(Value::Bool(false))), "{id} reports a driver: {webdriver:?}");
         let expected = json!({
             "userAgent": device.user_agent,
             "platform": device.platform,
@@ -39,7 +39,7 @@ async fn a_page_sees_the_device_of_the_catalogue() {
         });
         assert_eq!(seen, expected, "{id}");
 
-        // The header says the same, of the page and of everything it asks for.
+        // Every request has the same user agent.
         let agents = site.user_agents().split_off(seen_before);
         assert!(!agents.is_empty());
         assert!(agents.iter().all(|agent| *agent == device.user_agent), "{id}: {agents:?}");

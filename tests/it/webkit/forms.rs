@@ -1,4 +1,4 @@
-//! `search` and `login` on a deployment whose driver says that it can (contract: operations 25).
+//! `search` and `login` with `sessions.direct_driver = real` (contract: operations 25).
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ async fn scene_with_a_real_direct_driver() -> Scene {
     Scene::of(App::webkit().set("sessions.direct_driver", "real").start().await).await
 }
 
-/// Contract: operations 26.
+/// Contract: operations 26. A search types the query and submits the form.
 #[tokio::test]
-async fn a_search_is_typed_and_submitted() {
+async fn search_types_and_submits_the_query() {
     let scene = scene_with_a_real_direct_driver().await;
     let search = async |body: Value| {
         scene.visit("/search").await;
@@ -29,17 +29,17 @@ async fn a_search_is_typed_and_submitted() {
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": true}));
     assert_eq!(scene.text("#q").await, query);
 
-    // A missing result is no error.
+    // A missing results element is not an error.
     let chosen = json!({"query": "x", "search_selector": "input[name=q]", "wait_for_results_selector": "#nowhere", "timeout_seconds": 1});
     let found = search(chosen).await;
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": false}));
 
     let found = search(json!({"query": "kept", "submit": false})).await;
     assert_eq!(found, json!({"submitted": false, "query_truncated": false}));
-    assert_eq!(scene.state().await["url"], scene.site.url("/search"), "nothing was sent");
+    assert_eq!(scene.state().await["url"], scene.site.url("/search"), "the form was submitted");
     scene.act(json!({"kind": "press", "key": "Enter"})).await.expect(200);
     scene.wait(json!({"kind": "selector", "selector": "#q"})).await.expect(200);
-    assert_eq!(scene.text("#q").await, "kept", "but it was typed");
+    assert_eq!(scene.text("#q").await, "kept", "the query was not typed");
 
     scene.visit("/search").await;
     scene.operate("search", json!({"query": "x", "search_selector": "]["})).await.invalid("search_selector");
@@ -47,9 +47,9 @@ async fn a_search_is_typed_and_submitted() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 27. `logged_in` is an assessment of where it led.
+/// Contract: operations 27. `logged_in` is an assessment of the page after the login.
 #[tokio::test]
-async fn a_login_says_whether_it_led_in() {
+async fn login_reports_whether_it_succeeded() {
     let scene = scene_with_a_real_direct_driver().await;
     let (username, good, bad) = ("ada@example.com", "correct horse", "wrong-horse-battery");
     let login = async |password: &str, more: Value| {
@@ -75,7 +75,7 @@ async fn a_login_says_whether_it_led_in() {
     });
     assert_eq!(login(good, chosen.clone()).await, expected(true, "/account"));
     assert_eq!(login(bad, chosen).await, expected(false, "/login"));
-    // A selector that the page does not show is believed, whatever the page looks like.
+    // A success selector that does not match means that the login failed, whatever the page shows.
     assert_eq!(login(good, json!({"success_selector": "#nowhere"})).await, expected(false, "/account"));
     scene.assert_ready().await;
 
@@ -83,9 +83,9 @@ async fn a_login_says_whether_it_led_in() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 28. Typing that hits its safety bound submits nothing, says so, and leaves the session ready.
+/// Contract: operations 28. Typing that exceeds its time limit submits nothing, reports that, and leaves the session `ready`.
 #[tokio::test]
-async fn typing_that_takes_too_long_submits_nothing() {
+async fn typing_beyond_its_time_limit_submits_nothing() {
     let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "700ms");
     let scene = Scene::of(app.start().await).await;
     let long = "abcdefghij".repeat(1_000);
@@ -113,9 +113,10 @@ async fn typing_that_takes_too_long_submits_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 28. A browser that comes to no end after a form's time, and what is kept for the end, has failed.
+/// Contract: operations 28. When the browser does not respond within the time of a form and the margin after it, the operation is
+/// a 504 and the session is `errored`.
 #[tokio::test]
-async fn a_form_ends_in_a_browser_that_hangs() {
+async fn search_in_a_hanging_browser_is_504() {
     let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "300ms");
     let scene = Scene::of(app.set("limits.form_teardown", "100ms").start().await).await;
     scene.visit("/search").await;

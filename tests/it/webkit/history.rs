@@ -1,12 +1,12 @@
-//! `back` and `reload`.
+//! The actions `back` and `reload`.
 
 use serde_json::{Value, json};
 
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 37. As a browser's buttons do, when the page is there.
+/// Contract: operations 37. `back` and `reload` work like the buttons of a browser. Without a page they are 400.
 #[tokio::test]
-async fn a_session_goes_back_and_loads_anew() {
+async fn back_and_reload_work_like_browser_buttons() {
     let scene = Scene::start().await;
     let act = async |kind: &str| scene.act(json!({"kind": kind})).await;
     act("back").await.invalid("action.kind");
@@ -42,9 +42,9 @@ async fn a_session_goes_back_and_loads_anew() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 37. A page that the page itself has led to, or a place in it, is one to go back from.
+/// Contract: operations 37. `back` also undoes navigations within a page and navigations that the page started.
 #[tokio::test]
-async fn a_session_goes_back_within_a_page() {
+async fn back_undoes_navigation_within_a_page() {
     let scene = Scene::start().await;
     let back = async || scene.act(json!({"kind": "back"})).await.expect(200).body["url"].clone();
     scene.visit("/list").await;
@@ -58,7 +58,7 @@ async fn a_session_goes_back_within_a_page() {
     scene.wait(json!({"kind": "url_matches", "pattern": "/pushed$"})).await.expect(200);
     assert_eq!(back().await, here);
     scene.wait(json!({"kind": "selector", "target": {"text": "popped"}})).await.expect(200);
-    // A frame's page is one, too.
+    // Navigations of a frame are part of the history as well.
     scene.act(json!({"kind": "tap", "selector": "#inner"})).await.expect(200);
     scene.wait(json!({"kind": "selector", "selector": "iframe >>> #title"})).await.expect(200);
     assert_eq!(back().await, here);
@@ -69,9 +69,9 @@ async fn a_session_goes_back_within_a_page() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 37; usage 4; events 3. Both count as navigations, and fail as such.
+/// Contract: operations 37; usage 4; events 3. `back` and `reload` count as navigations and fail like navigations.
 #[tokio::test]
-async fn going_back_counts_and_fails_as_a_navigation() {
+async fn back_and_reload_count_and_fail_as_navigations() {
     let scene = Scene::start().await;
     scene.visit("/hop").await;
     scene.wait(json!({"kind": "url_matches", "pattern": "/list$"})).await.expect(200);
@@ -84,7 +84,7 @@ async fn going_back_counts_and_fails_as_a_navigation() {
     let usage = scene.client.get("/v1/usage").await.expect(200).body;
     assert_eq!((&usage["totals"]["navigate"], &usage["totals"]["interact"]), (&json!(5), &json!(1)));
 
-    // The page before answers no more.
+    // The server no longer responds in time.
     let late = scene.operate("navigate", json!({"url": scene.site.url("/slow?ms=1500")})).await.expect(200);
     assert_eq!(late.body["status"], 200);
     let reload = json!({"action": {"kind": "reload"}, "timeout_ms": 300, "on_timeout": "return"});
@@ -97,9 +97,9 @@ async fn going_back_counts_and_fails_as_a_navigation() {
     scene.app.stop().await;
 }
 
-/// A page that begins loads, or asks whether it may be left, is left all the same.
+/// A page cannot prevent `back` by further loads or by a `beforeunload` handler.
 #[tokio::test]
-async fn a_page_does_not_keep_who_goes_back() {
+async fn page_cannot_prevent_back() {
     let scene = Scene::start().await;
     for script in [
         "setInterval(() => { location.href = '/never?' + Math.random() }, 1)",

@@ -1,5 +1,5 @@
-//! Pages that attack: whatever one does, its own session is all that it can harm. The worker and everybody else's sessions are
-//! as they were, and the session can be destroyed.
+//! Hostile pages: a page can harm only its own session. The worker and other sessions are unaffected, and the session can be
+//! destroyed.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::support::{Answer, App, Builder, eventually};
 use crate::webkit::Scene;
 use crate::webkit::processes::open_files;
 
-/// What a page does a moment after it has loaded, by its name.
+/// Hostile pages by name, with the script that each runs shortly after it has loaded.
 const PAGES: &[(&str, &str)] = &[
     ("alerts", "while (true) alert('again')"),
     ("windows", "for (let i = 0; i < 10_000; i++) window.open('/page/nothing'); document.querySelector('#done').textContent = 'done'"),
@@ -39,7 +39,7 @@ const PAGES: &[(&str, &str)] = &[
     ("nothing", ""),
 ];
 
-/// A site of such pages. It ends with this value.
+/// A site with the hostile pages. Dropping this value stops it.
 struct Hostile {
     base_url: String,
     _server: JoinSet<()>,
@@ -67,7 +67,7 @@ impl Hostile {
     }
 }
 
-/// What stands at the end of a path.
+/// Last segment of a path.
 fn last_of(uri: &Uri) -> &str {
     uri.path().rsplit('/').next().unwrap_or_default()
 }
@@ -83,7 +83,7 @@ async fn page(uri: Uri) -> Response {
     Html(html).into_response()
 }
 
-/// A page that leads to the next, without end.
+/// A page that redirects to the next one, endlessly.
 async fn away(uri: Uri) -> Html<String> {
     let step: u64 = last_of(&uri).parse().expect("a number");
     Html(format!("<!doctype html><h1>{step}</h1><script>location.replace('/away/{}')</script>", step + 1))
@@ -103,12 +103,12 @@ async fn worker() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], loops).into_response()
 }
 
-/// A socket that stays open for as long as the page wants it.
+/// A WebSocket that stays open until the page closes it.
 async fn socket(upgrade: WebSocketUpgrade) -> Response {
     upgrade.on_upgrade(async |mut socket| while socket.recv().await.is_some() {})
 }
 
-/// A service with two sessions: one that is attacked, and one of somebody else.
+/// A service with two sessions: the target of the attack, and an unaffected one.
 struct Attack {
     scene: Scene,
     hostile: Hostile,
@@ -131,14 +131,14 @@ impl Attack {
         self.scene.operate("navigate", json!({"url": url})).await
     }
 
-    /// Waits until the page has done what it does.
+    /// Waits until the page's script has finished.
     async fn done(&self) {
         let shown = json!({"kind": "selector", "selector": "#done:not(:empty)"});
         let body = json!({"condition": shown, "timeout_ms": 30_000});
         self.scene.operate("wait", body).await.expect(200);
     }
 
-    /// Asserts that nobody else has noticed, destroys the session, and makes another.
+    /// Asserts that the other session works, destroys the attacked session, and creates another.
     async fn survive(&mut self) {
         let Self { scene, bystander, .. } = self;
         let (client, url) = (&scene.client, scene.site.url("/"));
@@ -147,7 +147,11 @@ impl Attack {
         assert_eq!(client.status(bystander).await, "ready");
         let started = Instant::now();
         scene.begin_again().await;
-        assert!(started.elapsed() < Duration::from_secs(20), "to begin again took {:?}", started.elapsed());
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "deleting and creating a session took {:?}",
+            started.elapsed()
+        );
     }
 
     async fn end(self) {
@@ -156,11 +160,11 @@ impl Attack {
 }
 
 #[tokio::test]
-async fn a_page_that_makes_trouble_troubles_nobody_else() {
+async fn hostile_page_affects_only_its_own_session() {
     let mut attack = Attack::start().await;
     for page in ["alerts", "service-worker", "data"] {
         attack.visit(&format!("/page/{page}")).await.expect(200);
-        // Whether it still answers is its own affair.
+        // The page may or may not respond.
         let tap = json!({"action": {"kind": "tap", "selector": "#file"}, "timeout_ms": 1_500, "on_timeout": "return"});
         attack.scene.operate("interact", tap).await;
         attack.survive().await;
@@ -178,18 +182,18 @@ async fn a_page_that_makes_trouble_troubles_nobody_else() {
     attack.end().await;
 }
 
-/// A page may begin loads and downloads as often as it likes, or stop every load: a navigation away from it arrives.
+/// A page cannot prevent a navigation by repeated loads, downloads or `stop()`.
 #[tokio::test]
-async fn a_page_does_not_keep_its_visitor() {
+async fn page_cannot_prevent_navigation() {
     let mut attack = Attack::start().await;
     for page in ["downloads", "loads", "stops"] {
         attack.visit(&format!("/page/{page}")).await.expect(200);
-        // It begins a moment after it has arrived.
+        // The script begins shortly after the page has loaded.
         attack.scene.operate("wait", json!({"condition": {"kind": "time", "ms": 500}})).await.expect(200);
         let arrived = attack.scene.visit("/redirect?to=/list").await.body;
         assert_eq!((&arrived["status"], &arrived["final_url"]), (&json!(200), &json!(attack.scene.site.url("/list"))));
-        assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50", "{page} is left");
-        // And what it lost by that is its own.
+        assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50", "the navigation away from {page} failed");
+        // The interrupted loads do not affect the next pages.
         assert_eq!(attack.scene.visit("/").await.body["status"], 200);
         attack.scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
         assert_eq!(attack.scene.text("#button").await, "trusted");
@@ -199,9 +203,10 @@ async fn a_page_does_not_keep_its_visitor() {
     attack.end().await;
 }
 
-/// Contract: operations 8. A page that keeps moving within itself can be left, too: what it interrupts by that is no download.
+/// Contract: operations 8. A page that keeps changing its fragment cannot prevent a navigation, and the load that it interrupts
+/// is not taken for a download.
 #[tokio::test]
-async fn a_page_that_keeps_moving_within_itself_can_be_left() {
+async fn changing_fragment_does_not_prevent_navigation() {
     let attack = Attack::start().await;
     for round in 0..12 {
         attack.visit("/page/moves").await.expect(200);
@@ -215,17 +220,17 @@ async fn a_page_that_keeps_moving_within_itself_can_be_left() {
     attack.end().await;
 }
 
-/// A page has as many connections as its session may (`worker.session_connections`), however few files the process may open:
-/// what it opens beyond that waits, and takes nothing from others.
+/// The number of a session's connections is limited by `worker.session_connections`, also when the process may open few files.
+/// Further connections wait and do not affect other sessions.
 #[tokio::test]
-async fn a_page_with_two_hundred_sockets_takes_none_from_others() {
+async fn sockets_of_a_page_are_limited_by_its_session() {
     let app = App::webkit().files(1_024, 2_048).set("worker.max_sessions", "40");
     let mut attack = Attack::on(app.set("worker.session_connections", "40")).await;
     let lowered: i32 = sqlx::query_scalar("select max_sessions from workers")
         .fetch_one(&attack.scene.app.database.pool)
         .await
         .expect("one worker");
-    assert!((2..40).contains(&lowered), "{lowered} sessions where files are few");
+    assert!((2..40).contains(&lowered), "{lowered} sessions despite the limit of open files");
     attack.visit("/page/sockets").await.expect(200);
     let open = async |attack: &Attack| attack.scene.state().await["title"].as_str()?.parse::<u32>().ok();
     let most = eventually(Duration::from_secs(20), "sockets are open", async || {
@@ -240,9 +245,9 @@ async fn a_page_with_two_hundred_sockets_takes_none_from_others() {
     attack.end().await;
 }
 
-/// Contract: operations 19. What a page calls itself is cut, and the state says so.
+/// Contract: operations 19. The URL and title of a page are truncated, and the state reports that.
 #[tokio::test]
-async fn an_address_of_thirty_megabytes_is_cut() {
+async fn url_of_thirty_megabytes_is_truncated() {
     let mut attack = Attack::start().await;
     attack.visit("/page/address").await.expect(200);
     attack.done().await;
@@ -264,11 +269,11 @@ async fn an_address_of_thirty_megabytes_is_cut() {
 }
 
 #[tokio::test]
-async fn redirects_lead_neither_on_for_ever_nor_to_files() {
+async fn endless_redirects_and_file_urls_fail() {
     let mut attack = Attack::start().await;
     let body = json!({"url": attack.hostile.url("/away/1"), "timeout_ms": 2_000});
     let away = attack.scene.operate("navigate", body).await;
-    // A page that takes a moment to lead on counts as one that has arrived; and can be left.
+    // A page that redirects after a delay counts as loaded, and a navigation away from it succeeds.
     if away.status == 200 {
         assert_eq!(attack.scene.visit("/").await.body["status"], 200);
         attack.scene.assert_ready().await;
@@ -280,8 +285,8 @@ async fn redirects_lead_neither_on_for_ever_nor_to_files() {
     attack.visit("/to-file").await.problem(502, "driver-error");
     attack.survive().await;
 
-    // It shows nothing of this machine; should it have lost its process by that, only its own session has errored. WebKit ends a process
-    // that tells of a load of a file, as one does whose frame was redirected to it, and asks no policy before.
+    // The page must not show files of this machine. Its session may have errored, because WebKit ends a process that requests a
+    // file, or whose frame is redirected to one, without asking the policy first.
     attack.visit("/page/frames").await.expect(200);
     let ended = eventually(Duration::from_secs(20), "the frames have loaded or failed", async || {
         let asked = json!({"extractions": [{"name": "it", "selector": "#done", "type": "text"}]});

@@ -1,4 +1,4 @@
-//! `interact`: fingers and keys.
+//! `interact`: touches, keys and scrolling.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 10. A tap is a user's, and does what a user's does.
+/// Contract: operations 10. A tap is a trusted touch with its effects.
 #[tokio::test]
-async fn a_tap_is_that_of_a_finger() {
+async fn tap_sends_trusted_touch_events() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     let tapped = scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200).body;
@@ -24,7 +24,7 @@ async fn a_tap_is_that_of_a_finger() {
     scene.wait(json!({"kind": "url_matches", "pattern": "/list$"})).await.expect(200);
     assert_eq!(scene.text("#price").await, "Price: $1,234.50");
 
-    // Far below the fold: it is scrolled into view, and touched by one finger before it is clicked.
+    // The target is below the viewport. It is scrolled into view, and touched before it is clicked.
     scene.visit("/touches").await;
     scene.act(json!({"kind": "tap", "selector": "#target"})).await.expect(200);
     let log = eventually(Duration::from_secs(5), "a click", async || {
@@ -35,26 +35,26 @@ async fn a_tap_is_that_of_a_finger() {
     let mut events: Vec<_> = log.as_str().expect("text").split(' ').collect();
     assert_eq!(events.pop(), Some("click"), "{log}");
     events.sort_unstable();
-    assert_eq!(events, ["pointerdown", "touchend", "touchstart1"], "all trusted, each once");
+    assert_eq!(events, ["pointerdown", "touchend", "touchstart1"], "not each event exactly once and trusted");
     scene.app.stop().await;
 }
 
-/// Contract: operations 4, 11. The text arrives as it was sent, whatever it holds, and nothing in it is code.
+/// Contract: operations 4, 11. The text arrives unchanged, whatever it contains, and no part of it is executed.
 #[tokio::test]
-async fn a_typed_text_arrives_as_it_was_sent() {
+async fn typed_text_arrives_unchanged() {
     let scene = Scene::start().await;
     let name = "Zoë Müller-Łuków \"x\" 'y' \\n ${z} `w` </script><script>document.title='pwned'</script> &amp; 100%";
     let text = "first line\nsecond: 日本語 한국어 Ελλάδα\nthird: 🙂 👩‍🚀 \u{1F1E9}\u{1F1EA}";
     let secret = "correct-horse-battery-staple-§5";
 
-    // Keys are a user's too, and take the time they were told to take.
+    // Keys are trusted as well, with the requested delay.
     scene.visit("/form").await;
     let slow = json!({"kind": "type", "selector": "#name", "text": "abcdef", "delay_ms": 100, "sensitive": true});
     let typed = scene.act(slow).await.expect(200).body;
     assert!(typed["duration_ms"].as_u64() >= Some(500), "{typed}");
     assert_eq!(scene.text("#keys").await, "a b c d e f");
     scene.act(json!({"kind": "type", "selector": "#secret", "text": secret})).await.expect(200);
-    // Before the page is read, which tells what was typed.
+    // Before the page is read, because its contents would store the text.
     assert_nowhere_in_clear(&scene, &[secret, "abcdef"]).await;
 
     scene.visit("/form").await;
@@ -73,7 +73,7 @@ async fn a_typed_text_arrives_as_it_was_sent() {
     scene.app.stop().await;
 }
 
-/// What is sensitive is never logged, and never stored in clear.
+/// Asserts that sensitive text is neither logged nor stored in clear text.
 pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     let rows: Vec<String> = sqlx::query_scalar(
         "select i::text from intents i union all select convert_from(job, 'UTF8') from apalis.jobs
@@ -82,16 +82,16 @@ pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     .fetch_all(&scene.app.database.pool)
     .await
     .expect("rows");
-    assert!(rows.iter().any(|row| row.contains("#name") || row.contains("login")), "the operations' rows are there");
+    assert!(rows.iter().any(|row| row.contains("#name") || row.contains("login")), "no rows of the operations");
     for secret in secrets {
         assert!(!rows.iter().any(|row| row.contains(secret)), "{secret} is in the database");
         assert!(!scene.app.log(0).contains(secret), "{secret} is in the log");
     }
 }
 
-/// Contract: operations 13. One key, to whatever has the focus. A key that does not exist is a 400 and the session stays.
+/// Contract: operations 13. A key goes to the focused element. An unknown key is 400, and the session stays `ready`.
 #[tokio::test]
-async fn a_key_is_pressed() {
+async fn press_sends_a_key_to_the_focused_element() {
     let scene = Scene::start().await;
     let press = async |key: &str| scene.act(json!({"kind": "press", "key": key})).await;
     scene.visit("/form").await;
@@ -105,17 +105,17 @@ async fn a_key_is_pressed() {
         press(key).await.invalid("action.key");
         scene.assert_ready().await;
     }
-    assert_eq!(scene.text("#keys").await, "a b é Backspace ArrowLeft X Tab s", "and nothing was typed");
+    assert_eq!(scene.text("#keys").await, "a b é Backspace ArrowLeft X Tab s", "an invalid key was typed");
     press("Enter").await.expect(200);
     scene.wait(json!({"kind": "url_matches", "pattern": "/submitted"})).await.expect(200);
     assert_eq!(scene.text("#name").await, "aXb");
-    assert_eq!(scene.text("#secret").await, "s", "Tab led to the next field");
+    assert_eq!(scene.text("#secret").await, "s", "Tab did not move to the next field");
     scene.app.stop().await;
 }
 
-/// Contract: operations 14. The page or an element, by deltas of CSS pixels; positive is down and right.
+/// Contract: operations 14. The page or an element scrolls by CSS pixels. Positive values are down and right.
 #[tokio::test]
-async fn the_page_and_its_elements_scroll() {
+async fn page_and_elements_scroll_by_deltas() {
     let scene = Scene::start().await;
     scene.visit("/scrolling").await;
     let scroll = async |action: Value, shown_by: &str, expected: &str| {
@@ -132,13 +132,14 @@ async fn the_page_and_its_elements_scroll() {
     scroll(json!({"kind": "scroll", "delta_x": -9_999, "delta_y": -9_999}), "#at", "0,0").await;
     scroll(json!({"kind": "scroll", "selector": "#box", "delta_x": 30, "delta_y": 400}), "#in", "30,400").await;
     scroll(json!({"kind": "scroll", "selector": "#box", "delta_y": -150}), "#in", "30,250").await;
-    assert_eq!(scene.text("#at").await, "0,0", "the page did not scroll with its element");
+    assert_eq!(scene.text("#at").await, "0,0", "the page scrolled with its element");
     scene.app.stop().await;
 }
 
-/// Contract: operations 1, 4. A selector that is none is a 400 on its field and the session stays. Nothing in it is code.
+/// Contract: operations 1, 4. An invalid selector is a 400 on its field, and the session stays `ready`. No part of it is
+/// executed.
 #[tokio::test]
-async fn a_selector_that_is_none_is_refused() {
+async fn invalid_selector_is_400() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     for selector in
@@ -154,16 +155,16 @@ async fn a_selector_that_is_none_is_refused() {
     }
     scene.assert_ready().await;
     assert_eq!(scene.state().await["title"], "Home");
-    // Quotes are not the reason: this one is a selector.
+    // Quotes are allowed: this one is a valid selector.
     scene.act(json!({"kind": "tap", "selector": "#button:not([title=\"'); alert(1); ('\"])"})).await.expect(200);
     assert_eq!(scene.text("#button").await, "trusted");
     scene.app.stop().await;
 }
 
-/// Contract: operations 15. An element that does not come is a timeout, which errors the session unless the caller asked to be
-/// told instead.
+/// Contract: operations 15. An element that does not appear is a timeout, which errors the session unless the caller set
+/// `on_timeout` to `return`.
 #[tokio::test]
-async fn an_element_that_does_not_come_is_a_timeout() {
+async fn missing_element_is_a_timeout() {
     let mut scene = Scene::start().await;
     for action in [
         json!({"kind": "tap", "selector": "#nowhere"}),

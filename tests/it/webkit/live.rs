@@ -1,4 +1,4 @@
-//! Watching a browser, and acting in it (contract: live), on real WebKit.
+//! Live views of real WebKit and input to it (contract: live).
 
 mod acting;
 mod chromium;
@@ -19,14 +19,14 @@ const WHITE: [u8; 3] = [255, 255, 255];
 const GREEN: [u8; 3] = [0, 128, 0];
 const RED: [u8; 3] = [255, 0, 0];
 
-/// A page that is white, with a box that changes its colour with its class.
+/// A white page with a box whose class sets its colour.
 const BOX: &str = "<style>body { margin: 0; background: white } #box { position: absolute; left: 40px; top: 60px;
     width: 80px; height: 80px; background: green } #box.red { background: red }</style><div id=box></div>";
 
-/// Contract: live 1, 2, 4, 17, 18. The whole comes first; then what changes, over what is there; and when it rests, it is sharp and
-/// nothing comes.
+/// Contract: live 1, 2, 4, 17, 18. The first picture is the whole view, and later ones are changed parts. When the page stops
+/// changing, a sharp picture follows, and then none.
 #[tokio::test]
-async fn what_changes_is_seen() {
+async fn view_sends_changes_and_then_a_sharp_picture() {
     let scene = Scene::start().await;
     scene.show(&format!("{BOX}<script>box.onclick = () => box.classList.add('red')</script>")).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
@@ -54,11 +54,11 @@ async fn what_changes_is_seen() {
     assert!(patch.base != 0 && left <= 40 && top <= 60 && width < 200 && height < 200, "{patch:?}");
     assert!(bytes < 8_000, "{bytes}");
 
-    // What rests is sent once more, sharply, and then no more.
+    // An unchanged page is sent once more as a sharp picture, and then no more.
     viewer.until("a sharp picture", |viewer| viewer.last.filter(|(picture, _)| picture.sharp)).await;
     let mut had = (0, 0);
     for second in 0.. {
-        assert!(second < 10, "{} pictures, and no rest", viewer.pictures);
+        assert!(second < 10, "{} pictures without a pause", viewer.pictures);
         viewer.read_for(Duration::from_secs(1)).await;
         if had == (viewer.pictures, viewer.said.len()) {
             break;
@@ -69,9 +69,9 @@ async fn what_changes_is_seen() {
     scene.app.stop().await;
 }
 
-/// Contract: live 1. A browser that is watched is captured as one that is not, and so is one that was.
+/// Contract: live 1. Captures of a browser do not change while it is watched, nor afterwards.
 #[tokio::test]
-async fn a_capture_is_the_same_while_somebody_watches() {
+async fn captures_do_not_change_while_watched() {
     let scene = Scene::start().await;
     let page = format!("{BOX}<p style='margin-top: 200px; font: 16px serif'>The quick brown fox</p>");
     scene.show(&page).await;
@@ -85,15 +85,15 @@ async fn a_capture_is_the_same_while_somebody_watches() {
     assert!(before.is_string() && capture().await == before);
     drop(viewer);
     assert!(capture().await == before);
-    // Whoever comes later sees what they would have seen before.
+    // A later viewer sees the same picture.
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     viewer.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     scene.app.stop().await;
 }
 
-/// Contract: live 3. Who acknowledges nothing gets two pictures, and whoever watches beside them gets all of them.
+/// Contract: live 3. A viewer that acknowledges nothing receives two pictures, and other viewers receive all of them.
 #[tokio::test]
-async fn who_stalls_slows_nobody_down() {
+async fn stalled_viewer_does_not_slow_others() {
     let scene = Scene::start().await;
     scene
         .show(
@@ -107,7 +107,7 @@ async fn who_stalls_slows_nobody_down() {
     viewer.until("twenty pictures", |viewer| (viewer.pictures >= 20).then_some(())).await;
     stalled.read_for(Duration::from_millis(200)).await;
     assert_eq!(stalled.pictures, 2);
-    // What it gets when it goes on is new.
+    // The next picture after an acknowledgement is a new one.
     stalled.acknowledges = true;
     let last = stalled.last.expect("a picture").0.seq;
     stalled.send(json!({"type": "ack", "seq": last})).await;
@@ -117,9 +117,9 @@ async fn who_stalls_slows_nobody_down() {
     scene.app.stop().await;
 }
 
-/// Contract: live 6, 20. When the session ends, so does what is seen of it.
+/// Contract: live 6, 20. A view ends with its session.
 #[tokio::test]
-async fn the_view_ends_with_its_session() {
+async fn view_ends_with_its_session() {
     let mut scene = Scene::start().await;
     scene.show(BOX).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
@@ -127,7 +127,7 @@ async fn the_view_ends_with_its_session() {
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     assert_eq!(viewer.until_closed().await, Some(4000));
 
-    // And when its browser is killed.
+    // A view also ends when its browser is killed.
     scene.session = scene.client.session().await;
     scene.show(BOX).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
@@ -135,7 +135,7 @@ async fn the_view_ends_with_its_session() {
     let used = ticket(&scene.client, &scene.session, "viewer", None).await;
     kill_page(&scene.app);
     assert_eq!(viewer.until_closed().await, Some(4000));
-    eventually(Duration::from_secs(5), "nobody is let in", async || {
+    eventually(Duration::from_secs(5), "tickets are rejected", async || {
         matches!(
             show_ticket(&scene.app, &scene.session, &used).await,
             Err(ConnectError::NotAdmitted(NotAdmitted::Session))
@@ -146,16 +146,17 @@ async fn the_view_ends_with_its_session() {
     scene.app.stop().await;
 }
 
-/// Kills the process of every page.
+/// Kills all web processes.
 pub fn kill_page(app: &App) {
     for pid in app.processes("WebKitWebProces") {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a process");
     }
 }
 
-/// Contract: live 1, 3. A page that never yields is seen as it was, and whoever watches is neither cut off nor told a lie.
+/// Contract: live 1, 3. A hanging page stays visible with its last picture. Viewers stay connected, and input is rejected as
+/// `unresponsive`.
 #[tokio::test]
-async fn a_page_that_hangs_is_seen_as_it_was() {
+async fn hanging_page_stays_visible() {
     let scene = Scene::start().await;
     scene
         .show(&format!("{BOX}<script>box.onclick = () => {{ setTimeout(() => {{ while (true) {{}} }}, 50) }}</script>"))
@@ -164,7 +165,7 @@ async fn a_page_that_hangs_is_seen_as_it_was() {
     viewer.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     viewer.tap(80, 100).await;
     let from = viewer.said.len();
-    // WebKit finds out after some seconds of input without an answer.
+    // WebKit detects the hang after some seconds of input without a response.
     let refused = async {
         loop {
             viewer.tap(300, 500).await;
@@ -183,10 +184,10 @@ async fn a_page_that_hangs_is_seen_as_it_was() {
     scene.app.stop().await;
 }
 
-/// Contract: live 5, 20, 27. Viewers take seats from each other and not from whoever may act, a view is a connection of its address as any
-/// other, and whoever floods it is cut off.
+/// Contract: live 5, 20, 27. The limit of viewers does not block a controller. A view counts as a connection of its address, and
+/// a viewer that floods the connection is disconnected.
 #[tokio::test]
-async fn those_who_watch_leave_room_for_others() {
+async fn viewers_leave_capacity_for_controllers() {
     let app = App::webkit().set("server.max_connections", "64").set("server.max_connections_per_address", "8");
     let scene = Scene::of(app.start().await).await;
     let mut there = Vec::new();

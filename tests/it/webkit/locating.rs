@@ -1,5 +1,5 @@
-//! What those who act for a customer ask of a browser, for which there is no route: who it is that words mean, and that no form is
-//! submitted before its customer has said so.
+//! Operations of agents that have no route: locating elements by a description, and holding form submissions until the account
+//! owner approves them.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::support::eventually;
 use crate::support::records::uuid_of;
 use crate::webkit::Scene;
 
-/// Somebody who acts for a customer.
-struct Acting {
+/// An agent that acts for a customer.
+struct AgentScene {
     scene: Scene,
-    /// A session whose operations wake the worker, which then takes all that waits.
+    /// A second session. Its operations wake the worker, which then also runs the operations that wait.
     other: String,
 }
 
-impl Acting {
+impl AgentScene {
     async fn start() -> Self {
         let scene = Scene::start().await;
         let other = scene.client.session().await;
         Self { scene, other }
     }
 
-    /// Has an operation done as a worker would that acts for the customer.
+    /// Runs an operation like a worker that acts for the customer.
     async fn perform(&self, operation: &Operation) -> Result<StoredResult, Outcome> {
         let Self { scene, other } = self;
         let (session, database) = (uuid_of(&scene.session), &scene.app.database.pool);
@@ -47,7 +47,7 @@ impl Acting {
         let moment = json!({"condition": {"kind": "time", "ms": 1}});
         scene.client.operate(other, "wait", moment).await.expect(200);
         let mut ending = None;
-        eventually(Duration::from_secs(20), "it is done", async || {
+        eventually(Duration::from_secs(20), "the operation has ended", async || {
             let mut conn = database.acquire().await.expect("a connection");
             ending = intents::ending(&mut conn, intent).await.expect("an intent");
             ending.is_some().then_some(())
@@ -58,19 +58,19 @@ impl Acting {
     }
 
     async fn locate(&self, sought: LocateBy) -> Located {
-        let located = self.perform(&Operation::Locate(Locate { sought })).await.expect("it is done");
-        located.read().expect("what was located")
+        let located = self.perform(&Operation::Locate(Locate { sought })).await.expect("the operation has ended");
+        located.read().expect("located elements")
     }
 
     async fn described(&self, role: Option<&str>, words: &str) -> Located {
         self.locate(LocateBy::Described { role: role.map(ToOwned::to_owned), words: words.to_owned() }).await
     }
 
-    /// An action during which no form may be submitted, or any.
+    /// Runs an action with or without holding form submissions.
     async fn act_holding(&self, action: Action, hold: bool) -> Interacted {
         let interact = Interact::parse(action, Some(10_000), OnTimeout::Return, &Limits::default()).expect("an action");
         let operation = Operation::Interact(Interact { hold_submissions: hold, ..interact });
-        self.perform(&operation).await.expect("it is done").read().expect("what was done")
+        self.perform(&operation).await.expect("the operation has ended").read().expect("an interaction")
     }
 }
 
@@ -82,10 +82,10 @@ fn names(located: &Located) -> Vec<&str> {
     located.matches.iter().map(|found| found.description.as_str()).collect()
 }
 
-/// What is called so comes before what has it in its name, a control before a text, and the role that was said before others.
+/// An exact name has precedence over a partial one, a control over a text, and the described role over others.
 #[tokio::test]
-async fn words_mean_what_a_person_would_mean() {
-    let acting = Acting::start().await;
+async fn description_locates_the_expected_element() {
+    let acting = AgentScene::start().await;
     let scene = &acting.scene;
     scene
         .show(
@@ -126,7 +126,7 @@ async fn words_mean_what_a_person_would_mean() {
     scene.act(json!({"kind": "tap", "selector": "[name=q]"})).await.expect(200);
     assert_eq!(names(&acting.locate(LocateBy::Focused).await), [r#"textbox "Search""#]);
 
-    // What is told of an element is another when it is.
+    // The fingerprint of an element changes with the element.
     let before = by("#go").await.fingerprint;
     assert_eq!(before, by("#go").await.fingerprint);
     for change in ["Pay", "Go"] {
@@ -137,10 +137,11 @@ async fn words_mean_what_a_person_would_mean() {
     acting.scene.app.stop().await;
 }
 
-/// However a page goes about it, no form of it is submitted while that is held, and it is said; then they are again.
+/// However a page submits a form while submissions are held, the form is not sent and the result reports it. Afterwards forms can
+/// be submitted again.
 #[tokio::test]
-async fn no_form_is_submitted_while_that_is_held() {
-    let acting = Acting::start().await;
+async fn forms_are_not_submitted_while_held() {
+    let acting = AgentScene::start().await;
     let scene = &acting.scene;
     let page = "<p id=log></p><form action=/hit><button id=send>Send</button><input id=field name=q></form>
         <form id=other action=/hit method=post><input name=r></form><form id=script onsubmit=\"event.preventDefault(); fetch('/hit')\"><button id=sends>Fetch</button></form>
@@ -159,12 +160,12 @@ async fn no_form_is_submitted_while_that_is_held() {
     scene.act(json!({"kind": "tap", "selector": "#field"})).await.expect(200);
     assert!(acting.act_holding(Action::Press { key: "Enter".to_owned() }, true).await.submission_held);
     assert!(!acting.act_holding(tap("#nothing"), true).await.submission_held);
-    // One that takes its time is held, too, and told of with what is done next, which is not blamed for it.
+    // A delayed submission is held as well. The next operation reports it without attributing it to its own action.
     assert!(!acting.act_holding(tap("#late"), true).await.submission_held);
     scene.operate("wait", json!({"condition": {"kind": "time", "ms": 1_000}})).await.expect(200);
     let next = acting.act_holding(tap("#nothing"), true).await;
     assert!(next.page_submission_held && !next.submission_held, "{next:?}");
-    // Nor is it told of, when its page was left by somebody else meanwhile.
+    // A held submission is not reported after another operation has left its page.
     assert!(!acting.act_holding(tap("#late"), true).await.submission_held);
     scene.operate("wait", json!({"condition": {"kind": "time", "ms": 1_000}})).await.expect(200);
     scene.show(page).await;
@@ -172,15 +173,15 @@ async fn no_form_is_submitted_while_that_is_held() {
     assert!(!next.page_submission_held && !next.submission_held, "{next:?}");
     assert_eq!(scene.site.hits(), 0);
     scene.assert_ready().await;
-    // A page that comes meanwhile is held as well.
+    // Submissions of a page that loads meanwhile are held as well.
     scene.show(page).await;
     assert!(acting.act_holding(tap("#sends"), true).await.submission_held);
     assert_eq!(scene.site.hits(), 0);
 
     assert!(!acting.act_holding(tap("#sends"), false).await.submission_held);
-    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 1).then_some(())).await;
+    eventually(Duration::from_secs(5), "the form is submitted", async || (scene.site.hits() == 1).then_some(())).await;
     scene.act(json!({"kind": "tap", "selector": "#send"})).await.expect(200);
-    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 2).then_some(())).await;
+    eventually(Duration::from_secs(5), "the form is submitted", async || (scene.site.hits() == 2).then_some(())).await;
     scene.assert_ready().await;
     acting.scene.app.stop().await;
 }

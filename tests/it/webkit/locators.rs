@@ -1,10 +1,10 @@
-//! Targets: elements by what a person would call them.
+//! Targets: elements located by role, name, label, text and placeholder.
 
 use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
-/// Each control says what was tapped.
+/// Controls that log the tapped element.
 const CONTROLS: &str = "<p id=log></p><button>Sign   In</button><button hidden>Sign in</button><a href='#x'>Sign in later</a>
     <label for=mail>E-mail   address</label><input id=mail><input aria-label='Second field'><span id=l>Third</span><input aria-labelledby=l>
     <input placeholder='Find shoes'><div><p>Some <b>bold words</b> here</p></div><input type=button value='Push me'>
@@ -12,9 +12,9 @@ const CONTROLS: &str = "<p id=log></p><button>Sign   In</button><button hidden>S
     document.querySelector('#log').textContent = event.target.value || event.target.id || event.target.getAttribute('aria-label') || event.target.getAttribute('aria-labelledby')
     || event.target.placeholder || event.target.textContent })</script>";
 
-/// Contract: operations 29, 30. Words are a part of what they are compared with, whatever its case and its white space.
+/// Contract: operations 29, 30. The text of a target matches a part of the compared text, ignoring case and white space.
 #[tokio::test]
-async fn a_target_is_what_a_person_calls_it() {
+async fn target_matches_role_name_label_and_text() {
     let scene = Scene::start().await;
     scene.show(CONTROLS).await;
     for (target, tapped) in [
@@ -47,9 +47,10 @@ async fn a_target_is_what_a_person_calls_it() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. Of several nothing is done to any: a 400 tells of up to five, by selectors that mean one each.
+/// Contract: operations 31. When several elements match, no action is performed. The 400 lists up to five candidates, each with a
+/// selector that matches only it.
 #[tokio::test]
-async fn a_target_that_several_elements_match_is_refused() {
+async fn ambiguous_target_is_400_with_candidates() {
     let scene = Scene::start().await;
     scene
         .show(
@@ -78,7 +79,7 @@ async fn a_target_that_several_elements_match_is_refused() {
     }
     assert_eq!(scene.text("#log").await, "");
     scene.assert_ready().await;
-    // Those behind a shadow root and in a frame can be meant, too: what a candidate says, a caller can send.
+    // Elements in a shadow root and in a frame can be selected as well: a caller can send the selector of a candidate.
     for (root, selector) in [("#host", "#host >>> button"), ("iframe", "iframe >>> button")] {
         scene.act(json!({"kind": "tap", "selector": selector})).await.expect(200);
         let read = json!({"extractions": [{"name": "it", "selector": selector, "type": "text"}]});
@@ -90,9 +91,9 @@ async fn a_target_that_several_elements_match_is_refused() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. What nothing matches is waited for, as with a selector.
+/// Contract: operations 31. The service waits for an element that does not match yet, as with a selector.
 #[tokio::test]
-async fn a_target_that_nothing_matches_is_waited_for() {
+async fn target_without_match_is_waited_for() {
     let scene = Scene::start().await;
     scene.show("<button style='display:none'>Later</button><script>setTimeout(() => { document.querySelector('button').style.display = '' }, 300)</script>").await;
     let tapped =
@@ -109,9 +110,9 @@ async fn a_target_that_nothing_matches_is_waited_for() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. An extraction takes the first match, and a list all of them.
+/// Contract: operations 31. An extraction uses the first match, and a list uses all matches.
 #[tokio::test]
-async fn an_extraction_takes_what_matches() {
+async fn extraction_by_target_uses_matches() {
     let scene = Scene::start().await;
     scene.visit("/list").await;
     let wanted = json!([
@@ -132,9 +133,9 @@ async fn an_extraction_takes_what_matches() {
     scene.app.stop().await;
 }
 
-/// A page cannot make a look for a target take for ever.
+/// Locating a target on an extremely large page ends in time.
 #[tokio::test]
-async fn a_target_is_found_on_a_monstrous_page() {
+async fn target_is_found_on_a_huge_page() {
     let scene = Scene::start().await;
     scene
         .show(

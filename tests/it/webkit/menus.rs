@@ -1,4 +1,4 @@
-//! `select`: options of menus.
+//! The action `select`.
 
 use serde_json::json;
 
@@ -9,9 +9,9 @@ const MENU: &str = "<label>Size <select id=size><option value=''>Choose<option v
     <select id=off disabled><option>x</select><p id=log></p><script>for (const type of ['input', 'change']) addEventListener(type, event => {
     document.querySelector('#log').textContent += `${event.type}:${[...event.target.selectedOptions].map(o => o.value)}${event.bubbles ? '' : '!'} ` })</script>";
 
-/// Contract: operations 36. By value or by label, and what a person's choice fires is fired.
+/// Contract: operations 36. An option is selected by its value or its label, and the page receives the events of a user's choice.
 #[tokio::test]
-async fn an_option_is_chosen_by_its_value_or_its_label() {
+async fn option_is_selected_by_value_or_label() {
     let scene = Scene::start().await;
     scene.show(MENU).await;
     let choose = async |element: (&str, serde_json::Value), option: &str| {
@@ -26,7 +26,7 @@ async fn an_option_is_chosen_by_its_value_or_its_label() {
     assert_eq!(
         scene.text("#log").await,
         "input:m change:m input:s change:s input:m change:m",
-        "what is chosen already changes nothing"
+        "selecting the selected option fired events"
     );
     choose(("target", json!({"label": "many"})), "b").await.expect(200);
     choose(("target", json!({"label": "many"})), "c").await.expect(200);
@@ -37,9 +37,9 @@ async fn an_option_is_chosen_by_its_value_or_its_label() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 36. Of an option that is not there the caller is told those that are.
+/// Contract: operations 36. For an option that does not exist, the error lists the available ones.
 #[tokio::test]
-async fn an_option_that_is_not_there_is_refused_with_those_that_are() {
+async fn unknown_option_is_400_with_available_options() {
     let scene = Scene::start().await;
     scene.show(MENU).await;
     let refused = scene.act(json!({"kind": "select", "selector": "#size", "option": "medium size"})).await;
@@ -49,14 +49,14 @@ async fn an_option_that_is_not_there_is_refused_with_those_that_are() {
     assert_eq!(options[2], json!({"value": "m", "label": "Medium size"}));
     scene.act(json!({"kind": "select", "selector": "#log", "option": "x"})).await.invalid("action.selector");
     scene.act(json!({"kind": "select", "selector": "#size"})).await.invalid("action.option");
-    // What a person could not choose is waited for.
+    // The service waits for options that a user could not select at present.
     for (selector, option) in [("#size", "xl"), ("#off", "x"), ("#nowhere", "x")] {
         let action = json!({"kind": "select", "selector": selector, "option": option});
         let told =
             scene.operate("interact", json!({"action": action, "timeout_ms": 300, "on_timeout": "return"})).await;
         assert_eq!(told.expect(200).body["ok"], false, "{selector}");
     }
-    // A menu of ten thousand options is not repeated.
+    // The error lists at most 100 of ten thousand options.
     scene.show("<select id=s></select><script>s.innerHTML = Array.from({length: 1e4}, (_, i) => `<option>${'o'.repeat(300)}${i}`).join('')</script>").await;
     let refused = scene.act(json!({"kind": "select", "selector": "#s", "option": "x"})).await.invalid("action.option");
     assert_eq!(refused.body["options"].as_array().map(Vec::len), Some(100));

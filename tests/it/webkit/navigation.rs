@@ -1,4 +1,4 @@
-//! `navigate`: pages that arrive, pages that do not, and pages that do not want to let go.
+//! `navigate`: pages that load, pages that fail, and pages that try to prevent navigation.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use crate::support::app::free_port;
 use crate::support::{App, Site, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// Contract: operations 6. `url` is the requested one, `final_url` where redirects led.
+/// Contract: operations 6. `url` is the requested URL, and `final_url` is the URL after redirects.
 #[tokio::test]
-async fn a_page_arrives_where_its_redirects_lead() {
+async fn navigation_follows_redirects() {
     let scene = Scene::start().await;
     let (from, to) = (scene.site.url("/redirect?to=/redirect?to=/list"), scene.site.url("/list"));
     let arrived = scene.client.navigate(&scene.session, &from).await.body;
@@ -21,7 +21,7 @@ async fn a_page_arrives_where_its_redirects_lead() {
     assert_eq!((&arrived["url"], &arrived["final_url"], &arrived["status"]), (&json!(from), &json!(to), &json!(200)));
     assert_eq!(scene.text("#price").await, "Price: $1,234.50");
 
-    // Within the page, to the same page again, and to another.
+    // To a fragment of the page, to the same page, and to another page.
     for path in ["/list#price", "/list#none", "/list", "/list", "/"] {
         let arrived = scene.visit(path).await.body;
         assert_eq!(arrived["status"], 200, "{path}");
@@ -33,9 +33,10 @@ async fn a_page_arrives_where_its_redirects_lead() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7, 18. An HTTP error page is a successful navigation with that status, and `page_state` says `http`.
+/// Contract: operations 7, 18. A response with an HTTP error is a successful navigation with that status, and the error in
+/// `page_state` has the kind `http`.
 #[tokio::test]
-async fn an_http_error_page_arrives_with_its_status() {
+async fn http_error_page_loads_with_its_status() {
     let scene = Scene::start().await;
     for code in [404, 500] {
         let arrived = scene.visit(&format!("/status?code={code}")).await.body;
@@ -49,16 +50,16 @@ async fn an_http_error_page_arrives_with_its_status() {
         assert_eq!(scene.text("h1").await, "status");
         scene.assert_ready().await;
     }
-    // A good page after it is as good as ever.
+    // The next navigation to a good page succeeds.
     assert_eq!(scene.visit("/").await.body["status"], 200);
     assert_eq!(scene.state().await["page_state"], json!({"state": "loaded"}));
     scene.app.stop().await;
 }
 
-/// Contract: operations 6. `domcontentloaded` does not wait for pictures, `load` does, and `networkidle` waits for what a page
-/// asks for after that.
+/// Contract: operations 6. `domcontentloaded` does not wait for images, `load` does, and `networkidle` also waits for later
+/// requests of the page.
 #[tokio::test]
-async fn a_navigation_waits_as_long_as_it_was_told() {
+async fn navigation_waits_for_the_requested_load_event() {
     let scene = Scene::start().await;
     let navigate = async |path: &str, until: &str| {
         let body = json!({"url": scene.site.url(path), "wait_until": until});
@@ -70,7 +71,7 @@ async fn a_navigation_waits_as_long_as_it_was_told() {
     assert!(navigate("/heavy", "domcontentloaded").await < picture);
     assert_eq!(scene.text("h1").await, "heavy");
     assert_eq!(scene.state().await["page_state"], json!({"state": "loading"}));
-    eventually(Duration::from_secs(10), "the picture arrives", async || {
+    eventually(Duration::from_secs(10), "the image is loaded", async || {
         (scene.state().await["page_state"] == json!({"state": "loaded"})).then_some(())
     })
     .await;
@@ -84,19 +85,19 @@ async fn a_navigation_waits_as_long_as_it_was_told() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7; sessions 15. A failure at navigation time is 502, errors the session, frees its slot, and is told of
-/// once.
+/// Contract: operations 7; sessions 15. A failed navigation is a 502. It errors the session, frees its slot, and publishes one
+/// event.
 #[tokio::test]
-async fn a_page_that_cannot_be_had_fails_the_session() {
+async fn failed_navigation_errors_the_session() {
     let app = App::webkit().start().await;
     let site = Site::start().await;
-    // Two slots: a failure that kept its slot would soon be missed.
+    // The account has two slots, so that a later create fails if a failure does not free its slot.
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     let targets = [
         ("a name that does not resolve", "http://no-such-host.invalid/".to_owned()),
         ("a refused connection", format!("http://127.0.0.1:{}/", free_port())),
         ("a connection that is reset", site.resetting()),
-        ("a certificate nobody trusts", site.untrusted()),
+        ("an untrusted certificate", site.untrusted()),
         ("redirects without end", site.url("/loop")),
         ("a download", site.url("/download")),
         ("no content", site.url("/no-content")),
@@ -109,16 +110,16 @@ async fn a_page_that_cannot_be_had_fails_the_session() {
         details.insert(answer.problem(502, "driver-error").body["detail"].to_string());
         assert_failed(&app, &client, &session, "navigate", "DriverError").await;
     }
-    // A caller learns why: a download and no content are one to the engine, the others differ.
+    // The error has the cause. WebKit does not distinguish a download from an empty response; the other causes differ.
     assert!(details.len() >= 6, "{details:?}");
     let session = client.session().await;
     client.navigate(&session, &site.url("/")).await;
     app.stop().await;
 }
 
-/// Contract: sessions 16. A page that never finishes runs out of its time, whether its server or its script is to blame.
+/// Contract: sessions 16. A page that never finishes loading is a 504, because of its server or because of its script.
 #[tokio::test]
-async fn a_page_that_never_finishes_runs_out_of_its_time() {
+async fn page_that_never_finishes_loading_is_504() {
     let mut scene = Scene::start().await;
     for path in ["/never", "/stuck"] {
         let started = Instant::now();
@@ -131,15 +132,17 @@ async fn a_page_that_never_finishes_runs_out_of_its_time() {
     scene.app.stop().await;
 }
 
-/// Contract: sessions 16. A page that spins for ever takes neither the session's operations' answers nor its destruction
-/// hostage.
+/// Contract: sessions 16. A page in an endless loop delays neither the responses of operations nor the deletion of the session.
 #[tokio::test]
-async fn a_page_that_spins_can_be_left() {
+async fn page_in_an_endless_loop_does_not_block_deletion() {
     let mut scene = Scene::start().await;
     let spin = async |scene: &Scene| {
         let before = scene.site.hits();
         scene.visit("/spin").await;
-        eventually(Duration::from_secs(5), "it spins", async || (scene.site.hits() > before).then_some(())).await;
+        eventually(Duration::from_secs(5), "the page is in its loop", async || {
+            (scene.site.hits() > before).then_some(())
+        })
+        .await;
     };
 
     spin(&scene).await;
@@ -147,7 +150,7 @@ async fn a_page_that_spins_can_be_left() {
     scene.operate("interact", tap.clone()).await.problem(504, "session-timeout");
     assert_failed(&scene.app, &scene.client, &scene.session, "interact", "SessionTimeoutError").await;
 
-    // Destroyed while idle.
+    // Deletes an idle session.
     scene.begin_again().await;
     spin(&scene).await;
     let path = format!("/v1/sessions/{}", scene.session);
@@ -155,7 +158,7 @@ async fn a_page_that_spins_can_be_left() {
     scene.client.delete(&path).await.expect(204);
     assert!(started.elapsed() < Duration::from_secs(1), "DELETE took {:?}", started.elapsed());
 
-    // Destroyed during an operation, whose caller learns of that at once.
+    // Deletes a session during an operation, whose caller receives the error at once.
     scene.begin_again().await;
     spin(&scene).await;
     let tap = json!({"action": {"kind": "tap", "selector": "h1"}, "timeout_ms": 60_000});
@@ -169,20 +172,24 @@ async fn a_page_that_spins_can_be_left() {
     };
     let (answer, destroyed) = tokio::join!(scene.operate("interact", tap), destroy);
     answer.problem(410, "session-destroyed");
-    assert!(destroyed.elapsed() < Duration::from_secs(1), "the loser waited for {:?}", destroyed.elapsed());
+    assert!(
+        destroyed.elapsed() < Duration::from_secs(1),
+        "the caller of the operation waited for {:?}",
+        destroyed.elapsed()
+    );
 
-    // None of the three left its web process spinning.
+    // All three web processes have ended.
     let gone = async || {
         ["kitfleet-host", "WebKitWebProcess"].iter().all(|name| scene.app.processes(name).is_empty()).then_some(())
     };
-    eventually(Duration::from_secs(5), "no browser is left", gone).await;
+    eventually(Duration::from_secs(5), "all browsers have ended", gone).await;
     scene.app.stop().await;
 }
 
-/// On a machine that is busy with others a page begins late, about when the host sees to that. What it is to load is requested
-/// once all the same.
+/// On a busy machine a page can begin to load at about the time at which the host would restart the load. The server must still
+/// receive one request.
 #[tokio::test]
-async fn a_visit_that_begins_late_is_made_once() {
+async fn late_page_load_sends_one_request() {
     let scene = Scene::start().await;
     scene.visit("/list").await;
     for late in (250..=320).step_by(10).map(Duration::from_millis) {
@@ -199,9 +206,9 @@ async fn a_visit_that_begins_late_is_made_once() {
     scene.app.stop().await;
 }
 
-/// A session has no user who could close a box, name a file or look at another window: none of them may stop a page.
+/// A session has no user who could close a dialog, name a file or look at another window. None of them blocks a page.
 #[tokio::test]
-async fn boxes_popups_and_downloads_stop_nothing() {
+async fn dialogs_popups_and_downloads_do_not_block_a_page() {
     let scene = Scene::start().await;
     scene.visit("/alert").await;
     assert_eq!(scene.text("#after").await, "after");
@@ -212,9 +219,9 @@ async fn boxes_popups_and_downloads_stop_nothing() {
         scene.act(json!({"kind": "tap", "selector": link})).await.expect(200);
         assert_eq!(scene.text("#title").await, "dialogs", "after a tap on {link}");
     }
-    // The page asks whether one wants to leave.
+    // The page has a `beforeunload` handler.
     assert_eq!(scene.visit("/popup").await.body["status"], 200);
-    assert_eq!(scene.text("title").await, "popup", "the popup did not take the page's place");
+    assert_eq!(scene.text("title").await, "popup", "the popup replaced the page");
     scene.act(json!({"kind": "tap", "selector": "#open"})).await.expect(200);
     assert_eq!(scene.visit("/").await.body["status"], 200);
     assert_eq!(scene.text("#title").await, "Home");

@@ -1,4 +1,4 @@
-//! What the kernel knows of a service's processes.
+//! Information of the kernel about the processes of a service.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,16 +9,15 @@ use nix::unistd::Pid;
 
 use crate::support::App;
 
-/// A TCP port that a process listens on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     pub program: String,
     pub address: SocketAddr,
 }
 
-/// The processes with this name among the children of a process, and theirs.
+/// Descendants of a process with this name.
 pub fn below(root: Pid, name: &str) -> Vec<Pid> {
-    // The kernel keeps 15 characters of a name.
+    // The kernel stores 15 characters of a name.
     let short: String = name.chars().take(15).collect();
     let mut found = Vec::new();
     let mut open = vec![root];
@@ -34,14 +33,13 @@ pub fn below(root: Pid, name: &str) -> Vec<Pid> {
     found
 }
 
-/// The process that started another.
 pub fn parent_of(pid: Pid) -> Pid {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("it has a parent");
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("a parent");
     Pid::from_raw(parent.trim().parse().expect("a process id"))
 }
 
-/// Which namespace of a kind a process is in; `None` when it is gone.
+/// Identifier of a namespace of a process, or `None` when the process has ended.
 pub fn namespace(pid: Pid, kind: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()
 }
@@ -50,7 +48,7 @@ fn comm(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// Children of a process that have ended and that nobody has waited for.
+/// Number of ended children that the process has not waited for.
 pub fn zombies_of(parent: Pid) -> usize {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let is_zombie = |pid: i32| {
@@ -61,18 +59,18 @@ pub fn zombies_of(parent: Pid) -> usize {
     entries.filter_map(|entry| is_zombie(entry.file_name().to_str()?.parse().ok()?)).filter(|zombie| *zombie).count()
 }
 
-/// How many files a process has open.
+/// Number of open files of a process.
 pub fn open_files(pid: Pid) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// Every TCP port that a process of the service listens on, in the network of one of them.
+/// TCP ports on which the service's processes listen, in the network namespace of the process `of`.
 pub fn listeners(app: &App, of: Pid) -> Vec<Listener> {
     app.marked()
         .into_iter()
         .filter(|(pid, _)| namespace(*pid, "net") == namespace(of, "net"))
         .flat_map(|(pid, program)| {
-            // A process that ends meanwhile listens no more.
+            // A process that ends meanwhile has no sockets.
             let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
             let sockets: Vec<_> = fds.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
             let listening = listening_inodes(pid);
@@ -84,7 +82,7 @@ pub fn listeners(app: &App, of: Pid) -> Vec<Listener> {
         .collect()
 }
 
-/// The listening sockets of a process's network, by inode.
+/// Listening sockets in the network namespace of a process, by inode.
 fn listening_inodes(pid: Pid) -> HashMap<String, SocketAddr> {
     const LISTEN: &str = "0A";
     ["tcp", "tcp6"]
@@ -101,7 +99,7 @@ fn listening_inodes(pid: Pid) -> HashMap<String, SocketAddr> {
         .collect()
 }
 
-/// As the kernel writes it: words in the machine's order, in hexadecimal.
+/// Parses the kernel's format: hexadecimal 32-bit words in the byte order of the machine.
 fn socket_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let words = (0..ip.len()).step_by(8).map(|at| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok());

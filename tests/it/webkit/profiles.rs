@@ -1,4 +1,4 @@
-//! What a profile gives a browser and gets of it.
+//! Profiles with real browsers: restore at the start of a session and save at its end.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -29,8 +29,8 @@ impl Scene {
         Self::of(App::webkit().start().await).await
     }
 
-    /// The same with a worker that can be stopped or killed: it is process 1.
-    async fn with_a_worker_of_its_own() -> Self {
+    /// The same with a separate worker, which can be stopped or killed: process 1.
+    async fn with_separate_worker() -> Self {
         Self::of(App::webkit().roles(&[Role::Api, Role::Worker]).start().await).await
     }
 
@@ -40,7 +40,7 @@ impl Scene {
         Self { app, site, client, profile }
     }
 
-    /// A session with the profile.
+    /// Creates a session with the profile.
     pub async fn launch(&self) -> String {
         self.client.session_with(json!({"profile_id": self.profile})).await
     }
@@ -49,13 +49,13 @@ impl Scene {
         self.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
 
-    /// Has the site keep a name in every way that it has.
+    /// Makes the site store a name in cookies, local storage and `IndexedDB`.
     pub async fn sign_in(&self, session: &str, name: &str) {
         self.client.navigate(session, &self.site.url(&format!("/sign-in?name={name}"))).await;
         self.until_shown(session, "#done", name).await;
     }
 
-    /// A session in which Grace has signed in, after one that Ada has left.
+    /// Signs in as Ada in a session that ends, and as Grace in a second one. Returns the second session.
     async fn grace_after_ada(&self) -> String {
         let first = self.launch().await;
         self.sign_in(&first, "ada").await;
@@ -72,7 +72,7 @@ impl Scene {
         .await;
     }
 
-    /// Waits for the page that stores one of everything to be done, and asserts what came of it.
+    /// Waits for the page that stores one value of every kind, and asserts its result.
     async fn until_stored(&self, session: &str, wanted: &str) {
         let told = eventually(Duration::from_secs(30), wanted, async || {
             let told = text(&self.client, session, "#result").await;
@@ -82,12 +82,12 @@ impl Scene {
         assert_eq!(told, wanted);
     }
 
-    /// Asserts that the site knows the person of this name, in every way that it has.
+    /// Asserts that the site reads this name from every kind of storage.
     pub async fn assert_remembered(&self, session: &str, name: &str) {
         self.assert_remembered_with(session, name, name).await;
     }
 
-    /// The same of a page that kept another name when it was left.
+    /// The same for a page that stored the name `left` when it was unloaded.
     async fn assert_remembered_with(&self, session: &str, name: &str, left: &str) {
         self.client.navigate(session, &self.site.url("/remembered")).await;
         self.until_shown(session, "#database", name).await;
@@ -98,9 +98,9 @@ impl Scene {
         assert_eq!(cookies, [format!("login={name}"), format!("visit={name}")]);
     }
 
-    /// Waits for the one `session.profile_save_failed`, and answers its data.
+    /// Waits for the only `session.profile_save_failed` event and returns its data.
     async fn failed_save(&self) -> Value {
-        let told = eventually(Duration::from_mins(1), "it is told of", async || {
+        let told = eventually(Duration::from_mins(1), "the event is published", async || {
             let told: Vec<Value> =
                 sqlx::query_scalar("select data from events where type = 'session.profile_save_failed'")
                     .fetch_all(&self.app.database.pool)
@@ -113,11 +113,11 @@ impl Scene {
         told[0].clone()
     }
 
-    /// Contract: events 6. What a failed save says.
+    /// Contract: events 6. Asserts the data of the event for a failed save.
     async fn assert_not_saved(&self, session: &str, reason: &str) {
         let mut told = self.failed_save().await;
         let detail = told.as_object_mut().expect("an object").remove("detail");
-        // It is in words of the service's own, whatever went wrong below it.
+        // The detail is a sentence of the service, whatever the underlying error.
         assert!(detail.is_some_and(|detail| detail.as_str().is_some_and(|detail| detail.ends_with('.'))));
         assert_eq!(told, json!({"session_id": session, "profile_id": self.profile, "reason": reason}));
     }
@@ -126,7 +126,7 @@ impl Scene {
         assert_eq!(self.app.count("select count(*) from events where type = 'session.profile_save_failed'").await, 0);
     }
 
-    /// Which of the profile's sessions its state is of.
+    /// Generation of the session whose state is stored.
     async fn stored_generation(&self) -> i64 {
         sqlx::query_scalar("select stored_generation from profiles where id = $1")
             .bind(self.profile.parse::<ProfileId>().expect("an id"))
@@ -142,7 +142,7 @@ impl Scene {
         .await;
     }
 
-    /// Removes what sites have stored in the files of the service's browsers.
+    /// Deletes the stored data of sites from the files of all browsers.
     fn remove_sites_files(&self) {
         let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let browsers = entries(self.app.data_dir.path().join("data/browsers")).flat_map(entries);
@@ -152,18 +152,18 @@ impl Scene {
         }
     }
 
-    /// The one host of a session, on a service without others.
+    /// The host process of the only session.
     fn host(&self) -> Pid {
         let [host] = self.app.processes("kitfleet-host")[..] else { unreachable!("one session has one host") };
         host
     }
 }
 
-/// Contract: profiles 8. Cookies, `HttpOnly` ones and those that end with the browser too, local storage and `IndexedDB` are
-/// there in the next session, whichever worker has it. Contract: notifications 2. Whoever follows the account is told that they are kept.
+/// Contract: profiles 8. Cookies, including `HttpOnly` and session cookies, local storage and `IndexedDB` are restored in the
+/// next session, on any worker. Contract: notifications 2. A notification reports the save.
 #[tokio::test]
-async fn a_login_is_there_in_the_next_session_on_another_worker() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+async fn login_is_restored_in_a_session_on_another_worker() {
+    let mut scene = Scene::with_separate_worker().await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.destroy(&first).await;
@@ -180,7 +180,7 @@ async fn a_login_is_there_in_the_next_session_on_another_worker() {
     scene.app.ready().await;
     let second = scene.launch().await;
     scene.assert_remembered(&second, "ada").await;
-    // A session without the profile knows nothing of it.
+    // A session without the profile has none of the data.
     let stranger = scene.client.session().await;
     scene.client.navigate(&stranger, &scene.site.url("/remembered")).await;
     assert_eq!(text(&scene.client, &stranger, "#cookies").await, "");
@@ -189,9 +189,9 @@ async fn a_login_is_there_in_the_next_session_on_another_worker() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 10. A session that comes right after another begins where that one ended, as often as one likes.
+/// Contract: profiles 10. A session right after the end of another starts with the latest state, repeatedly.
 #[tokio::test]
-async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
+async fn launch_after_destroy_has_the_latest_state() {
     let scene = Scene::start().await;
     let mut session = scene.launch().await;
     for name in ["ada", "grace", "mary", "joan"] {
@@ -204,17 +204,17 @@ async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 17, 18, 20. A login is there in whatever is made of its profile: a clone, a snapshot that was taken
-/// before another one signed in, and on another account what was exported.
+/// Contract: profiles 17, 18, 20. Copies of a profile contain its login: a clone, a snapshot from before a second login, and an
+/// export that is imported by another account.
 #[tokio::test]
-async fn a_login_is_there_wherever_its_profile_is_copied_to() {
+async fn copies_of_a_profile_contain_its_login() {
     let mut scene = Scene::start().await;
     let made = async |client: &Client, path: &str, body: Value| {
         let made = client.post(path, body).await.expect(201).body;
         made["id"].as_str().expect("an id").to_owned()
     };
     let at = format!("/v1/profiles/{}", scene.profile);
-    // Nobody who asks waits for a session's end to be kept: the service does.
+    // The requests wait for the save of the ended session.
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.destroy(&first).await;
@@ -243,11 +243,11 @@ async fn a_login_is_there_wherever_its_profile_is_copied_to() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 20, 21. What a page has stored, of every kind that a document (docs/profile-format.md) has, is there
-/// where the document is imported: the same values under the same keys and in the same order, in indexes too; what comes next
-/// goes on from there. Records that hold what only a browser has are left out, and the document says so.
+/// Contract: profiles 20, 21. Stored values of every kind in docs/profile-format.md are restored where the document is imported:
+/// the same values under the same keys and in the same order, also in indexes, and with the same key generators. Records with
+/// values that only a browser can hold are left out, and the document lists them.
 #[tokio::test]
-async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
+async fn imported_profile_has_the_stored_values_of_pages() {
     let mut scene = Scene::start().await;
     let first = scene.launch().await;
     scene.client.navigate(&first, &scene.site.url("/stored?do=keep")).await;
@@ -262,13 +262,13 @@ async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
     let imported = stranger.post("/v1/profiles/import", document.clone()).await.expect(201).body;
     scene.client = stranger;
     scene.profile = imported["id"].as_str().expect("an id").to_owned();
-    // It can be exported before any browser has opened it, and says the same.
+    // The imported profile can be exported before a browser has opened it, with the same contents.
     let mut again = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
     for own in ["exported_at", "source_profile_id", "source_account_id", "left_out"] {
         again[own] = document[own].clone();
     }
     assert!(again == document, "{again:#}\n instead of {document:#}");
-    // Twice, because the browser has opened and changed it then.
+    // Twice, because the browser opens and changes the data in the first session.
     for next in [5, 6] {
         let session = scene.launch().await;
         scene.client.navigate(&session, &scene.site.url(&format!("/stored?do=check&next={next}"))).await;
@@ -279,9 +279,9 @@ async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
     scene.app.stop().await;
 }
 
-/// A profile that holds no cookies is launched as any other.
+/// A profile without cookies can be launched repeatedly.
 #[tokio::test]
-async fn a_profile_without_cookies_can_be_launched_again() {
+async fn profile_without_cookies_can_be_launched_repeatedly() {
     let scene = Scene::start().await;
     for _ in 0..3 {
         let session = scene.launch().await;
@@ -294,9 +294,9 @@ async fn a_profile_without_cookies_can_be_launched_again() {
     scene.app.stop().await;
 }
 
-/// docs/profile-format.md: however many cookies a site has set, the profile is saved, with the newest of them.
+/// docs/profile-format.md: a profile with very many cookies of a site is saved with the newest of them.
 #[tokio::test]
-async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved() {
+async fn profile_with_very_many_cookies_is_saved() {
     let scene = Scene::of(App::webkit().set("sessions.open_timeout", "90s").start().await).await;
     let session = scene.launch().await;
     let navigate = async |path: &str| {
@@ -322,10 +322,10 @@ async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved(
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. What a session holds is kept too when the service ends it, at the free tier's cap or because its
-/// account is suspended.
+/// Contract: profiles 11. A session that the service ends is saved as well: at the free tier's time limit and at the suspension
+/// of its account.
 #[tokio::test]
-async fn a_session_that_the_service_ends_is_saved() {
+async fn session_ended_by_the_service_is_saved() {
     let app = App::webkit().set("sessions.free_tier_cap", "1s").start().await;
     let account = app.account(Tier::SoloManual).await;
     let (site, client) = (Site::start().await, app.client_of(account, &["account_owner"]).await);
@@ -337,7 +337,7 @@ async fn a_session_that_the_service_ends_is_saved() {
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     order(&["set-tier", "free"]).await;
-    eventually(Duration::from_secs(10), "it is as old as it may get", async || {
+    eventually(Duration::from_secs(10), "the session reaches its time limit", async || {
         scene.app.run(&["sweep", "free-tier"]).await.code(0);
         (scene.app.status_of(&first).await == "destroyed").then_some(())
     })
@@ -359,10 +359,10 @@ async fn a_session_that_the_service_ends_is_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 10. However often a profile is used, it holds what the site keeps, and no more: no store is left behind,
-/// and the one that stays does not grow. `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes it a long run.
+/// Contract: profiles 10. However often a profile is used, only one store is kept, and it does not grow.
+/// `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes a long run.
 #[tokio::test]
-async fn a_profile_does_not_grow_with_its_use() {
+async fn profile_size_stays_constant_with_use() {
     let scene = Scene::start().await;
     let mut sizes = Vec::new();
     for round in 1..=given("KITFLEET_TEST_PROFILE_ROUNDS", 20) {
@@ -372,7 +372,7 @@ async fn a_profile_does_not_grow_with_its_use() {
         scene.until_saved(round).await;
         let profile = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200).body;
         sizes.push(profile["size_bytes"].as_i64().expect("a size"));
-        // The one before goes right after.
+        // The previous store is removed right after the save.
         eventually(Duration::from_secs(5), "one store is left", async || {
             (scene.app.count("select count(*) from profile_stores").await == 1).then_some(())
         })
@@ -380,36 +380,36 @@ async fn a_profile_does_not_grow_with_its_use() {
     }
     let last = scene.launch().await;
     scene.assert_remembered(&last, "ada").await;
-    // A database is stored with its journal, or without.
+    // The size varies, because a database is stored with or without its journal.
     let (early, late) = sizes.split_at(sizes.len() / 2);
     assert!(late.iter().max().map(|late| late * 4) <= early.iter().max().map(|early| early * 5), "{sizes:?}");
     scene.assert_no_failed_save().await;
     scene.app.stop().await;
 }
 
-/// Contract: profiles 12, 13. A save that hangs is given up while whoever waits for the profile has time left to open it.
+/// Contract: profiles 12, 13. A hanging save is given up early enough for the next session to open in time.
 #[tokio::test]
-async fn a_save_that_hangs_leaves_time_for_the_next_session() {
+async fn hanging_save_leaves_time_for_the_next_session() {
     let scene = Scene::of(App::webkit().set("sessions.open_timeout", "12s").start().await).await;
     let second = scene.grace_after_ada().await;
-    // Stores can be read, but not written.
+    // The lock blocks writes to stores but not reads.
     let mut lock = scene.app.database.pool.begin().await.expect("a transaction");
     sqlx::query("lock table profile_stores in share mode").execute(&mut *lock).await.expect("a lock");
     scene.destroy(&second).await;
     let third = scene.launch().await;
     scene.assert_remembered(&third, "ada").await;
     scene.assert_not_saved(&second, "upload_failed").await;
-    lock.rollback().await.expect("it ends");
+    lock.rollback().await.expect("a rollback");
     scene.app.stop().await;
 }
 
-/// Contract: profiles 14. A database that is away for a moment does not cost what a session leaves.
+/// Contract: profiles 14. A save is retried when the database fails briefly.
 #[tokio::test]
-async fn a_save_that_fails_for_a_moment_is_tried_again() {
+async fn save_is_retried_after_a_transient_error() {
     let scene = Scene::start().await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
-    // A sequence counts what is rolled back, too.
+    // A sequence also counts inserts that are rolled back.
     let refuse_three_times = "create sequence attempts;
         create function refuse() returns trigger language plpgsql as
             'begin if nextval(''attempts'') <= 3 then raise exception ''not now''; end if; return new; end';
@@ -423,10 +423,10 @@ async fn a_save_that_fails_for_a_moment_is_tried_again() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. When a worker is told to stop, its sessions end, and what they hold is kept.
+/// Contract: profiles 11. When a worker shuts down, its sessions end and their profiles are saved.
 #[tokio::test]
-async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+async fn worker_shutdown_saves_profiles() {
+    let mut scene = Scene::with_separate_worker().await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.app.signal(1, Signal::SIGTERM).await;
@@ -441,26 +441,27 @@ async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. Of a page that never yields, what it stored before is kept, and nobody waits for it for long.
+/// Contract: profiles 11. Data that a page stored before an endless loop is saved, without a long wait.
 #[tokio::test]
-async fn a_page_that_never_yields_does_not_keep_its_session_from_being_saved() {
+async fn session_with_an_endless_loop_is_saved() {
     let scene = Scene::start().await;
     let first = scene.launch().await;
     scene.client.navigate(&first, &scene.site.url("/sign-in?name=ada&stuck=true")).await;
-    eventually(Duration::from_secs(5), "it spins", async || (scene.site.hits() == 1).then_some(())).await;
+    eventually(Duration::from_secs(5), "the page is in its loop", async || (scene.site.hits() == 1).then_some(()))
+        .await;
     scene.destroy(&first).await;
     let second = scene.launch().await;
-    // It could not hear that it was left.
+    // The page could not run its handler for unloading.
     scene.assert_remembered_with(&second, "ada", "null").await;
     scene.assert_no_failed_save().await;
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. What holds nothing does not replace what holds something.
+/// Contract: profiles 13. Empty contents do not replace stored ones.
 #[tokio::test]
-async fn a_browser_that_holds_nothing_leaves_the_profile_as_it_was() {
+async fn empty_browser_does_not_replace_the_profile() {
     let scene = Scene::start().await;
-    // Of a profile that never held anything there is nothing to be told.
+    // An empty session of an empty profile publishes no failed save.
     let empty = scene.launch().await;
     scene.destroy(&empty).await;
     let first = scene.launch().await;
@@ -479,31 +480,31 @@ async fn a_browser_that_holds_nothing_leaves_the_profile_as_it_was() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. Of two sessions that end, the one that came later wins.
+/// Contract: profiles 13. Of two sessions that end, the state of the later one is kept.
 #[tokio::test]
-async fn a_session_that_ends_after_a_later_one_does_not_replace_what_that_left() {
+async fn earlier_session_does_not_replace_a_later_state() {
     let scene = Scene::start().await;
     let second = scene.grace_after_ada().await;
-    // As a later session would have left it, of a worker that was thought to be dead.
+    // The row that a later session would have left, after this session's worker was considered dead.
     sqlx::query("update profiles set generation = 7, stored_generation = 7")
         .execute(&scene.app.database.pool)
         .await
-        .expect("it is set");
+        .expect("an update");
     scene.destroy(&second).await;
     scene.assert_not_saved(&second, "superseded").await;
     let third = scene.launch().await;
     scene.assert_remembered(&third, "ada").await;
     let stores = "select count(*) from profile_stores";
-    eventually(Duration::from_secs(5), "what nobody refers to is gone", async || {
+    eventually(Duration::from_secs(5), "unreferenced stores are removed", async || {
         (scene.app.count(stores).await == 1).then_some(())
     })
     .await;
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. A browser that gives nothing away is not waited for.
+/// Contract: profiles 13. The end of a session does not wait long for a hanging browser.
 #[tokio::test]
-async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was() {
+async fn hanging_browser_leaves_the_profile_unchanged() {
     let scene = Scene::start().await;
     let second = scene.grace_after_ada().await;
     kill(scene.host(), Signal::SIGSTOP).expect("it runs");
@@ -514,9 +515,9 @@ async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. Nothing is saved of a session that errored, and the next one has not to wait for it.
+/// Contract: profiles 11. A session that errored is not saved, and the next one does not wait for it.
 #[tokio::test]
-async fn nothing_is_saved_of_a_session_whose_browser_died() {
+async fn errored_session_is_not_saved() {
     let scene = Scene::start().await;
     let second = scene.grace_after_ada().await;
     kill(scene.host(), Signal::SIGKILL).expect("it runs");
@@ -527,13 +528,13 @@ async fn nothing_is_saved_of_a_session_whose_browser_died() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. When a worker is killed while it saves, the profile is as it was before.
+/// Contract: profiles 13. When a worker is killed during a save, the profile keeps its previous state.
 #[tokio::test]
-async fn a_worker_that_is_killed_while_it_saves_leaves_the_profile_as_it_was() {
-    let mut scene = Scene::with_a_worker_of_its_own().await;
+async fn worker_death_during_save_leaves_the_profile_unchanged() {
+    let mut scene = Scene::with_separate_worker().await;
     let second = scene.grace_after_ada().await;
 
-    // Stores can be read, but not written.
+    // The lock blocks writes to stores but not reads.
     let mut lock = scene.app.database.pool.begin().await.expect("a transaction");
     sqlx::query("lock table profile_stores, profile_store_chunks in exclusive mode")
         .execute(&mut *lock)
@@ -547,11 +548,11 @@ async fn a_worker_that_is_killed_while_it_saves_leaves_the_profile_as_it_was() {
     })
     .await;
     scene.app.signal(1, Signal::SIGKILL).await;
-    lock.rollback().await.expect("it ends");
+    lock.rollback().await.expect("a rollback");
 
     scene.app.start(Role::Worker);
-    // Until the new worker has said that the old one is dead, sessions may be placed there.
-    let third = eventually(Duration::from_secs(30), "the service is well again", async || {
+    // New sessions may be placed on the dead worker until it is marked as lost.
+    let third = eventually(Duration::from_secs(30), "a session can be created again", async || {
         let created = scene.client.post("/v1/sessions", json!({"profile_id": scene.profile})).await;
         created.body["id"].as_str().filter(|_| created.status == 201).map(ToOwned::to_owned)
     })
@@ -562,7 +563,7 @@ async fn a_worker_that_is_killed_while_it_saves_leaves_the_profile_as_it_was() {
     scene.app.stop().await;
 }
 
-/// A file that takes all the room that is left on a disk.
+/// Creates a file that takes all free space of a disk.
 fn fill(disk: &Path, name: &str) -> PathBuf {
     let path = disk.join(name);
     let mut filler = File::create(&path).expect("a file");
@@ -573,19 +574,19 @@ fn fill(disk: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// Contract: profiles 24. A full disk. What would be written there is refused until there is room again, and what profiles hold
-/// is as it was.
+/// Contract: profiles 24. With a full disk, operations that write are rejected until there is free space, and profiles keep their
+/// state.
 #[tokio::test]
-async fn a_full_disk_takes_nothing_from_a_profile() {
+async fn full_disk_leaves_profiles_unchanged() {
     run_on_small_disk("webkit::profiles::on_a_small_disk").await;
 }
 
-/// See [`a_full_disk_takes_nothing_from_a_profile`], which starts it.
+/// Started by [`full_disk_leaves_profiles_unchanged`].
 #[tokio::test]
-#[ignore = "runs on a disk of its own, where another test starts it"]
+#[ignore = "runs on a separate disk that another test mounts"]
 async fn on_a_small_disk() {
     let disk = small_disk(64);
-    // Sessions are placed there all the same (workers 17).
+    // The setting places sessions on the worker despite its full disk (workers 17).
     let scene = Scene::of(App::webkit().set("worker.free_disk_bytes", "0").start().await).await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
@@ -601,7 +602,7 @@ async fn on_a_small_disk() {
     scene.client.post("/v1/profiles/import", document.clone()).await.problem(503, "feature-unavailable");
     let profiles = scene.client.get("/v1/profiles").await.expect(200).body;
     assert_eq!(profiles["data"].as_array().map(Vec::len), Some(1), "{profiles}");
-    // A page can store nothing any more, and loses what it has stored.
+    // The page cannot store anything now, and loses stored data.
     scene.client.operate(&live, "navigate", json!({"url": scene.site.url("/sign-in?name=grace")})).await;
     scene.destroy(&live).await;
     scene.assert_not_saved(&live, "serialize_failed").await;

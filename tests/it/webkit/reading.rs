@@ -1,29 +1,29 @@
-//! `state` and `extract`: what is read out of a page.
+//! `state` and `extract`.
 
 use serde_json::{Map, Value, json};
 
 use crate::support::App;
 use crate::webkit::Scene;
 
-/// Contract: operations 18. A page's address, title, cookies of every kind, and local storage.
+/// Contract: operations 18. The state has the URL, title, cookies of every kind and local storage of the page.
 #[tokio::test]
-async fn the_state_is_what_the_page_has() {
+async fn state_has_url_title_cookies_and_storage() {
     let scene = Scene::start().await;
     let session = async || scene.client.get(&format!("/v1/sessions/{}", scene.session)).await.expect(200).body;
     let blank = scene.state().await;
-    assert_eq!(blank["page_state"], Value::Null, "nothing was loaded yet");
+    assert_eq!(blank["page_state"], Value::Null, "a page state although no page was loaded");
     assert_eq!((&blank["cookies"], &blank["local_storage"]), (&json!([]), &json!({})));
 
     scene.visit("/cookies").await;
     scene.visit("/").await;
     let before = session().await["last_state_at"].clone();
-    assert!(before.is_string(), "the blank state was captured");
+    assert!(before.is_string(), "the first read did not update last_state_at");
     let state = scene.state().await;
     assert_eq!(state["url"], scene.site.url("/"));
     assert_eq!(state["title"], "Home");
     assert_eq!(state["page_state"], json!({"state": "loaded"}));
     assert_eq!(state["local_storage"], json!({"colour": "green"}));
-    assert_eq!(state["truncated"], Value::Null, "nothing was cut");
+    assert_eq!(state["truncated"], Value::Null, "the state was truncated");
     assert!(state["captured_at"].as_str().is_some_and(|at| at.len() == 24 && at.ends_with('Z')), "{state}");
     let after = session().await;
     assert!(after["last_state_at"].as_str() > before.as_str());
@@ -49,9 +49,9 @@ async fn the_state_is_what_the_page_has() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 19. The state is capped, and says when it was cut.
+/// Contract: operations 19. The size of the state is limited, and `truncated` reports the limit.
 #[tokio::test]
-async fn a_state_that_is_too_large_is_cut() {
+async fn state_above_the_size_limit_is_truncated() {
     let limits = App::webkit().set("limits.state_storage_bytes", "10000").set("limits.state_cookies", "3");
     let scene = Scene::of(limits.start().await).await;
     scene.visit("/storage?n=5000").await;
@@ -75,10 +75,10 @@ async fn a_state_that_is_too_large_is_cut() {
     scene.app.stop().await;
 }
 
-/// What is too much is withheld, as captures are (contract: operations 24), and neither cut nor held by anybody: names stand in
-/// the answer once a match.
+/// An extraction above the size limit is a 502 without a value, like a capture (contract: operations 24). The limit counts the
+/// names of a list's members once per match.
 #[tokio::test]
-async fn an_extraction_that_is_too_large_is_withheld() {
+async fn extraction_above_the_size_limit_is_502() {
     let scene = Scene::start().await;
     let refused = async |extraction: Value| {
         let answer = scene.operate("extract", json!({"extractions": [extraction]})).await.problem(502, "driver-error");
@@ -101,7 +101,7 @@ async fn an_extraction_that_is_too_large_is_withheld() {
     let told = refused(json!({"name": "items", "selector": "i", "type": "list"})).await;
     assert_eq!((&told["matches"], &told["limit_matches"]), (&json!(10_001), &json!(10_000)));
 
-    // One text; and one that as JSON has six times its length.
+    // One long text, and one whose JSON form has six times its length.
     for (page, selector) in [("/long?n=8500000", "p"), ("/long?n=1500000&control", "p")] {
         scene.visit(page).await;
         let told = refused(json!({"name": "text", "selector": selector, "type": "text"})).await;
@@ -115,7 +115,7 @@ async fn an_extraction_that_is_too_large_is_withheld() {
 
 /// Contract: operations 20, 21.
 #[tokio::test]
-async fn values_are_extracted() {
+async fn extractions_return_texts_attributes_and_lists() {
     let scene = Scene::start().await;
     scene.visit("/list").await;
     let extractions = json!([

@@ -1,13 +1,13 @@
-//! A form that was sent once with approval, and whatever would send it again: history, reloads, frames and pages that act by themselves.
+//! Repeated submission of a form that was approved once: by history, reloads, frames and scripts of pages.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::eventually;
-use crate::webkit::agents::{Agent, replies, stands};
+use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
-/// A page with a payment form whose answer shows `paid`, as a result of the POST.
+/// A page with a payment form. The response to its POST contains the HTML `paid`.
 fn checkout(agent: &Agent, paid: &str) -> String {
     let action = agent.scene.written(paid);
     agent
@@ -15,67 +15,67 @@ fn checkout(agent: &Agent, paid: &str) -> String {
         .written(&format!("<form method=post action='{action}'><input name=amount value=5><button>Pay</button></form>"))
 }
 
-/// Pays once with approval.
+/// Submits the payment form once, with approval.
 async fn pay(agent: &Agent, paid: &str) {
     let before = agent.scene.site.posts();
     let asked = agent.say(&format!("open {}, tap Pay", checkout(agent, paid))).await;
-    assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
+    assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
     assert_eq!(agent.scene.site.posts(), before, "{asked}");
     let done = agent.approve(&asked, 1).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(agent, before + 1).await;
     agent.scene.wait(json!({"kind": "selector", "selector": "#paid"})).await.expect(200);
 }
 
-/// Waits until the site has received this many POST requests, and for a moment in which it must receive no further one.
+/// Waits until the site has received this many POST requests, and then asserts that no further one arrives for a moment.
 async fn posts(agent: &Agent, posts: usize) {
     let site = &agent.scene.site;
-    eventually(Duration::from_secs(5), "it is sent", async || (site.posts() >= posts).then_some(())).await;
-    agent.let_pass(500).await;
+    eventually(Duration::from_secs(5), "the form is submitted", async || (site.posts() >= posts).then_some(())).await;
+    agent.wait_ms(500).await;
     assert_eq!(site.posts(), posts);
 }
 
 const PAID: &str = "<p id=paid>Paid</p>";
 
-/// Contract: agents 42, 43. The steps `back` and `reload` that would send a form again wait for approval, and send it once when they have
-/// it.
+/// Contract: agents 42, 43. A `back` or `reload` that would submit a form again waits for approval, and submits it once after the
+/// approval.
 #[tokio::test]
-async fn going_back_to_a_sent_form_needs_approval() {
+async fn going_back_to_a_submitted_form_needs_approval() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     pay(&agent, PAID).await;
     let asked = agent.say("reload").await;
-    assert_eq!((stands(&asked), scene.site.posts()), (vec!["needs_approval"], 1), "{asked}");
-    replies(&asked, "send a form again");
+    assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 1), "{asked}");
+    assert_reply_contains(&asked, "send a form again");
     agent.say(&format!("open {}", scene.site.url("/list"))).await;
     let asked = agent.say("go back").await;
     posts(&agent, 1).await;
-    assert_eq!(stands(&asked), ["needs_approval"], "{asked}");
-    replies(&asked, "send a form again");
+    assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
+    assert_reply_contains(&asked, "send a form again");
     assert_eq!(scene.state().await["url"], scene.site.url("/list"));
     let done = agent.approve(&asked, 0).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 2).await;
     assert_eq!(scene.text("#paid").await, "Paid");
 
-    // The approval was used up.
+    // The approval covered one submission.
     let asked = agent.say("reload").await;
-    assert_eq!((stands(&asked), scene.site.posts()), (vec!["needs_approval"], 2), "{asked}");
+    assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 2), "{asked}");
     let done = agent.approve(&asked, 0).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 3).await;
-    // Back to the form itself is a GET.
+    // `back` to the page with the form is a GET.
     let back = agent.say("go back").await;
-    assert_eq!(stands(&back), ["done"], "{back}");
+    assert_eq!(step_statuses(&back), ["done"], "{back}");
     posts(&agent, 3).await;
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. No page sends a form again by itself, by whatever part of the session history it goes, on whatever site it is, between
-/// steps or while one runs.
+/// Contract: agents 42. No page can submit an approved form again by itself, by any step of the session history, on any site,
+/// between steps or during one.
 #[tokio::test]
-async fn no_page_sends_an_approved_form_again() {
+async fn page_cannot_resubmit_an_approved_form() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     for (host, script) in [
@@ -88,27 +88,28 @@ async fn no_page_sends_an_approved_form_again() {
         let sent = scene.site.posts();
         let page = scene.written(&format!("<p id=at>here</p><script>{script}</script>")).replace("127.0.0.1", host);
         let turn = agent.say(&format!("open {page}, wait 1 second")).await;
-        assert_eq!(stands(&turn), ["done", "done"], "{script}: {turn}");
-        replies(&turn, "by itself");
+        assert_eq!(step_statuses(&turn), ["done", "done"], "{script}: {turn}");
+        assert_reply_contains(&turn, "by itself");
         posts(&agent, sent).await;
         assert_eq!(scene.text("#at").await, "here", "{script}");
 
-        // A tap is done, but for what would be sent. That is no form of the page, which could be sent on approval.
+        // The tap is performed without the submission. There is no pending form that an approval could submit.
         let button = scene.written("<button onclick='history.go(-2)'>Look</button>").replace("127.0.0.1", host);
         let asked = agent.say(&format!("open {button}, tap Look")).await;
         posts(&agent, sent).await;
-        assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
+        assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
         let failed = agent.approve(&asked, 1).await;
-        assert_eq!(stands(&failed), ["failed"], "{failed}");
+        assert_eq!(step_statuses(&failed), ["failed"], "{failed}");
         posts(&agent, sent).await;
     }
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. A page before the one that came of a form leads there no more than a page behind it.
+/// Contract: agents 42. A page before the submitted form cannot submit it again by going forward, as a page after it cannot by
+/// going back.
 #[tokio::test]
-async fn going_forward_to_a_sent_form_is_held() {
+async fn going_forward_to_a_submitted_form_is_held() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let action = scene.written(PAID);
@@ -120,22 +121,23 @@ async fn going_forward_to_a_sent_form_is_held() {
     posts(&agent, 1).await;
     let far = scene.written("<button onclick='history.go(-2)'>Far</button>");
     let turn = agent.say(&format!("open {far}, tap Far, wait for css \"form\"")).await;
-    assert_eq!(stands(&turn), ["done", "done", "done"], "{turn}");
+    assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     let asked = agent.say("tap Forth").await;
     posts(&agent, 1).await;
-    assert_eq!(stands(&asked), ["needs_approval"], "{asked}");
+    assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. The page that came of the form reloads itself, and a frame goes back, by itself, by a tap or as a step.
+/// Contract: agents 42. Neither a reload of the result page nor a frame that goes back submits the form again, by a script, a tap
+/// or a step.
 #[tokio::test]
-async fn no_frame_and_no_reload_sends_an_approved_form_again() {
+async fn frame_or_reload_cannot_resubmit_an_approved_form() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let reloads = "<p id=paid>Paid</p><button onclick='location.reload()'>Look</button><script>setTimeout(() => location.reload(), 900)</script>";
     pay(&agent, reloads).await;
-    agent.let_pass(1_000).await;
+    agent.wait_ms(1_000).await;
     agent.say("tap Look").await;
     posts(&agent, 1).await;
 
@@ -153,38 +155,38 @@ async fn no_frame_and_no_reload_sends_an_approved_form_again() {
             let before = scene.site.posts();
             let asked = agent.say(&format!("open {}, tap Pay", scene.written(&framed))).await;
             let done = agent.approve(&asked, 1).await;
-            assert_eq!(stands(&done), ["done"], "{done}");
+            assert_eq!(step_statuses(&done), ["done"], "{done}");
             posts(&agent, before + 1).await;
             let turn = agent.say("tap Onward, wait 1 second").await;
-            assert_eq!(stands(&turn), ["done", "done"], "{turn}");
+            assert_eq!(step_statuses(&turn), ["done", "done"], "{turn}");
             before + 1
         };
         let sent = pay_in_frame().await;
         let asked = agent.say("tap Look").await;
-        assert_eq!(stands(&asked), ["needs_approval"], "{host}: {asked}");
+        assert_eq!(step_statuses(&asked), ["needs_approval"], "{host}: {asked}");
         posts(&agent, sent).await;
 
         let sent = pay_in_frame().await;
         let turn = agent.say("tap Later, wait 1 second").await;
-        assert_eq!(stands(&turn), ["done", "done"], "{host}: {turn}");
-        replies(&turn, "by itself");
+        assert_eq!(step_statuses(&turn), ["done", "done"], "{host}: {turn}");
+        assert_reply_contains(&turn, "by itself");
         posts(&agent, sent).await;
 
         let sent = pay_in_frame().await;
         let asked = agent.say("go back").await;
-        assert_eq!(stands(&asked), ["needs_approval"], "{host}: {asked}");
+        assert_eq!(step_statuses(&asked), ["needs_approval"], "{host}: {asked}");
         posts(&agent, sent).await;
         let done = agent.approve(&asked, 0).await;
-        assert_eq!(stands(&done), ["done"], "{host}: {done}");
+        assert_eq!(step_statuses(&done), ["done"], "{host}: {done}");
         posts(&agent, sent + 1).await;
     }
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 43. An approval lets one form go: what the page submits after it is held back and asked about.
+/// Contract: agents 43. An approval covers one form. A later submission by the page is held and requires another approval.
 #[tokio::test]
-async fn an_approval_covers_one_form() {
+async fn approval_covers_one_form() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let forms = "<iframe name=sink></iframe><form id=one method=post action=/hit target=sink></form><form id=two method=post action=/hit target=sink></form>";
@@ -192,26 +194,26 @@ async fn an_approval_covers_one_form() {
         .show(&format!("{forms}<button onclick='one.submit(); setTimeout(() => two.submit(), 300)'>Pay</button>"))
         .await;
     let asked = agent.say("tap Pay").await;
-    assert_eq!((stands(&asked), scene.site.posts()), (vec!["needs_approval"], 0), "{asked}");
+    assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 0), "{asked}");
     let done = agent.approve(&asked, 0).await;
-    assert_eq!(stands(&done), ["done"], "{done}");
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 1).await;
     let turn = agent.say("scroll down").await;
-    replies(&turn, "by itself");
+    assert_reply_contains(&turn, "by itself");
     posts(&agent, 1).await;
 
-    // Into another window, which opens in its place, it goes once too.
+    // A form that targets a new window is submitted once as well.
     scene.show("<form method=post action=/hit target=_blank><button>Send</button></form>").await;
     let asked = agent.say("tap Send").await;
     agent.approve(&asked, 0).await;
     posts(&agent, 2).await;
-    // To another site, which has another process.
+    // A form that targets another site, which has another web process.
     let elsewhere = scene.site.url_under("localhost", "/hit");
     scene.show(&format!("<form method=post action='{elsewhere}'><button>Send</button></form>")).await;
     let asked = agent.say("tap Send").await;
     agent.approve(&asked, 0).await;
     posts(&agent, 3).await;
-    // A form that its server sends on keeps its method.
+    // A redirected form keeps its method.
     let sent_on = scene.site.url("/redirect?to=/hit");
     scene.show(&format!("<form method=post action='{sent_on}'><button>Send</button></form>")).await;
     let asked = agent.say("tap Send").await;
@@ -221,10 +223,10 @@ async fn an_approval_covers_one_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 21, 43. An approval ends with its step, and covers nothing that a frame or a timer of the page submits by itself, not even
-/// while the step is under way.
+/// Contract: agents 21, 43. An approval ends with its step. It covers no submission by a frame or a timer of the page, not even
+/// during the step.
 #[tokio::test]
-async fn an_approval_ends_with_its_step() {
+async fn approval_ends_with_its_step() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let by_itself = "<iframe name=sink></iframe><form id=ad method=post action=/hit target=sink></form>
@@ -238,12 +240,12 @@ async fn an_approval_ends_with_its_step() {
     ] {
         // Forms are held from the first message on.
         let asked = agent.say(&format!("open {}, tap Send", scene.written(&page))).await;
-        assert_eq!(stands(&asked), ["done", "needs_approval"], "{asked}");
+        assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
         agent.approve(&asked, 1).await;
         agent.say("wait 3 seconds").await;
         posts(&agent, 0).await;
     }
-    // A form that the approved tap submits by a timer of its own is what was approved.
+    // The approval covers a form that the approved tap submits with its own timer.
     let own = format!("{late}<button onclick='setTimeout(() => late.submit(), 400)'>Send</button>");
     let asked = agent.say(&format!("open {}, tap Send", scene.written(&own))).await;
     agent.approve(&asked, 1).await;
@@ -252,7 +254,8 @@ async fn an_approval_ends_with_its_step() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. What the customer's own tap has scheduled is held as well, once a message drives, whatever its steps are.
+/// Contract: agents 42. After a message, forms are held as well that a customer's earlier tap has scheduled, whatever the steps
+/// of the message.
 #[tokio::test]
 async fn forms_are_held_while_a_message_only_waits() {
     let agent = Agent::start().await;
@@ -262,8 +265,8 @@ async fn forms_are_held_while_a_message_only_waits() {
         scene.show(page).await;
         scene.act(json!({"kind": "tap", "target": {"role": "button"}})).await.expect(200);
         let turn: Value = agent.say(steps).await;
-        assert!(stands(&turn).iter().all(|status| *status == "done"), "{turn}");
-        replies(&turn, "by itself");
+        assert!(step_statuses(&turn).iter().all(|status| *status == "done"), "{turn}");
+        assert_reply_contains(&turn, "by itself");
         posts(&agent, 0).await;
     }
     scene.assert_ready().await;

@@ -1,4 +1,4 @@
-//! `snapshot`: what a page shows to those who cannot see it.
+//! `snapshot`: the accessibility tree of a page as text.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::webkit::Scene;
 
 impl Scene {
-    /// The lines of a snapshot, without refs.
+    /// Lines of a snapshot without refs.
     async fn lines(&self) -> Vec<String> {
         let snapshot = self.snapshot().await;
         let text = snapshot["snapshot"].as_str().expect("text").to_owned();
@@ -27,9 +27,9 @@ fn without_ref(line: &str) -> String {
     }
 }
 
-/// Contract: operations 34. Roles, names, states and texts, each in its place.
+/// Contract: operations 34. The snapshot has roles, names, states and texts in document order.
 #[tokio::test]
-async fn a_snapshot_tells_what_a_page_shows() {
+async fn snapshot_has_roles_names_states_and_texts() {
     let scene = Scene::start().await;
     scene
         .show(
@@ -95,9 +95,9 @@ async fn a_snapshot_tells_what_a_page_shows() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 30. Where a name comes from, and what goes before what.
+/// Contract: operations 30. Sources of an accessible name and their precedence.
 #[tokio::test]
-async fn a_name_comes_from_where_accname_says() {
+async fn accessible_name_follows_the_accname_rules() {
     let scene = Scene::start().await;
     for (html, line) in [
         (
@@ -137,9 +137,9 @@ async fn a_name_comes_from_where_accname_says() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 34. What stands in a password field, or in a field that shows dots, nobody is told.
+/// Contract: operations 34. Contents of password fields, and of fields that show dots, are hidden.
 #[tokio::test]
-async fn a_snapshot_never_has_a_password() {
+async fn snapshot_hides_passwords() {
     let scene = Scene::start().await;
     scene
         .show(
@@ -163,10 +163,10 @@ async fn a_snapshot_never_has_a_password() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 34. Whatever a page says stands in a JSON text: no line and no ref of it is one of ours. Names that stand
-/// in the place of what the document has, or a form, mislead nobody.
+/// Contract: operations 34. Text of the page is quoted as JSON, so that it cannot forge lines or refs. Element names that shadow
+/// properties of the document or of a form do not affect the snapshot.
 #[tokio::test]
-async fn a_page_forges_no_line() {
+async fn page_cannot_forge_lines_of_a_snapshot() {
     let scene = Scene::start().await;
     scene
         .show(
@@ -190,7 +190,7 @@ async fn a_page_forges_no_line() {
         lines.iter().any(|line| line == r#"textbox "One""#) && lines.iter().any(|line| line == r#"button "Send""#),
         "{lines:#?}"
     );
-    // And everything else finds its way about such a page.
+    // Other operations also work on such a page.
     scene.act(json!({"kind": "type", "selector": "input[name=getAttribute]", "text": "x"})).await.expect(200);
     scene.act(json!({"kind": "tap", "target": {"label": "One"}})).await.expect(200);
     let named = json!({"extractions": [{"name": "it", "selector": "title", "type": "text"}]});
@@ -199,9 +199,10 @@ async fn a_page_forges_no_line() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. A frame of the page's origin is told of with what it holds; another by its name alone.
+/// Contract: operations 35. A frame of the page's origin is in the snapshot with its contents, and a frame of another origin only
+/// with its name.
 #[tokio::test]
-async fn frames_of_the_page_are_told_of() {
+async fn snapshot_includes_same_origin_frames() {
     let scene = Scene::start().await;
     let other = scene.site.url_under("localhost", "/list");
     scene
@@ -226,9 +227,9 @@ async fn frames_of_the_page_are_told_of() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. However much there is on a page, a snapshot is bounded in time and size, and says what it is.
+/// Contract: operations 35. Snapshots of extremely large pages are limited in time and size, and `truncated` reports the limit.
 #[tokio::test]
-async fn a_snapshot_of_a_monstrous_page_is_cut() {
+async fn snapshot_of_a_huge_page_is_truncated() {
     let scene = Scene::start().await;
     for (what, script) in [
         ("controls", "document.body.innerHTML = Array.from({length: 100_000}, (_, i) => `<button>Button ${i}</button>`).join('')"),
@@ -261,9 +262,10 @@ async fn a_snapshot_of_a_monstrous_page_is_cut() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. An ordinary page is told of to its end, and in no time; how fast is the business of `benches`.
+/// Contract: operations 35. An ordinary page fits completely and takes less than 1 s. The benchmarks in `benches` measure the
+/// time exactly.
 #[tokio::test]
-async fn a_thousand_controls_fit() {
+async fn snapshot_with_a_thousand_controls_is_complete() {
     let scene = Scene::start().await;
     let script = "document.body.innerHTML = Array.from({length: 1000}, (_, i) => `<button>B ${i}</button>`).join('')";
     scene.show(&format!("<script>onload = () => {{ {script} }}</script>")).await;
@@ -275,9 +277,9 @@ async fn a_thousand_controls_fit() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 33. A ref means its element as long as that is on the page, and never another.
+/// Contract: operations 33. A ref identifies its element while that is on the page, and never identifies another element.
 #[tokio::test]
-async fn a_ref_means_one_element_for_ever() {
+async fn ref_never_identifies_another_element() {
     let scene = Scene::start().await;
     let page = "<button id=a onclick='this.textContent += 1'>A</button><button id=b>B</button><p id=log></p>";
     scene.show(page).await;
@@ -296,17 +298,17 @@ async fn a_ref_means_one_element_for_ever() {
     let tap = async |it: &str| scene.act(json!({"kind": "tap", "target": {"ref": it}})).await;
     tap(&a).await.expect(200);
     assert_eq!(scene.text("#a").await, "A1");
-    // Another name, the same element.
+    // The name has changed, but the element is the same.
     assert_eq!(ref_of(&scene.snapshot().await, "A1"), a);
 
     tap("e999999").await.invalid("action.target.ref");
-    // On another page it is gone, although that looks the same.
+    // Refs do not carry over to another page, even if it looks the same.
     scene.show(page).await;
     let gone = tap(&a).await.invalid("action.target.ref");
     assert!(gone.body["detail"].as_str().is_some_and(|detail| detail.contains("gone")), "{}", gone.body);
     let snapshot = scene.snapshot().await;
     assert!(![&a, &b].contains(&&ref_of(&snapshot, "A")), "{snapshot}");
-    // Who waits for it to be gone has waited for that, and who reads it is told.
+    // A wait for the element to be hidden succeeds at once, and an extraction is rejected.
     let hidden = json!({"kind": "selector_hidden", "target": {"ref": a}});
     assert_eq!(scene.wait(hidden).await.expect(200).body["matched"], true);
     scene.wait(json!({"kind": "selector", "target": {"ref": a}})).await.invalid("condition.target.ref");

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{App, eventually};
-use crate::webkit::agents::{Agent, replies, stands};
+use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
-/// Contract: agents 19, 20, 21, 31, 34. However a script submits a form behind a harmless tap, it is held back and asked about; approved of
-/// it goes through.
+/// Contract: agents 19, 20, 21, 31, 34. A form that a script submits after a harmless tap is held and waits for approval, however
+/// the script submits it. The approval submits it.
 #[tokio::test]
-async fn a_form_behind_a_harmless_tap_waits_for_approval() {
+async fn form_behind_a_harmless_tap_waits_for_approval() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let page = "<form id=other action=/hit><input name=r></form><p id=log></p>
@@ -24,26 +24,29 @@ async fn a_form_behind_a_harmless_tap_waits_for_approval() {
         scene.show(page).await;
         let address = scene.state().await["url"].clone();
         let asked = agent.say(&format!("tap '{name}'")).await;
-        assert_eq!(stands(&asked), ["needs_approval"], "{name}: {asked}");
+        assert_eq!(step_statuses(&asked), ["needs_approval"], "{name}: {asked}");
         assert_eq!(asked["intents"][0]["needs_approval"], true);
         assert_eq!((scene.site.hits(), &scene.state().await["url"]), (hits, &address), "{name}");
-        assert_eq!(stands(&agent.approve(&asked, 0).await), ["done"], "{name}");
-        eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == hits + 1).then_some(())).await;
+        assert_eq!(step_statuses(&agent.approve(&asked, 0).await), ["done"], "{name}");
+        eventually(Duration::from_secs(5), "the form is submitted", async || {
+            (scene.site.hits() == hits + 1).then_some(())
+        })
+        .await;
     }
-    // One that takes its time is held as well, and told of with what is done next, which is not blamed for it.
+    // A delayed submission is held as well. The next step reports it without being blamed for it.
     scene.show(page).await;
     let hits = scene.site.hits();
     let late = agent.say("tap 'Later', wait 1 second, tap 'Nothing'").await;
-    assert_eq!(stands(&late), ["done", "done", "done"], "{late}");
-    replies(&late, "by itself");
+    assert_eq!(step_statuses(&late), ["done", "done", "done"], "{late}");
+    assert_reply_contains(&late, "by itself");
     assert_eq!(scene.site.hits(), hits);
     scene.assert_ready().await;
     agent.scene.app.stop().await;
 }
 
-/// Contract: agent-grammar 7. A box that stands as it should is left as it is, and what follows goes on.
+/// Contract: agent-grammar 7. A checkbox that already has the requested state is left unchanged, and the turn continues.
 #[tokio::test]
-async fn a_box_that_is_checked_stays_so() {
+async fn checkbox_with_the_requested_state_is_unchanged() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene
@@ -55,37 +58,37 @@ async fn a_box_that_is_checked_stays_so() {
         )
         .await;
     let turn = agent.say("check 'News', check 'Terms', check 'Terms', uncheck 'Sound', uncheck 'Sound'").await;
-    assert_eq!(stands(&turn), ["skipped", "done", "skipped", "done", "skipped"], "{turn}");
+    assert_eq!(step_statuses(&turn), ["skipped", "done", "skipped", "done", "skipped"], "{turn}");
     assert_eq!((turn["reply"].as_str(), scene.text("#log").await), (Some("Done, all 5 steps."), json!("23")));
     assert_eq!((&turn["intents"][0]["kind"], &turn["intents"][0]["result"]), (&json!("tap"), &Value::Null));
     let turn = agent.say("uncheck 'News', check 'Sound', extract the href of all links as addresses").await;
-    assert_eq!(stands(&turn), ["done", "done", "done"], "{turn}");
+    assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     assert_eq!(scene.text("#log").await, "2313");
     assert_eq!(turn["intents"][2]["result"]["value"]["addresses"], json!(["/a", "/b"]), "{turn}");
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 17, 33. A page may name more controls than anybody looks through, or than its browser may hold: the turn ends
-/// all the same, nothing was done, and the next agent session is well.
+/// Contract: agents 17, 33. On a page with more controls than can be searched, or than fit in the browser's memory, the turn ends
+/// without an action, and the next agent session works.
 #[tokio::test]
-async fn a_page_of_very_many_controls_is_no_end() {
+async fn page_with_very_many_controls_ends_the_turn() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let page = "<script>document.write(Array.from({length: 100000}, (_, i) => `<button>Button ${i}</button>`).join(``))</script>";
     scene.client.navigate(&scene.session, &scene.written(page)).await.expect(200);
     let turn = agent.say("tap 'Button'").await;
-    assert_eq!(stands(&turn), ["skipped"], "{turn}");
+    assert_eq!(step_statuses(&turn), ["skipped"], "{turn}");
     scene.client.delete(&format!("/v1/agent-sessions/{}", agent.id)).await.expect(204);
     let next = scene.client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let path = format!("/v1/agent-sessions/{}/message", next["id"].as_str().expect("an id"));
     let turn = scene.client.post(&path, json!({"message": "open http://welcome.kitfleet.internal/"})).await.expect(200);
-    assert_eq!(stands(&turn.body), ["done"], "{}", turn.body);
+    assert_eq!(step_statuses(&turn.body), ["done"], "{}", turn.body);
     agent.scene.app.stop().await;
 }
 
 /// The commands of the README's section on agent sessions print the output that the README shows.
 #[tokio::test]
-async fn a_session_in_words_is_as_the_readme_shows_it() {
+async fn readme_commands_of_agent_sessions_print_their_output() {
     let readme = include_str!("../../../README.md");
     let (_, section) = readme.split_once("\n## An agent session\n").expect("a section");
     let block = |kind: &str| {

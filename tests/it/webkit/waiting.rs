@@ -1,4 +1,4 @@
-//! `wait`: conditions that come true, and those that do not.
+//! `wait`: conditions that become true and conditions that do not.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 16.
+/// Contract: operations 16. A wait ends when its condition becomes true.
 #[tokio::test]
-async fn a_wait_ends_when_its_condition_comes_true() {
+async fn wait_ends_when_its_condition_becomes_true() {
     let scene = Scene::start().await;
     let matched = async |path: &str, condition: Value| {
         scene.visit(path).await;
@@ -21,21 +21,21 @@ async fn a_wait_ends_when_its_condition_comes_true() {
     assert_eq!(scene.text("#comes").await, "came");
     matched("/late", json!({"kind": "selector_hidden", "selector": "#goes"})).await;
     assert_eq!(scene.text("#goes").await, Value::Null);
-    // An element that is there but cannot be seen is as good as none.
+    // An invisible element counts as hidden.
     matched("/", json!({"kind": "selector_hidden", "selector": "#hidden"})).await;
     let arrived = matched("/late", json!({"kind": "url_matches", "pattern": "/late/h.re$"})).await;
     assert_eq!(arrived["url"], scene.site.url("/late/here"), "pushState moves without a load");
     let waited = matched("/", json!({"kind": "time", "ms": 400})).await;
     assert!((400..3_000).contains(&waited["duration_ms"].as_u64().expect("milliseconds")), "{waited}");
-    // The page may change under a wait.
+    // The page may change during a wait.
     matched("/hop", json!({"kind": "selector", "selector": "li[data-id='2']"})).await;
     scene.assert_ready().await;
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. A wait that runs out of its time errors the session, unless the caller asked to be told instead.
+/// Contract: operations 3. A wait that times out errors the session, unless the caller set `on_timeout` to `return`.
 #[tokio::test]
-async fn a_wait_for_what_does_not_come_is_a_timeout() {
+async fn wait_without_match_is_a_timeout() {
     let mut scene = Scene::start().await;
     for condition in [
         json!({"kind": "selector", "selector": "#nowhere"}),
@@ -58,10 +58,10 @@ async fn a_wait_for_what_does_not_come_is_a_timeout() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 1, 4, 17. Regular expressions take linear time; selectors and expressions that are none are a 400 and
-/// the session stays.
+/// Contract: operations 1, 4, 17. Regular expressions take linear time. Invalid selectors and expressions are 400, and the
+/// session stays `ready`.
 #[tokio::test]
-async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
+async fn invalid_condition_is_400_and_hostile_regex_is_bounded() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     for selector in ["][", "'); document.title = 'pwned'; ('"] {
@@ -73,7 +73,7 @@ async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
     scene.assert_ready().await;
     assert_eq!(scene.state().await["title"], "Home");
 
-    // Backtracking would look at this address until the sun goes out.
+    // A backtracking engine would practically never end on this URL.
     scene.visit(&format!("/list?{}!", "a".repeat(2_000))).await;
     let started = Instant::now();
     let hostile =
@@ -83,7 +83,7 @@ async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
     scene.wait(json!({"kind": "url_matches", "pattern": "(a+)+!$"})).await.expect(200);
     scene.assert_ready().await;
 
-    // One that takes far longer than its time, however linear it is: its own time ends, and nobody else's is taken.
+    // A linear expression that exceeds the timeout ends at the timeout and does not delay other sessions.
     scene.visit(&format!("/list?{}", "a".repeat(30_000))).await;
     let long = format!("{}b$", "(?:[a-c]?[a-d]?){1,60}".repeat(40));
     let long =

@@ -1,4 +1,4 @@
-//! Hands in a browser (contract: live 7 to 16).
+//! Input of live viewers to a real browser (contract: live 7 to 16).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::live::Viewer;
 use crate::support::{App, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// A page with a button at a known place, a field below it, and a list.
+/// A page with a button at a known position, a field below it, and a list.
 const PAGE: &str = "<style>body { margin: 0 } body > * { position: absolute; left: 20px; width: 200px; height: 40px }
     button { top: 20px } input { top: 100px } select { top: 180px } p { top: 500px }</style>
     <button onclick=\"log.textContent += event.isTrusted ? 'tapped ' : 'forged '\">Tap</button><input id=name>
@@ -21,19 +21,19 @@ async fn shown(scene: &Scene, client_id: Option<&str>) -> Viewer {
     viewer
 }
 
-/// What the page has logged, when the session is idle.
+/// Text that the page has logged, read when the session is idle.
 async fn log(scene: &Scene) -> Value {
     until_status(&scene.client, &scene.session, "ready").await;
     scene.text("#log").await
 }
 
-/// Contract: live 8, 9, 14, 15; notifications 2. A person taps, types and chooses; the session is busy as long as they act, and ready a second
-/// after, of which whoever follows the account is told; nothing that was typed is kept.
+/// Contract: live 8, 9, 14, 15; notifications 2. A person taps, types and selects. The session is busy during the input and ready
+/// a second later, which notifications report. Typed text is not stored.
 #[tokio::test]
-async fn a_person_taps_types_and_chooses() {
+async fn person_taps_types_and_selects() {
     let scene = Scene::start().await;
     scene.show(PAGE).await;
-    // From then on operations are told of.
+    // Notifications for operations begin with this request.
     scene.client.get("/v1/account/notifications").await.expect(200);
     let mut viewer = shown(&scene, None).await;
     assert_eq!(viewer.hears("control", 0).await, json!({"type": "control", "driver": "nobody", "may_act": true}));
@@ -78,7 +78,7 @@ async fn a_person_taps_types_and_chooses() {
     assert_eq!(log(&scene).await, "tapped tapped three");
     scene.assert_ready().await;
 
-    // Acting counts as no usage, and nothing of it was failed.
+    // Input counts as no usage, and none of it failed.
     let kinds: Vec<String> =
         sqlx::query_scalar("select distinct kind from intents where kind = 'gui_input' and status = 'done'")
             .fetch_all(&scene.app.database.pool)
@@ -88,10 +88,10 @@ async fn a_person_taps_types_and_chooses() {
     scene.app.stop().await;
 }
 
-/// Contract: live 9, 19. What somebody does is done in its order, however long the page takes over each: a text does not overtake the keys before
-/// it, nor either of them the tap that says where they go.
+/// Contract: live 9, 19. Input is executed in its order, however slowly the page handles each event. A text does not overtake the
+/// keys before it, nor does either overtake the tap that sets the focus.
 #[tokio::test]
-async fn what_is_done_keeps_its_order() {
+async fn input_is_executed_in_order() {
     let scene = Scene::start().await;
     let slow = "<script>
         for (const kind of ['touchstart', 'touchend', 'mousedown', 'keydown'])
@@ -110,9 +110,9 @@ async fn what_is_done_keeps_its_order() {
     scene.app.stop().await;
 }
 
-/// Contract: live 7, 14, 20. What may not be done is refused, and nothing of it is done.
+/// Contract: live 7, 14, 20. Invalid or forbidden input is rejected as a whole.
 #[tokio::test]
-async fn what_may_not_be_done_is_refused() {
+async fn invalid_or_forbidden_input_is_rejected() {
     let scene = Scene::start().await;
     scene.show(PAGE).await;
     let mut looks = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
@@ -163,9 +163,10 @@ async fn what_may_not_be_done_is_refused() {
     scene.app.stop().await;
 }
 
-/// Contract: live 8, 9, 11, 12, 18. In pair mode the client acts that has taken over, and nobody else; when it has handed back, not any more.
+/// Contract: live 8, 9, 11, 12, 18. In `pair` mode only the client that has taken over can send input, and only until it hands
+/// back.
 #[tokio::test]
-async fn whoever_has_the_lane_acts() {
+async fn only_the_controlling_client_can_send_input() {
     let app = App::webkit().start().await;
     let client = app.client().await;
     let agent = client.post("/v1/agent-sessions", json!({"mode": "pair"})).await.expect(201).body;
@@ -184,26 +185,26 @@ async fn whoever_has_the_lane_acts() {
     assert_eq!(ada.hears("refused", 0).await["reason"], "not_driving");
 
     tell("takeover", "ada").await;
-    ada.until("hers", |ada| {
+    ada.until("control by ada", |ada| {
         ada.said.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
     })
     .await;
-    bob.until("hers", |bob| {
+    bob.until("control by ada", |bob| {
         bob.said.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
     })
     .await;
-    // A finger stays down, and goes with the lane.
+    // The touch stays down when the lane changes.
     ada.tap(100, 40).await;
     ada.act(json!([{"type": "touch", "finger": 1, "phase": "begin", "x": 100, "y": 400}])).await;
     until_status(&scene.client, &scene.session, "busy").await;
     bob.tap(100, 40).await;
     assert_eq!(bob.hears("refused", 0).await["reason"], "busy");
-    // Her open connection is a heartbeat.
+    // The open connection of the client counts as a heartbeat.
     sqlx::query("update agent_sessions set heard_at = now() - interval '20 seconds'")
         .execute(&scene.app.database.pool)
         .await
         .expect("time");
-    eventually(Duration::from_secs(8), "she was heard of", async || {
+    eventually(Duration::from_secs(8), "the heartbeat is recorded", async || {
         let query = "select heard_at > now() - interval '10 seconds' from agent_sessions";
         let heard: bool =
             sqlx::query_scalar(query).fetch_one(&scene.app.database.pool).await.expect("an agent session");
@@ -212,7 +213,10 @@ async fn whoever_has_the_lane_acts() {
     .await;
     tell("handback", "ada").await;
     assert_eq!(log(&scene).await, "tapped");
-    ada.until("not hers", |ada| ada.said.last().is_some_and(|said| said["driver"] == "agent").then_some(())).await;
+    ada.until("control by the agent", |ada| {
+        ada.said.last().is_some_and(|said| said["driver"] == "agent").then_some(())
+    })
+    .await;
     let from = ada.said.len();
     ada.tap(100, 40).await;
     assert_eq!(ada.hears("refused", from).await["reason"], "not_driving");
@@ -221,9 +225,9 @@ async fn whoever_has_the_lane_acts() {
     scene.app.stop().await;
 }
 
-/// Contract: live 9, 13. Whoever leaves with a finger down has lifted it, and the session is ready at once.
+/// Contract: live 9, 13. When a viewer disconnects during a touch, the touch ends, and the session is ready at once.
 #[tokio::test]
-async fn whoever_leaves_lifts_their_fingers() {
+async fn disconnect_ends_a_touch() {
     let scene = Scene::start().await;
     scene
         .show(&format!(
@@ -238,14 +242,14 @@ async fn whoever_leaves_lifts_their_fingers() {
     let log = log(&scene).await;
     assert!(
         log == "touchstart touchend" || log == "touchstart touchcancel",
-        "it is lifted, and has tapped nothing: {log}"
+        "the touch did not end without a tap: {log}"
     );
     scene.app.stop().await;
 }
 
-/// Contract: live 16. While a person acts, dialogs are theirs.
+/// Contract: live 16. During a person's input, the person answers dialogs.
 #[tokio::test]
-async fn dialogs_are_answered_by_who_acts() {
+async fn dialogs_wait_for_the_person_during_input() {
     let scene = Scene::start().await;
     let page =
         "<style>body { margin: 0 } button { position: absolute; left: 20px; top: 20px; width: 200px; height: 40px }
@@ -259,7 +263,7 @@ async fn dialogs_are_answered_by_who_acts() {
     };
     let confirm = viewer.until("a question", asked("confirm")).await;
     assert_eq!(confirm["dialog"]["message"], "sure?");
-    // It waits, however long the person thinks.
+    // The dialog stays open until the person answers it.
     viewer.read_for(Duration::from_millis(1_500)).await;
     assert_eq!(scene.client.status(&scene.session).await, "busy");
     viewer.act(json!([{"type": "answer", "accept": true}])).await;
@@ -267,16 +271,16 @@ async fn dialogs_are_answered_by_who_acts() {
     assert_eq!(prompt["dialog"], json!({"kind": "prompt", "message": "who?", "default": "me"}));
     viewer.act(json!([{"type": "answer", "accept": true, "text": "ada"}])).await;
     assert_eq!(log(&scene).await, "true ada");
-    // Without a person they are answered at once.
+    // Without a person's input dialogs are answered at once.
     scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
     assert_eq!(log(&scene).await, "true ada false null");
     scene.assert_ready().await;
     scene.app.stop().await;
 }
 
-/// Contract: live 10. A browser that dies while a person acts has failed `gui_input`.
+/// Contract: live 10. When a browser dies during a person's input, the operation `gui_input` fails.
 #[tokio::test]
-async fn a_browser_that_dies_under_a_person_fails_their_input() {
+async fn browser_death_during_input_fails_gui_input() {
     let scene = Scene::start().await;
     scene.show(BOX).await;
     let mut viewer = shown(&scene, None).await;

@@ -1,4 +1,4 @@
-//! The page of a live view in another browser than our own (contract: live 33, 35 to 37): Chromium, driven by its `WebDriver`.
+//! The page of a live view in another browser engine (contract: live 33, 35 to 37): Chromium, controlled through `WebDriver`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,28 +14,28 @@ use crate::support::app::free_port;
 use crate::support::{App, Site, eventually, plain_http};
 use crate::webkit::{Scene, until_status};
 
-/// Keys as `WebDriver` spells them.
+/// Keys in the encoding of `WebDriver`.
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 const DOWN: &str = "\u{e015}";
-/// Whether something is drawn.
+/// Script that returns true when the view shows a picture.
 const SEEN: &str = "return document.querySelector('#view').width > 1 && document.querySelector('#message').hidden";
 const TITLE: &str = "return document.querySelector('#title').textContent";
 const DRIVER: &str = "return document.querySelector('#driver').textContent";
-/// What the button says that changes who drives; null when it is hidden.
+/// Script that returns the label of the button that changes control, or null when it is hidden.
 const LANE: &str = "const lane = document.querySelector('#lane'); return lane.hidden ? null : lane.textContent";
 
-/// A headless Chromium that ends with this value.
+/// A headless Chromium. Dropping this value ends it.
 struct Chromium {
     http: reqwest::Client,
     session_url: String,
     _driver: Child,
-    /// Where both write what nobody needs afterwards.
+    /// Temporary files of Chromium and of its driver.
     _folder: TempDir,
 }
 
 impl Drop for Chromium {
-    /// A browser outlives a driver that is killed, also when the test has failed.
+    /// Ends the browser through its driver, also when the test has failed, because it would outlive a killed driver.
     fn drop(&mut self) {
         let end = ["--silent", "--max-time", "10", "--request", "DELETE", &self.session_url];
         let _ = std::process::Command::new("curl").args(end).stdout(Stdio::null()).status();
@@ -77,7 +77,7 @@ impl Chromium {
         self.call(Method::POST, "/url", &json!({"url": url})).await;
     }
 
-    /// What a script returns.
+    /// Result of a script.
     async fn asked(&self, script: &str) -> Value {
         self.call(Method::POST, "/execute/sync", &json!({"script": script, "args": []})).await
     }
@@ -89,7 +89,7 @@ impl Chromium {
         .await;
     }
 
-    /// Taps there with a finger.
+    /// Taps at this position with a touch.
     async fn touch(&self, [x, y]: [i64; 2]) {
         let steps = json!([{"type": "pointerMove", "duration": 0, "x": x, "y": y}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]);
         let finger =
@@ -103,7 +103,7 @@ impl Chromium {
         self.call(Method::POST, "/actions", &json!({"actions": [keyboard]})).await;
     }
 
-    /// Presses the Tab key until it has led to the element of this id.
+    /// Presses the Tab key until the element with this id has the focus.
     async fn tab_to(&self, id: &str) {
         for _ in 0..16 {
             if self.asked("return document.activeElement.id").await == id {
@@ -114,11 +114,11 @@ impl Chromium {
         panic!("the Tab key does not lead to {id}");
     }
 
-    /// Opens the page of a session's live view with a ticket, until something is seen.
+    /// Opens the live page of a session with a ticket, and waits until it shows a picture.
     async fn watch(&self, scene: &Scene, body: Value) {
         let path = format!("/v1/sessions/{}/live-tickets", scene.session);
         let ticket = scene.client.post(&path, body).await.expect(201).body;
-        // What differs behind the # alone is no other page.
+        // A URL that differs only in its fragment would not load the page again.
         self.open("about:blank").await;
         self.open(ticket["page_url"].as_str().expect("an address")).await;
         self.until(SEEN, &json!(true)).await;
@@ -129,9 +129,9 @@ impl Chromium {
     }
 }
 
-/// Contract: live 33, 35. What the browser shows is drawn there, and a finger and a keyboard reach it.
+/// Contract: live 33, 35. The page shows the browser, and touches and keys reach it.
 #[tokio::test]
-async fn chromium_shows_a_session_and_acts_in_it() {
+async fn chromium_shows_a_session_and_sends_input() {
     let scene = Scene::start().await;
     let html = "<style>body { margin: 0; background: rgb(0, 128, 0) } input { position: fixed; inset: 40% 10%; font-size: 30px }</style>
         <input onfocus=\"document.title = 'focused'\" oninput=\"document.title = value\">";
@@ -161,10 +161,10 @@ async fn chromium_shows_a_session_and_acts_in_it() {
     scene.app.stop().await;
 }
 
-/// Contract: live 35. What an input method writes goes in as a whole, and the key that confirms it is its own, also where that comes when the
-/// composition has ended, as in Safari.
+/// Contract: live 35. Text of an input method is entered as a whole. The key that confirms it is not sent, also when it arrives
+/// after the end of the composition, as in Safari.
 #[tokio::test]
-async fn an_input_method_writes_a_whole_and_keeps_its_keys() {
+async fn input_method_enters_text_without_its_keys() {
     let scene = Scene::start().await;
     let html = "<input autofocus><script>
         const input = document.querySelector('input');
@@ -193,16 +193,17 @@ async fn an_input_method_writes_a_whole_and_keeps_its_keys() {
         return document.activeElement === typed";
     assert_eq!(chromium.asked(compose).await, true);
     chromium.until(TITLE, &json!("日本 0")).await;
-    // A key that is nobody's but the person's.
+    // A key outside of a composition.
     chromium.press(&format!("{ENTER}x")).await;
     chromium.until(TITLE, &json!("日本x 1")).await;
     chromium.quit().await;
     scene.app.stop().await;
 }
 
-/// Contract: live 35. By keyboard alone: to each field of what is shown and back, into it, and through the options of a list.
+/// Contract: live 35. With a keyboard alone, a person can move to each field and back, enter text, and choose an option of a
+/// list.
 #[tokio::test]
-async fn a_keyboard_is_enough() {
+async fn keyboard_reaches_every_field_and_option() {
     let scene = Scene::start().await;
     let html = "<input id=first><input id=second><select onchange=\"document.title = value\"><option>one<option selected>two<option>three</select>
         <script>
@@ -235,11 +236,11 @@ async fn a_keyboard_is_enough() {
     let here = "return document.activeElement.role === 'option' ? document.activeElement.textContent : null";
     chromium.until(here, &json!("two")).await;
     let marked = "return getComputedStyle(document.activeElement).boxShadow !== 'none'";
-    assert_eq!(chromium.asked(marked).await, true, "one sees which is selected");
+    assert_eq!(chromium.asked(marked).await, true, "the selected option is not marked");
     chromium.press(DOWN).await;
     chromium.until(here, &json!("three")).await;
     assert_eq!(chromium.asked(marked).await, false);
-    // There is none behind it.
+    // There is no further option.
     chromium.press(DOWN).await;
     chromium.until(here, &json!("three")).await;
     chromium.press(ENTER).await;
@@ -249,10 +250,10 @@ async fn a_keyboard_is_enough() {
     scene.app.stop().await;
 }
 
-/// Contract: live 33, 36, 37. Whoever may takes over in the page, acts, and hands back, by keyboard or by finger; whoever may not has no
-/// button for it.
+/// Contract: live 33, 36, 37. A controller takes over in the page, sends input, and hands back, by keyboard or by touch. A viewer
+/// without that right has no button for it.
 #[tokio::test]
-async fn a_person_takes_over_and_hands_back_in_the_page() {
+async fn person_takes_over_and_hands_back_in_the_page() {
     let app = App::webkit().start().await;
     let client = app.client().await;
     let agent = client.post("/v1/agent-sessions", json!({"mode": "pair"})).await.expect(201).body;
@@ -271,7 +272,7 @@ async fn a_person_takes_over_and_hands_back_in_the_page() {
     chromium.press(ENTER).await;
     chromium.until(DRIVER, &json!("You drive.")).await;
     chromium.until(LANE, &json!("Hand back")).await;
-    // The picture has the focus then.
+    // The picture has the focus after the takeover.
     chromium.press("Ada").await;
     chromium.until(TITLE, &json!("Ada")).await;
     let path = format!("/v1/agent-sessions/{}", agent["id"].as_str().expect("an id"));
@@ -288,9 +289,10 @@ async fn a_person_takes_over_and_hands_back_in_the_page() {
     scene.app.stop().await;
 }
 
-/// Contract: live 34. A page of an origin that is named has the view in a frame; in one of any other the browser shows nothing of ours.
+/// Contract: live 34. A page of a configured origin can frame the view. In a page of any other origin, the browser blocks the
+/// frame.
 #[tokio::test]
-async fn a_page_of_a_named_origin_has_the_view_in_a_frame() {
+async fn only_configured_origins_can_frame_the_view() {
     let (site, foreign) = (Site::start().await, Site::start().await);
     let app = App::webkit().set("live.origins", &site.base_url).start().await;
     let scene = Scene { site, ..Scene::of(app).await };
@@ -311,9 +313,9 @@ async fn a_page_of_a_named_origin_has_the_view_in_a_frame() {
     scene.app.stop().await;
 }
 
-/// Contract: live 6, 20, 33. When the browser that is watched dies, the page says that the session has ended, and asks for no more.
+/// Contract: live 6, 20, 33. When the watched browser dies, the page says that the session has ended, and does not reconnect.
 #[tokio::test]
-async fn the_page_says_that_the_session_has_ended() {
+async fn page_reports_the_end_of_the_session() {
     let scene = Scene::start().await;
     scene.show("<h1>Here</h1>").await;
     let chromium = Chromium::start().await;

@@ -1,4 +1,4 @@
-//! The page of a live view (contract: live 33 to 36), in our own WebKit: one session shows what another does.
+//! The page of a live view (contract: live 33 to 36), opened in our own WebKit: one session shows another.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -12,17 +12,16 @@ use crate::support::records::uuid_of;
 use crate::support::{App, Client, Role, eventually};
 use crate::webkit::{Scene, text, until_status};
 
-/// How long anything may take to be seen in the page.
+/// Maximum time until a change is visible in the page.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// The text of an element.
-async fn says(client: &Client, session: &str, selector: &str) -> String {
+async fn text_of(client: &Client, session: &str, selector: &str) -> String {
     text(client, session, selector).await.as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until an element has that text.
-pub async fn until_says(client: &Client, session: &str, selector: &str, wanted: &str) {
-    let said = async || (says(client, session, selector).await == wanted).then_some(());
+/// Waits until an element has this text.
+pub async fn until_text(client: &Client, session: &str, selector: &str, wanted: &str) {
+    let said = async || (text_of(client, session, selector).await == wanted).then_some(());
     eventually(SOON, wanted, said).await;
 }
 
@@ -40,20 +39,20 @@ pub async fn tap(client: &Client, session: &str, selector: &str) {
     act(client, session, json!({"kind": "tap", "selector": selector})).await;
 }
 
-/// Has `onlooker` open the page with a controller's ticket, until it may act there and sees something.
+/// Opens the page in the session `onlooker` with a controller ticket, and waits until it accepts input and shows a picture.
 async fn control(scene: &Scene, onlooker: &str) {
     let path = format!("/v1/sessions/{}/live-tickets", scene.session);
     let ticket = scene.client.post(&path, json!({"role": "controller"})).await.expect(201).body;
     scene.client.navigate(onlooker, ticket["page_url"].as_str().expect("an address")).await;
     let acting = json!({"condition": {"kind": "selector", "selector": "#view.acting"}, "timeout_ms": 20_000});
     scene.client.operate(onlooker, "wait", acting).await.expect(200);
-    until_says(&scene.client, onlooker, "#message", "").await;
+    until_text(&scene.client, onlooker, "#message", "").await;
 }
 
-/// Contract: live 33 to 36. Whoever opens a link sees in its page what the browser shows, and nothing that they do reaches it; when the link
-/// is taken back, the page says so. Whoever has a controller's ticket acts in the page.
+/// Contract: live 33 to 36. The page of a link shows the browser and sends no input. When the link is deleted, the page says so.
+/// With a controller ticket, input on the page reaches the browser.
 #[tokio::test]
-async fn a_page_shows_what_the_browser_shows() {
+async fn live_page_shows_the_browser_and_ends_with_its_link() {
     let scene = Scene::start().await;
     let html = "<style>body { margin: 0; background: green } button { position: fixed; inset: 20%; font-size: 40px }</style>
                 <button onclick=\"document.title = 'tapped'\">Tap</button><input autofocus oninput=\"document.title = value\">";
@@ -67,8 +66,8 @@ async fn a_page_shows_what_the_browser_shows() {
         .body;
     let onlooker = client.session().await;
     client.navigate(&onlooker, made["url"].as_str().expect("an address")).await;
-    let shown = async |session: &str, selector: &str| says(client, session, selector).await;
-    eventually(Duration::from_secs(20), "the page is watched", async || {
+    let shown = async |session: &str, selector: &str| text_of(client, session, selector).await;
+    eventually(Duration::from_secs(20), "the live view shows the page", async || {
         (shown(&onlooker, "#title").await == "Written").then_some(())
     })
     .await;
@@ -77,12 +76,12 @@ async fn a_page_shows_what_the_browser_shows() {
     })
     .await;
     client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
-    assert_eq!(title().await, "Written", "who may only look does nothing");
+    assert_eq!(title().await, "Written", "input of a viewer reached the browser");
     client.delete(&format!("/v1/live-links/{}", made["id"].as_str().expect("an id"))).await.expect(204);
     let told = async || {
         (shown(&onlooker, "#message").await == "You are not allowed to watch this session any more.").then_some(())
     };
-    eventually(Duration::from_secs(10), "it is over", told).await;
+    eventually(Duration::from_secs(10), "the page reports the end of access", told).await;
 
     let ticket = client
         .post(&format!("/v1/sessions/{}/live-tickets", scene.session), json!({"role": "controller"}))
@@ -96,16 +95,16 @@ async fn a_page_shows_what_the_browser_shows() {
     })
     .await;
     client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
-    // While a person acts the session is theirs; a second later it is the caller's again.
+    // The session is busy during the input, and ready a second later.
     until_status(client, &scene.session, "ready").await;
     eventually(Duration::from_secs(10), "the tap", async || (title().await == "tapped").then_some(())).await;
     scene.app.stop().await;
 }
 
-/// Contract: live 35. A keyboard types into what has the focus there, with its modifiers, and so does the field that brings a phone's; a
-/// dialog and the options of a `<select>` are answered beside the picture.
+/// Contract: live 35. Keys on the page go to the focused element with their modifiers, as does the field for a phone's keyboard.
+/// The page shows dialogs and the options of a `<select>` beside the picture.
 #[tokio::test]
-async fn a_person_acts_in_the_page() {
+async fn live_page_sends_keys_dialogs_and_options() {
     let scene = Scene::start().await;
     let html = "<style>input, select { position: fixed; inset: 0; font-size: 40px } select { inset: 40% 10% }</style>
         <input autofocus><script>
@@ -122,7 +121,7 @@ async fn a_person_acts_in_the_page() {
     let client = &scene.client;
     let onlooker = client.session().await;
     control(&scene, &onlooker).await;
-    let title = async |wanted: &str| until_says(client, &onlooker, "#title", wanted).await;
+    let title = async |wanted: &str| until_text(client, &onlooker, "#title", wanted).await;
     tap(client, &onlooker, "#view").await;
     press(client, &onlooker, &["Z", "u"]).await;
     title("Zu").await;
@@ -133,7 +132,7 @@ async fn a_person_acts_in_the_page() {
     press(client, &onlooker, &["!"]).await;
     let asked = json!({"condition": {"kind": "selector", "selector": "#accept"}, "timeout_ms": 20_000});
     client.operate(&onlooker, "wait", asked).await.expect(200);
-    assert_eq!(says(client, &onlooker, "#asked").await, "sure?");
+    assert_eq!(text_of(client, &onlooker, "#asked").await, "sure?");
     tap(client, &onlooker, "#accept").await;
     title("true").await;
     tap(client, &onlooker, "#view").await;
@@ -146,9 +145,10 @@ async fn a_person_acts_in_the_page() {
     scene.app.stop().await;
 }
 
-/// Contract: live 33. Whoever came by a link sees on when the API is there again, and is told when nobody shows the session any more.
+/// Contract: live 33. The page of a link reconnects when the API restarts, and reports the loss when no worker serves the
+/// session.
 #[tokio::test]
-async fn a_page_comes_back_when_the_service_does() {
+async fn live_page_reconnects_after_a_restart() {
     let app = App::webkit().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
     eventually(SOON, "both workers", async || {
         (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
@@ -157,28 +157,28 @@ async fn a_page_comes_back_when_the_service_does() {
     let mut scene = Scene::of(app).await;
     let onlooker = scene.client.session().await;
     let worker = scene.app.worker_of(&scene.session).await;
-    assert_ne!(scene.app.worker_of(&onlooker).await, worker, "they are on the emptier one each");
+    assert_ne!(scene.app.worker_of(&onlooker).await, worker, "both sessions are on the same worker");
     scene.show("<script>document.title = 'Before'</script>").await;
     let path = format!("/v1/sessions/{}/live-links", scene.session);
     let link = scene.client.post(&path, json!({"expires_in": 600})).await.expect(201).body;
     scene.client.navigate(&onlooker, link["url"].as_str().expect("an address")).await;
-    until_says(&scene.client, &onlooker, "#title", "Before").await;
+    until_text(&scene.client, &onlooker, "#title", "Before").await;
 
     scene.app.signal(0, Signal::SIGKILL).await;
     scene.app.start(Role::Api);
     let ready = async || scene.client.request(reqwest::Method::GET, "/readyz").send().await.ok();
-    eventually(SOON, "the API is there again", ready).await;
+    eventually(SOON, "the API responds again", ready).await;
     scene.show("<script>document.title = 'After'</script>").await;
-    until_says(&scene.client, &onlooker, "#title", "After").await;
-    until_says(&scene.client, &onlooker, "#message", "").await;
+    until_text(&scene.client, &onlooker, "#title", "After").await;
+    until_text(&scene.client, &onlooker, "#message", "").await;
 
     let shown = (1..=2).find(|process| scene.app.log(*process).contains(&uuid_of(&worker).to_string()));
-    scene.app.signal(shown.expect("its log names it"), Signal::SIGKILL).await;
-    until_says(&scene.client, &onlooker, "#message", "The connection was lost. Trying again…").await;
+    scene.app.signal(shown.expect("a log with the worker's id"), Signal::SIGKILL).await;
+    until_text(&scene.client, &onlooker, "#message", "The connection was lost. Trying again…").await;
     scene.app.stop().await;
 }
 
-/// Whether a session shows much green.
+/// True when a screenshot of the session has many green pixels.
 async fn is_green(client: &Client, session: &str) -> bool {
     let capture = client.operate(session, "capture", json!({"kind": "screenshot"})).await.expect(200).body;
     let png = BASE64_STANDARD.decode(capture["content"].as_str().expect("a picture")).expect("base64");

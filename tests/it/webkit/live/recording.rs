@@ -1,4 +1,4 @@
-//! The pictures of docs/live.md: a person watches an agent in the page of a live view, takes over, types, and hands back.
+//! Creates the pictures of docs/live.md: a person watches an agent in a live view, takes over, types, and hands back.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -9,14 +9,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::page::{press, tap, until_says};
+use super::page::{press, tap, until_text};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{Scene, until_status};
 
-/// Pixels of the browser's screen that become one, in each direction.
+/// Number of screen pixels per pixel of a picture, in each direction.
 const SMALLER: usize = 3;
 
-/// The PIN is in the middle, which is where a tap on the picture goes.
+/// The PIN field is in the middle, where a tap on the picture goes.
 const FORM: &str = "<style>body { font: 18px sans-serif; margin: 24px; background: #f4f1ea } h1 { font-size: 26px }
     body > * { position: fixed; left: 24px; width: 300px; box-sizing: border-box; margin: 0 } label { font-size: 15px }
     input { font: inherit; height: 48px; padding: 10px; border: 1px solid #888; border-radius: 8px }
@@ -29,10 +29,10 @@ const FORM: &str = "<style>body { font: 18px sans-serif; margin: 24px; backgroun
     <button onclick=\"welcome.textContent = pin.value ? 'Welcome, reader ' + card.value : 'Enter your PIN.'\">Sign in</button>
     <p id=welcome></p><script>document.title = 'Harbour Library'; history.replaceState(null, '', '/sign-in')</script>";
 
-/// What is recorded, one after the other.
+/// Each step is recorded as a picture.
 #[tokio::test]
-#[ignore = "writes pictures: ./ops/test records_a_person_who_takes_over --run-ignored only"]
-async fn records_a_person_who_takes_over() {
+#[ignore = "writes pictures: ./ops/test records_pictures_of_a_takeover --run-ignored only"]
+async fn records_pictures_of_a_takeover() {
     let app = App::webkit().start().await;
     let client = app.client().await;
     let agent = client.post("/v1/agent-sessions", json!({"mode": "pair"})).await.expect(201).body;
@@ -49,19 +49,19 @@ async fn records_a_person_who_takes_over() {
     let path = format!("/v1/sessions/{}/live-tickets", scene.session);
     let ticket = client.post(&path, json!({"role": "controller", "client_id": "ada"})).await.expect(201).body;
     client.navigate(&onlooker, ticket["page_url"].as_str().expect("an address")).await;
-    until_says(client, &onlooker, "#driver", "The agent drives.").await;
-    until_says(client, &onlooker, "#message", "").await;
+    until_text(client, &onlooker, "#driver", "The agent drives.").await;
+    until_text(client, &onlooker, "#message", "").await;
 
     say("type \"4711\" into \"Card number\"").await;
     keep(client, &onlooker, "1-the-agent-drives").await;
     tap(client, &onlooker, "#lane").await;
-    until_says(client, &onlooker, "#driver", "You drive.").await;
+    until_text(client, &onlooker, "#driver", "You drive.").await;
     keep(client, &onlooker, "2-taken-over").await;
     tap(client, &onlooker, "#view").await;
     press(client, &onlooker, &["2", "0", "2", "6"]).await;
     keep(client, &onlooker, "3-typed").await;
     tap(client, &onlooker, "#lane").await;
-    until_says(client, &onlooker, "#driver", "The agent drives.").await;
+    until_text(client, &onlooker, "#driver", "The agent drives.").await;
     until_status(client, &scene.session, "ready").await;
     say("tap \"Sign in\"").await;
     assert_eq!(scene.text("#welcome").await, "Welcome, reader 4711");
@@ -69,14 +69,14 @@ async fn records_a_person_who_takes_over() {
     scene.app.stop().await;
 }
 
-/// Keeps what a session's screen shows, once nothing changes there any more, as a picture of this name.
+/// Waits until the screen no longer changes, and stores it as a picture with this name.
 async fn keep(client: &Client, session: &str, name: &str) {
     let screen = async || {
         let capture = client.operate(session, "capture", json!({"kind": "screenshot"})).await.expect(200).body;
         BASE64_STANDARD.decode(capture["content"].as_str().expect("a picture")).expect("base64")
     };
     let mut before = screen().await;
-    let still = eventually(Duration::from_secs(20), "nothing moves", async || {
+    let still = eventually(Duration::from_secs(20), "the screen no longer changes", async || {
         let now = screen().await;
         (now == mem::replace(&mut before, now.clone())).then_some(now)
     });
@@ -89,7 +89,7 @@ async fn keep(client: &Client, session: &str, name: &str) {
     encoder.write_header().expect("a header").write_image_data(&pixels).expect("pixels");
 }
 
-/// A PNG's pixels, each of which is the mean of several.
+/// Pixels of a scaled-down PNG, each the mean of several.
 fn smaller(png: &[u8]) -> (Vec<u8>, [u32; 2]) {
     let mut reader = png::Decoder::new(Cursor::new(png)).read_info().expect("a PNG");
     let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];
