@@ -218,7 +218,7 @@ impl Shop {
             self.processor.stands(&notice(&order, found, &came));
             self.age(&order, fate.age()).await;
             let messages = self.messages(&order, fate, chance);
-            self.spread(&messages, chance).await;
+            self.deliver_shuffled(&messages, chance).await;
             if self.ended(&order, fate).await == "paid" {
                 product.clone_into(&mut record.tier);
             }
