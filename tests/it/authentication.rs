@@ -150,7 +150,7 @@ async fn tier_of_the_credentials_account_decides() {
     };
     let credentials = async |account: AccountId| {
         let person = app.device_of(account).await;
-        let token = oauth::token(&app, &oauth::created(&person, &["account_owner"]).await).await;
+        let token = oauth::token(&app, &oauth::create_client(&person, &["account_owner"]).await).await;
         [app.client_of(account, &["account_owner"]).await, token]
     };
     for (refused, admitted) in credentials(free).await.iter().zip(&credentials(paid).await) {

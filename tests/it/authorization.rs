@@ -416,7 +416,7 @@ impl App {
         for scopes in [&["read"][..], &["account_owner"]] {
             add(Kind::Device, "device", scopes, self.key_of(account, KeyKind::Device, scopes).await);
             let person = self.device_of(account).await;
-            let token = oauth::token(self, &oauth::created(&person, scopes).await).await;
+            let token = oauth::token(self, &oauth::create_client(&person, scopes).await).await;
             add(Kind::OauthToken, "OAuth token", scopes, token);
         }
         for (team_role, role) in [(TeamRole::Member, "member"), (TeamRole::Admin, "admin")] {

@@ -233,7 +233,7 @@ async fn who_may_not_watch_any_more_is_cut_off() {
 async fn a_view_ends_with_its_token_and_a_link_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
     let owner = app.person(Tier::Enterprise).await;
-    let program = crate::oauth::created(&owner.client, &["read:sessions", "write:sessions"]).await;
+    let program = crate::oauth::create_client(&owner.client, &["read:sessions", "write:sessions"]).await;
     let by_token = crate::oauth::token(&app, &program).await;
     let session = owner.client.session().await;
     let link = by_token.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await;
@@ -268,7 +268,7 @@ async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
     let device = app.client_of(owner.account, &["account_owner"]).await;
     app.execute("update api_keys set kind = 'device' where account_id = $1", owner.account.as_uuid()).await;
     let key = app.client_of(owner.account, &["account_owner"]).await;
-    let program = crate::oauth::created(&owner.client, &["read:sessions"]).await;
+    let program = crate::oauth::create_client(&owner.client, &["read:sessions"]).await;
     let token = crate::oauth::token(&app, &program).await;
     let session = key.session().await;
     let link = key.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await.expect(201);

@@ -86,7 +86,7 @@ async fn for_customers_the_routes_of_staff_do_not_exist() {
     let app = App::simulated().with_second_factors().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let person = app.device_of(account).await;
-    let token = oauth::token(&app, &oauth::created(&person, &["account_owner"]).await).await;
+    let token = oauth::token(&app, &oauth::create_client(&person, &["account_owner"]).await).await;
     let admin = app.client_of(account, &["admin"]).await;
     let (free, suspended) =
         (app.client_with(Tier::Free, &["account_owner"]).await, app.customer(Tier::Enterprise).await);

@@ -206,7 +206,7 @@ async fn a_dump_and_the_key_are_all_there_is_to_keep() {
     let (hook, paying) = use_everything(&scene.app, &scene.client, &sink).await;
     let ada = scene.app.person(Tier::Enterprise).await;
     let authenticator = scene.app.enroll(&ada).await;
-    let program = oauth::created(&scene.client, &["read"]).await;
+    let program = oauth::create_client(&scene.client, &["read"]).await;
     let staff = scene.app.staff().await;
 
     let readers = [&scene.client, &ada.client, &staff, &paying];
