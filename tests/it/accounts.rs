@@ -225,7 +225,7 @@ async fn deletion_destroys_sessions_and_revokes_credentials() {
     let revoked: Vec<_> = revocations(&app, ada.account).await.iter().map(|data| data["api_key_id"].clone()).collect();
     let ids = BTreeSet::from([gone.id.as_str(), key.id.as_str(), second.id.as_str()]);
     assert_eq!(revoked.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>(), ids);
-    assert_eq!(revoked.len(), 3, "each once");
+    assert_eq!(revoked.len(), 3, "one event for each key");
     let log = app.audit(ada.account).await;
     let actions = |name: &str| log.iter().filter(|row| row.action == name).collect::<Vec<_>>();
     assert_eq!(actions("api_key.revoked").len(), 3);

@@ -394,8 +394,8 @@ async fn revoked_key_fails_on_every_replica() {
         key.revoke(&ada.client).await.expect(204);
     }
     assert_eq!(ada.client.get(&key.path()).await.expect(200).body["revoked_at"], revoked_at);
-    let told = json!({"api_key_id": key.id, "name": "CI", "revoked_at": revoked_at});
-    assert_eq!(revocations(&app, ada.account).await, [told]);
+    let expected_event = json!({"api_key_id": key.id, "name": "CI", "revoked_at": revoked_at});
+    assert_eq!(revocations(&app, ada.account).await, [expected_event]);
     let log = app.audit(ada.account).await;
     let rows: Vec<_> = log.iter().filter(|row| row.action == "api_key.revoked").collect();
     let [row] = rows[..] else { panic!("{rows:?}") };

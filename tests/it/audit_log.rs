@@ -171,13 +171,13 @@ async fn address_and_agent_of_other_accounts_are_redacted() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     app.join_team(ada.account, bob.account, "member").await;
-    let told = r#"{"method": "password", "issued_from_ip": "1.2.3.4", "source_ip": "1.2.3.4", "ip_address": "1.2.3.4",
+    let payload_text = r#"{"method": "password", "issued_from_ip": "1.2.3.4", "source_ip": "1.2.3.4", "ip_address": "1.2.3.4",
                    "user_agent": "Safari", "issued_user_agent": "Safari", "deep": [{"user_agent": "Safari", "kept": 1}]}"#;
-    let whole: Value = serde_json::from_str(told).expect("JSON");
+    let whole: Value = serde_json::from_str(payload_text).expect("JSON");
     let redacted = json!({"method": "password", "deep": [{"kept": 1}]});
-    app.write(ada.account, NewRow::by(ada.account, told)).await;
-    app.write(ada.account, NewRow::by(bob.account, told)).await;
-    app.write(ada.account, NewRow { actor: None, ..NewRow::by(ada.account, told) }).await;
+    app.write(ada.account, NewRow::by(ada.account, payload_text)).await;
+    app.write(ada.account, NewRow::by(bob.account, payload_text)).await;
+    app.write(ada.account, NewRow { actor: None, ..NewRow::by(ada.account, payload_text) }).await;
 
     let own = ada.client.get(LOG).await.expect(200).body;
     let by_bob = ada.client.export(JSON).await.answer.body;
@@ -243,7 +243,7 @@ async fn log_is_paginated_and_cursors_are_bound_to_the_query() {
 
     let logins = format!("{LOG}?limit=2&action=account.login");
     let (first, cursor) = ada.client.page(&logins).await;
-    let cursor = cursor.expect("there are four");
+    let cursor = cursor.expect("a second page");
     let (second, last) = ada.client.page(&format!("{logins}&cursor={cursor}")).await;
     assert_eq!(last, None, "a page that is exactly full is the last one");
     assert!(first.iter().chain(&second).all(|row| row["action"] == "account.login"));
@@ -348,10 +348,10 @@ async fn export_has_fixed_headers_columns_and_envelope() {
         assert_eq!(serde_json::from_str::<Value>(&record[8]).expect("JSON"), row["payload"]);
     }
 
-    let nobody = app.person(Tier::Free).await;
-    let empty = nobody.client.export(JSON).await.answer.body;
+    let newcomer = app.person(Tier::Free).await;
+    let empty = newcomer.client.export(JSON).await.answer.body;
     assert_eq!((&empty["row_count"], &empty["data"]), (&json!(0), &json!([])));
-    assert_eq!(nobody.client.export(CSV).await.text, format!("{}\r\n", header.join(",")));
+    assert_eq!(newcomer.client.export(CSV).await.text, format!("{}\r\n", header.join(",")));
     app.stop().await;
 }
 
@@ -577,7 +577,7 @@ async fn page_is_read_from_one_index() {
         for mode in ["force_custom_plan", "force_generic_plan"] {
             let mut tx = conn.begin().await.expect("a transaction");
             let prepare = format!("set local plan_cache_mode = {mode}; prepare page ({types}) as {query}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(prepare)).execute(&mut *tx).await.expect("it is prepared");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(prepare)).execute(&mut *tx).await.expect("prepared");
             let explain = format!("explain (analyze, format json) execute page ({arguments})");
             let plan: Value =
                 sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(&mut *tx).await.expect("a plan");

@@ -67,7 +67,7 @@ async fn request_without_valid_credential_is_401() {
 async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
     let log = app.audit(account).await;
     let minted = log.iter().rev().find(|row| row.action == "api_key.minted").expect("a key was minted");
-    uuid_of(minted.target_resource_id.as_deref().expect("its id"))
+    uuid_of(minted.target_resource_id.as_deref().expect("the id of the key"))
 }
 
 /// Contract: authorization 2; accounts 6. A key stops working when it expires, when it is revoked and when its account is
@@ -171,8 +171,8 @@ async fn tier_of_the_credentials_account_decides() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400, the caller's own id has no
-/// effect, and any other account is 403 whether it exists or not. Other routes ignore the header.
+/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400 and the caller's own id has
+/// no effect. Any other account is 403, whether it exists or not. Other routes ignore the header.
 #[tokio::test]
 async fn account_header_gives_no_access_to_other_accounts() {
     let app = App::simulated()

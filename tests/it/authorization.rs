@@ -1,5 +1,5 @@
 //! The authorization matrix (contract: authorization): each route with each kind of credential, on the free tier and a paid
-//! one, for the caller's own account and for accounts whose team the caller is or is not a member of.
+//! one. Each is tried for the caller's own account, for the owners of teams the caller is on, and for a stranger's account.
 //!
 //! The expected verdicts come from this file's own reading of the contract, [`asks`] and [`expected`], not from the service's
 //! table.
@@ -178,8 +178,9 @@ fn named_by(field: &str) -> Option<Usable> {
     match field {
         "profile_id" => Some(Usable { field: "profile_id", prefix: "prof", scope: "write:profiles", role }),
         "proxy_id" => Some(Usable { field: "proxy_id", prefix: "prx", scope: "write:agents", role }),
-        // These fields name the client of a human or an OAuth client, the origin of a profile's document (not looked up), a
-        // recipe's source (for an admin of that account, recipes 1), or resources in requests of staff and payment providers.
+        // The request does not use what these fields name: the client of a human, an OAuth client, the origin of a profile's
+        // document, and resources in requests of staff and payment providers. A recipe's source requires an admin of that
+        // account (recipes 1).
         "client_id" | "source_profile_id" | "source_account_id" | "agent_session_id" | "delivery_ids"
         | "endpoint_id" | "account_id" | "order_id" | "payment_id" => None,
         _ => panic!("add the contract's rule for the body field {field}"),
@@ -261,7 +262,7 @@ impl Row {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Nobody,
+    Anonymous,
     Key,
     Device,
     OauthToken,
@@ -310,12 +311,12 @@ fn expected(asks: &Requirement, caller: &Credential, free_tier: bool, team_role:
     let needs = match asks {
         Requirement::NoCredential => return Verdict::LetIn,
         Requirement::MetricsToken => return Verdict::Unknown,
-        Requirement::StaffCredential if caller.kind == Kind::Nobody => return Verdict::Unknown,
+        Requirement::StaffCredential if caller.kind == Kind::Anonymous => return Verdict::Unknown,
         Requirement::StaffCredential => return Verdict::Absent,
         Requirement::CustomerCredential(needs) => needs,
     };
     let right_kind = match caller.kind {
-        Kind::Nobody => return Verdict::Unknown,
+        Kind::Anonymous => return Verdict::Unknown,
         Kind::WebSession => true,
         // The key has its creator's rights with the account header, on this account only.
         Kind::TeamsKey(maker) => {
@@ -404,7 +405,7 @@ impl App {
     /// One credential of each kind, with its name in the table.
     async fn credentials(&self, account: AccountId) -> Vec<(String, Credential)> {
         let mut all =
-            vec![("nobody".to_owned(), Credential { kind: Kind::Nobody, scopes: &[], client: self.stranger() })];
+            vec![("nobody".to_owned(), Credential { kind: Kind::Anonymous, scopes: &[], client: self.stranger() })];
         let mut add = |kind, name: &str, scopes: &'static [&str], client| {
             let name =
                 format!("{name}, {}", if scopes.is_empty() { "no scope".to_owned() } else { scopes.join(" and ") });

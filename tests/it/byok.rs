@@ -294,8 +294,8 @@ async fn key_test_maps_provider_reply_to_outcome() {
     app.stop().await;
 }
 
-/// Contract: byok 6; rate-limits 10. Tests are limited per minute and account across all credentials. A provider that hangs
-/// delays a test for less than 10 s.
+/// Contract: byok 6; rate-limits 10. Tests are limited per minute and account across all credentials. A timeout ends the test
+/// of a provider that hangs.
 #[tokio::test]
 async fn key_tests_are_rate_limited_per_account() {
     let provider = ModelProvider::start().await;

@@ -364,7 +364,7 @@ async fn failed_payment_ends_the_order() {
     app.stop().await;
 }
 
-/// Contract: billing 38, 40. A payment that completes the order clears only its own flag, whichever payment was flagged last.
+/// Contract: billing 38, 40. A payment that completes the order clears only its own flag, in any order of the flags.
 #[tokio::test]
 async fn payment_clears_only_its_own_flag() {
     let (app, _processor) = shop().await;

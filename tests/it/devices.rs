@@ -231,8 +231,8 @@ async fn app_receives_its_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 3 to 5. Requests without a web session, with a wrong or expired user code, another state or an unknown
-/// code are rejected, and rejected requests do not use up the code.
+/// Contract: devices 3 to 5. A request is rejected without a web session, with a wrong or expired user code, with another state
+/// and with an unknown code. It does not use up the code.
 #[tokio::test]
 async fn bind_requires_a_web_session_and_the_state() {
     let app = App::simulated().start().await;

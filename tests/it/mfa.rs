@@ -569,7 +569,7 @@ async fn without_encryption_key_only_enrollment_fails() {
     app.stop().await;
 }
 
-/// Contract: mfa 1, 16. A retired key opens what it sealed, but new secrets are sealed with the current key.
+/// Contract: mfa 1, 16. A retired key opens secrets that it sealed. New secrets are sealed with the current key.
 #[tokio::test]
 async fn retired_key_opens_old_secrets() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");

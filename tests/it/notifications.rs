@@ -121,7 +121,7 @@ fn assert_rising(messages: &[Message]) {
 impl App {
     /// Inserts a notification without a NOTIFY.
     async fn insert_silently(&self, account: AccountId) {
-        let insert = "insert into notifications (account_id, event, data) values ($1, 'untold', '{}')";
+        let insert = "insert into notifications (account_id, event, data) values ($1, 'silent', '{}')";
         self.execute(insert, account.as_uuid()).await;
     }
 
@@ -297,11 +297,11 @@ async fn late_commits_are_not_skipped() {
     assert_eq!(late_message.event, "late");
     assert!(late_message.id > early[1].id);
     app.insert_silently(account).await;
-    assert_eq!(stream.next().await.expect("the silent notification").event, "untold");
+    assert_eq!(stream.next().await.expect("the silent notification").event, "silent");
 
     // Operations that end concurrently are each streamed once to every reader.
     let mut others = [client.follow().await, client.resume(&late_message.id.to_string()).await];
-    assert_eq!(others[1].next().await.expect("one").event, "untold");
+    assert_eq!(others[1].next().await.expect("one").event, "silent");
     let mut sessions = Vec::new();
     for _ in 0..4 {
         sessions.push(client.session().await);

@@ -166,7 +166,7 @@ async fn documented_walkthrough_has_documented_results() {
     );
     let keep = "declare -p SUB; declare -f stripe";
     let kept = run_commands(folder.path(), &before, &format!("{register}\n{subscribe}\n{keep}")).await;
-    let kept = kept.split_once("declare -- SUB").expect("what was set").1;
+    let kept = kept.split_once("declare -- SUB").expect("the variables").1;
     before.push_str("\ndeclare -- SUB");
     before.push_str(kept);
     eventually(Duration::from_secs(20), "the account has its tier and a receipt", async || {

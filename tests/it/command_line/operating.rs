@@ -19,7 +19,7 @@ async fn operator_lists_workers_and_jobs() {
     client.navigate(&session, "https://example.com/").await;
 
     let workers = app.run(&["workers", "list", "--json"]).await.code(0).json();
-    let [worker] = &workers.as_array().expect("a list")[..] else { panic!("not one worker: {workers}") };
+    let [worker] = &workers.as_array().expect("a list")[..] else { panic!("expected one worker: {workers}") };
     assert_eq!((&worker["name"], &worker["status"]), (&json!("left"), &json!("active")));
     assert_eq!((&worker["driver"], &worker["live_sessions"]), (&json!("simulated"), &json!(1)));
     assert!(worker["max_sessions"].is_u64());

@@ -39,7 +39,7 @@ async fn up_starts_its_own_database() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     let first = Up::start(folder.path()).await;
     let text = first.output().await;
-    let [key] = &keys_in(&text)[..] else { panic!("not one key in {text}") };
+    let [key] = &keys_in(&text)[..] else { panic!("expected one key in {text}") };
     assert!(text.contains("curl"), "{text}");
     let client = Client::new(&first.base_url, Some(key));
     let session = client.session().await;
@@ -59,7 +59,7 @@ async fn up_starts_its_own_database() {
     client.session().await;
 
     // A start after SIGKILL, with stale files.
-    kill(second.pid(), Signal::SIGKILL).expect("it runs");
+    kill(second.pid(), Signal::SIGKILL).expect("the service runs");
     let mut second = second;
     second.child.wait().await.expect("a child");
     let third = Up::start(folder.path()).await;
@@ -166,18 +166,18 @@ impl Up {
     /// Output since the start, once it contains the base address.
     async fn output(&self) -> String {
         eventually(Duration::from_secs(10), "the output contains the address", async || {
-            Some(fs::read_to_string(&self.log).expect("its output")).filter(|text| text.contains(&self.base_url))
+            Some(fs::read_to_string(&self.log).expect("the output")).filter(|text| text.contains(&self.base_url))
         })
         .await
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id().expect("it runs")).expect("a process id"))
+        Pid::from_raw(i32::try_from(self.child.id().expect("the service runs")).expect("a process id"))
     }
 
     async fn stop(mut self, folder: &Path) {
-        kill(self.pid(), Signal::SIGTERM).expect("it runs");
-        let status = tokio::time::timeout(Duration::from_secs(40), self.child.wait()).await.expect("it stops");
+        kill(self.pid(), Signal::SIGTERM).expect("the service runs");
+        let status = tokio::time::timeout(Duration::from_secs(40), self.child.wait()).await.expect("the service stops");
         assert!(status.expect("a child").success());
         let left = processes_of(folder);
         assert!(left.is_empty(), "left: {left:?}");

@@ -50,7 +50,7 @@ impl Nginx {
         let (plain, tls) = (free_address().await, free_address().await);
         let guide = read("docs/deploying.md");
         let (_, block) = guide.split_once("```nginx\n").expect("a block");
-        let (block, _) = block.split_once("```").expect("its end");
+        let (block, _) = block.split_once("```").expect("the end of the block");
         let block = block
             .replace("listen 443 ssl;", &format!("listen {plain};\n  listen {tls} ssl;"))
             .replace("/etc/ssl/fleet.pem", &path("fleet.pem"))

@@ -47,7 +47,11 @@ async fn command_requeues_in_batches() {
         (app.count(delivered).await == 1_100).then_some(())
     })
     .await;
-    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    assert_eq!(
+        app.count("select count(*) from webhook_deliveries where attempts > 1").await,
+        0,
+        "no delivery is sent twice"
+    );
     assert_eq!(
         app.count("select count(*) from delivery_requeues where requeued = total and done_at is not null").await,
         2
@@ -112,6 +116,10 @@ async fn requeueing_a_hundred_thousand_dead_letters() {
     })
     .await;
     eprintln!("{DELIVERED} of them delivered within {:.1?}", began.elapsed());
-    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    assert_eq!(
+        app.count("select count(*) from webhook_deliveries where attempts > 1").await,
+        0,
+        "no delivery is sent twice"
+    );
     app.stop().await;
 }

@@ -161,7 +161,7 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     assert_eq!(seen, [("system", Some(first.clone())), ("system", Some(second.clone()))]);
     for session in [&first, &second] {
         let events = app.events(session).await;
-        let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+        let [(kind, data)] = &events[..] else { panic!("expected one event: {events:?}") };
         assert_eq!(kind, "session.completed");
         assert!(data.get("auto_destroyed").is_none() && data.get("reason").is_none(), "{data}");
     }

@@ -228,8 +228,8 @@ async fn answer_after_the_timeout_is_a_failed_attempt() {
     app.stop().await;
 }
 
-/// Contract: webhooks 22. If a success races with the failure that would disable the endpoint, the first one written decides,
-/// and both are recorded, whichever workers made the attempts.
+/// Contract: webhooks 22. If a success races with the failure that would disable the endpoint, the first one written decides.
+/// Both are recorded, also when different workers made the attempts.
 #[tokio::test]
 async fn racing_failure_and_success_are_both_recorded() {
     let sink = Sink::start().await;

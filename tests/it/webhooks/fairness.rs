@@ -187,8 +187,8 @@ async fn working_endpoint_does_not_wait_for_hanging_ones() {
     app.stop().await;
 }
 
-/// Contract: webhooks 26. An attempt at a hanging endpoint does not use, and thereby close, the kept connection of another
-/// endpoint on the same host.
+/// Contract: webhooks 26. A hanging endpoint does not close the kept connection of another endpoint on the same host, because
+/// its attempts do not use that connection.
 #[tokio::test]
 async fn hanging_endpoint_does_not_close_kept_connections() {
     let sink = Sink::start().await;
