@@ -104,7 +104,7 @@ impl App {
     }
 
     /// Waits until exactly this many statements wait for a lock.
-    async fn wait_for_blocked_statements(&self, statements: i64) {
+    async fn wait_for_lock_waiters(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
         eventually(Duration::from_secs(10), "the statements wait for locks", async || {
@@ -316,7 +316,7 @@ async fn removal_and_key_creation_are_serialized() {
         let (one, other, rotate) = (on_ada.clone(), on_ada.clone(), rotate.clone());
         let minted = tokio::spawn(async move { one.mint(&["read"]).await });
         let rotated = tokio::spawn(async move { other.post(&rotate, json!({})).await });
-        app.wait_for_blocked_statements(count).await;
+        app.wait_for_lock_waiters(count).await;
         (minted, rotated)
     };
 
@@ -341,7 +341,7 @@ async fn removal_and_key_creation_are_serialized() {
     let (minted, rotated) = minting(2).await;
     let (remover, id) = (ada.client.clone(), membership.clone());
     let removal = tokio::spawn(async move { remover.remove(&id).await });
-    app.wait_for_blocked_statements(3).await;
+    app.wait_for_lock_waiters(3).await;
     held.commit().await.expect("a commit");
     removal.await.expect("a task").expect(204);
     let answers = [minted.await.expect("a task"), rotated.await.expect("a task")];
