@@ -1,4 +1,4 @@
-//! One's own account (contract: accounts).
+//! The caller's own account (contract: accounts).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::web_sessions::DEVICES;
 
 const ME: &str = "/v1/account/me";
 
-/// Contract: limits 2, 3. Live sessions at once, and profiles.
+/// Contract: limits 2, 3. Each tier with its limits of concurrent sessions and of profiles.
 const TIERS: [(&str, u32, u32); 8] = [
     ("free", 1, 1),
     ("solo_manual", 1, 10),
@@ -40,13 +40,13 @@ impl Client {
 }
 
 impl App {
-    /// How many rows there are of an account: `$1` is its id.
+    /// Number of rows that a query counts for an account; `$1` is the account id.
     async fn count_of(&self, account: AccountId, query: &'static str) -> i64 {
         let count = sqlx::query_scalar(query).bind(account.as_uuid());
         count.fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Asserts that nothing can act for a deleted account, and that nothing of it lives.
+    /// Asserts that no credential of a deleted account works and that none of its sessions is live.
     async fn assert_nothing_survives(&self, account: AccountId) {
         let queries = [
             "select count(*) from accounts where id = $1 and (status <> 'deleted' or password_hash is not null)",
@@ -61,11 +61,11 @@ impl App {
         }
     }
 
-    /// Waits until so many statements wait for each other's locks.
-    async fn stuck(&self, statements: i64) {
+    /// Waits until at least this many statements wait for a lock.
+    async fn wait_for_blocked_statements(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
-        let what = format!("{statements} statements wait");
+        let what = format!("{statements} statements wait for locks");
         eventually(Duration::from_secs(10), &what, async || (self.count(query).await >= statements).then_some(()))
             .await;
     }
@@ -73,7 +73,7 @@ impl App {
 
 /// Contract: accounts 3; limits 2, 3.
 #[tokio::test]
-async fn an_account_reads_itself() {
+async fn account_reads_its_profile_and_limits() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let me = ada.client.get(ME).await.expect(200).body;
@@ -118,9 +118,10 @@ async fn an_account_reads_itself() {
     app.stop().await;
 }
 
-/// Contract: accounts 4; errors 10. A change without a name is refused, and so is a name that would inject headers.
+/// Contract: accounts 4; errors 10. The name is required and validated; a name that could inject mail headers is rejected.
+/// Other fields are ignored.
 #[tokio::test]
-async fn an_account_is_renamed() {
+async fn rename_validates_the_name() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Enterprise).await;
@@ -164,10 +165,10 @@ async fn an_account_is_renamed() {
     app.stop().await;
 }
 
-/// Contract: accounts 8 to 10; events 2, 4. Live sessions are destroyed, keys and web sessions revoked, and events say so as if
-/// the customer had done each of it.
+/// Contract: accounts 8 to 10; events 2, 4. The deletion destroys live sessions and revokes API keys and web sessions. It emits
+/// the same events and audit rows as if the customer had ended each of them.
 #[tokio::test]
-async fn an_account_is_deleted_for_good() {
+async fn deletion_destroys_sessions_and_revokes_credentials() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Enterprise).await;
@@ -224,7 +225,7 @@ async fn an_account_is_deleted_for_good() {
     let revoked: Vec<_> = revocations(&app, ada.account).await.iter().map(|data| data["api_key_id"].clone()).collect();
     let ids = BTreeSet::from([gone.id.as_str(), key.id.as_str(), second.id.as_str()]);
     assert_eq!(revoked.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>(), ids);
-    assert_eq!(revoked.len(), 3, "each once");
+    assert_eq!(revoked.len(), 3, "one event for each key");
     let log = app.audit(ada.account).await;
     let actions = |name: &str| log.iter().filter(|row| row.action == name).collect::<Vec<_>>();
     assert_eq!(actions("api_key.revoked").len(), 3);
@@ -235,7 +236,7 @@ async fn an_account_is_deleted_for_good() {
     bob.client.get(ME).await.expect(200);
     assert_eq!(app.status_of(&his).await, "ready");
 
-    // Nobody can tell that it was there, and its address is free.
+    // A login answers as for an unknown address, and the address can sign up again.
     let known = app.log_in(&ada.email, PASSWORD).await.problem(401, "unauthorized").body;
     let unknown = app.log_in("nobody@example.com", PASSWORD).await.problem(401, "unauthorized").body;
     assert_eq!((&known["title"], &known["detail"]), (&unknown["title"], &unknown["detail"]));
@@ -250,10 +251,10 @@ async fn an_account_is_deleted_for_good() {
     app.stop().await;
 }
 
-/// Contract: accounts 8; mfa 12, 15; errors 6. Whoever has a second factor deletes the account with a fresh proof only; a
-/// program is turned away before that is looked at.
+/// Contract: accounts 8; mfa 12, 15; errors 6. If the account has a second factor, deletion requires a recent proof of it. An
+/// API key is refused before the proof is checked.
 #[tokio::test]
-async fn deleting_an_account_with_a_second_factor_takes_a_fresh_proof() {
+async fn deletion_with_second_factor_requires_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let authenticator = app.enroll(&ada).await;
@@ -272,7 +273,7 @@ async fn deleting_an_account_with_a_second_factor_takes_a_fresh_proof() {
     app.execute(stale, ada.account.as_uuid()).await;
     step_up(confirmed.clone(), "expired").await;
     ada.client.delete_me(json!({"confirm": "no"})).await.expect(403);
-    // Another device's proof is not this one's.
+    // A proof on another device does not count for this one.
     let other = app.device_of(ada.account).await;
     let code = app.fresh_code(&ada, &authenticator).await;
     other.post("/v1/auth/mfa/step-up", json!({"code": code})).await.expect(200);
@@ -286,7 +287,7 @@ async fn deleting_an_account_with_a_second_factor_takes_a_fresh_proof() {
     app.stop().await;
 }
 
-/// What could give a deleted account something that outlives it.
+/// Requests that would give a deleted account a session, a key or a credential that outlives it.
 async fn grab(
     app: &App,
     person: &Person,
@@ -311,10 +312,10 @@ async fn grab(
     ]
 }
 
-/// Contract: accounts 11. What reaches the service while an account is being deleted waits for that, then hears that the
-/// account is gone, and leaves nothing behind.
+/// Contract: accounts 11. Requests that arrive during a deletion wait for it, then fail because the account is gone, and create
+/// nothing.
 #[tokio::test]
-async fn what_comes_during_a_deletion_leaves_nothing() {
+async fn requests_during_deletion_create_nothing() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let keys =
@@ -325,7 +326,7 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     let user_code = device["user_code"].as_str().expect("a code");
     let requests = grab(&app, &ada, &key, &keys[1].id, user_code).await;
 
-    // The deletion stands still when it has the account and comes to the keys.
+    // The deletion blocks on the API keys while it holds the lock on the account row.
     let mut held = app.database.pool.begin().await.expect("a transaction");
     for key in [&keys[0], &keys[2]] {
         let lock = sqlx::query("select from api_keys where id = $1 for update").bind(uuid_of(&key.id));
@@ -333,13 +334,13 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     }
     let deleter = ada.client.clone();
     let deletion = tokio::spawn(async move { deleter.delete_me_for_good().await });
-    app.stuck(1).await;
+    app.wait_for_blocked_statements(1).await;
     let count = i64::try_from(requests.len()).expect("a few");
     let requests = tokio::spawn(at_once(requests.into_iter().map(|(client, method, path, body)| async move {
         let answer = client.send(client.request(method, &path).json(&body)).await;
         (path, answer)
     })));
-    app.stuck(1 + count).await;
+    app.wait_for_blocked_statements(1 + count).await;
     held.commit().await.expect("a commit");
     deletion.await.expect("a task").expect(204);
     for (path, answer) in requests.await.expect("a task") {
@@ -351,10 +352,10 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     app.stop().await;
 }
 
-/// Contract: accounts 11. However a deletion and what races it fall, nothing survives, and nobody is told that the service
-/// failed.
+/// Contract: accounts 11. In every order of a deletion and the requests that race with it, nothing survives and no request
+/// fails with a 5xx.
 #[tokio::test]
-async fn nothing_survives_a_deletion_that_is_raced() {
+async fn deletion_wins_every_race() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
     for place in [0, 3, 6, 8] {
         let ada = app.person(Tier::Enterprise).await;
@@ -388,10 +389,10 @@ async fn nothing_survives_a_deletion_that_is_raced() {
     app.stop().await;
 }
 
-/// Contract: requests 8. The header is on every authenticated write of an account's routes, and no declared field is in it.
-/// Sessions' routes are in `http.rs`, those that need no credential in `sign_ins.rs` and `devices.rs`.
+/// Contract: requests 8. The header is set on every authenticated write of the account routes and names no declared field.
+/// Session routes are covered in `http.rs`, routes without credentials in `sign_ins.rs` and `devices.rs`.
 #[tokio::test]
-async fn unknown_fields_are_named_on_every_write_of_an_account() {
+async fn account_writes_report_unknown_fields() {
     const UNKNOWN: &str = "x-service-unknown-fields";
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -429,6 +430,6 @@ async fn unknown_fields_are_named_on_every_write_of_an_account() {
     let missing = ada.client.post(KEYS, json!({"nom": "CI"})).await.invalid("name");
     assert_eq!(missing.headers[UNKNOWN], "nom");
     let stranger = app.stranger().patch(ME, json!({"nom": "CI"})).await.problem(401, "unauthorized");
-    assert!(!stranger.headers.contains_key(UNKNOWN), "strangers are told nothing");
+    assert!(!stranger.headers.contains_key(UNKNOWN), "a request without credentials does not learn field names");
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6). Which scope opens which route is in
+//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6). The scopes that open each route are tested in
 //! [`crate::authentication`].
 
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ const FIELDS: [&str; 10] = [
     "revoked_at",
 ];
 
-/// A key as its one answer shows it.
+/// A key as returned by its creation or rotation, the only answers that contain it.
 #[derive(Debug, Clone)]
 pub struct Minted {
     pub id: String,
@@ -41,7 +41,6 @@ pub struct Minted {
 }
 
 impl Minted {
-    /// From the answer to a creation or a rotation.
     pub fn of(answer: &Answer) -> Self {
         assert_eq!(answer.status, 201, "{}", answer.body);
         let text = |member: &str| answer.body[member].as_str().expect("a text").to_owned();
@@ -52,7 +51,7 @@ impl Minted {
         format!("{KEYS}/{}", self.id)
     }
 
-    /// Somebody who has it.
+    /// A client that authenticates with this key.
     pub fn client(&self, base_url: &str) -> Client {
         Client::new(base_url, Some(&self.key))
     }
@@ -66,12 +65,12 @@ impl Minted {
     }
 }
 
-/// A new key with these scopes.
+/// Creates a key with these scopes.
 pub async fn mint(by: &Client, scopes: &[&str]) -> Minted {
     Minted::of(&by.post(KEYS, json!({"name": "CI", "scopes": scopes})).await)
 }
 
-/// What the events of an account say of revoked keys, the oldest first.
+/// Data of the account's `api_key.revoked` events, oldest first.
 pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
     sqlx::query_scalar("select data from events where account_id = $1 and type = 'api_key.revoked' order by id")
         .bind(account.as_uuid())
@@ -80,7 +79,7 @@ pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
         .expect("the events")
 }
 
-/// Whether something holds for a key's row.
+/// True when the SQL condition holds for the key's row.
 async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
     let query = format!("select {condition} from api_keys where id = $1");
     let holds = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(uuid_of(&key.id));
@@ -88,13 +87,13 @@ async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
     holds == Some(true)
 }
 
-/// The CRC-32 of ISO 3309, bit by bit, as a secret scanner computes it.
+/// CRC-32 (ISO 3309) computed bit by bit, as a secret scanner would.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// Contract: api-keys 2. `svc_live_`, 32 random bytes and a checksum that proves it offline.
+/// Contract: api-keys 2. A prefix such as `svc_live_`, 32 random bytes in hex, and a CRC-32 that can be checked offline.
 #[track_caller]
 pub fn assert_key(key: &str, prefix: &str) {
     let rest = key.strip_prefix(prefix).unwrap_or_else(|| panic!("{key} does not begin with {prefix}"));
@@ -103,9 +102,10 @@ pub fn assert_key(key: &str, prefix: &str) {
     assert_eq!(checksum, format!("{:08x}", crc32(random.as_bytes())));
 }
 
-/// Contract: api-keys 1 to 3; requests 1, 2; audit-log 14. The key is shown once, and only its SHA-256 is stored.
+/// Contract: api-keys 1 to 3; requests 1, 2; audit-log 14. Only the creating answer shows the key, and the database stores only
+/// its SHA-256.
 #[tokio::test]
-async fn a_key_is_shown_once_and_proves_itself_offline() {
+async fn key_is_shown_once_and_has_a_checksum() {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -128,7 +128,7 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
     assert_key(&minted.key, "svc_live_");
     assert_eq!(made.body["key_prefix"], minted.key[..12]);
 
-    // Never again, and nowhere: only its hash is kept.
+    // No later answer, table or log line contains the key.
     let got = ada.client.get(&minted.path()).await.expect(200).body;
     assert_eq!(members(&got), fields);
     for member in FIELDS {
@@ -145,7 +145,7 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
         hashed.bind(uuid_of(&minted.id)).bind(&minted.key).fetch_one(&app.database.pool).await;
     assert!(hashed.expect("the key's row"), "SHA-256 at rest");
 
-    // It works, and its maker is told apart from the person.
+    // The key works, and the audit log distinguishes a key created with a key from one created by the person.
     let program = minted.client(&app.base_url);
     assert_eq!(program.get("/v1/account/me").await.expect(200).body["id"], account);
     let owner = mint(&ada.client, &["account_owner"]).await;
@@ -164,9 +164,9 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
     app.stop().await;
 }
 
-/// Contract: api-keys 3, 4; authorization 6; requests 2. A body that breaks a rule mints nothing.
+/// Contract: api-keys 3, 4; authorization 6; requests 2. Rejected bodies create no key.
 #[tokio::test]
-async fn a_key_that_breaks_a_rule_is_not_minted() {
+async fn create_with_invalid_body_creates_no_key() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let named = |name: Value| json!({"name": name, "scopes": ["read"]});
@@ -210,13 +210,13 @@ async fn a_key_that_breaks_a_rule_is_not_minted() {
     for (body, field) in refused {
         ada.client.post(KEYS, body).await.invalid(field);
     }
-    // Not even a program that may do everything makes an `admin`, nor does one that may not mint.
+    // A key with `account_owner` cannot create an `admin` key, and a key without a minting scope cannot create any.
     let owner = app.client_of(ada.account, &["account_owner"]).await;
     owner.post(KEYS, scoped(json!(["admin"]))).await.invalid("scopes.0");
     let reader = app.client_of(ada.account, &["read", "write"]).await;
     reader.post(KEYS, named("CI".into())).await.problem(403, "forbidden");
     let made = ada.client.get(KEYS).await.expect(200).body;
-    assert_eq!(made["data"].as_array().expect("a list").len(), 2, "those that the test made itself");
+    assert_eq!(made["data"].as_array().expect("a list").len(), 2, "only the keys that the test created");
     assert_eq!(app.audit(ada.account).await.len(), 2);
 
     for name in ["x".to_owned(), "ü".repeat(120), "a\u{301} - \u{1f511}".to_owned()] {
@@ -228,7 +228,7 @@ async fn a_key_that_breaks_a_rule_is_not_minted() {
         assert_eq!(made.body["scopes"], json!([scope]));
     }
     let made = ada.client.post(KEYS, scoped(json!(["read", "write", "read"]))).await.expect(201);
-    assert_eq!(made.body["scopes"], json!(["read", "write"]), "said twice is meant once");
+    assert_eq!(made.body["scopes"], json!(["read", "write"]), "duplicate scopes are merged");
     let soon = [
         (json!("2999-01-01T00:00:00Z"), json!("2999-01-01T00:00:00.000Z")),
         (json!("2999-01-01T02:00:00.1234+02:00"), json!("2999-01-01T00:00:00.123Z")),
@@ -242,10 +242,9 @@ async fn a_key_that_breaks_a_rule_is_not_minted() {
     app.stop().await;
 }
 
-/// Contract: requests 2. What is no such timestamp is refused like any other bad field, also where the database could not hold
-/// it.
+/// Contract: requests 2. An invalid timestamp is a validation error, also one that is outside the range of the database.
 #[tokio::test]
-async fn a_key_expires_at_a_moment_that_can_be_written() {
+async fn create_with_out_of_range_expiry_is_400() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     for moment in
@@ -263,9 +262,9 @@ fn ids(list: &Value) -> Vec<String> {
     data.iter().map(|key| key["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Contract: api-keys 5; lists 1 to 3. Keys are listed newest first, page by page, those that were revoked or have expired too.
+/// Contract: api-keys 5; lists 1 to 3. The list is newest first, in pages, and includes revoked and expired keys.
 #[tokio::test]
-async fn keys_are_listed_in_pages_newest_first() {
+async fn keys_are_listed_newest_first_in_pages() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Enterprise).await;
@@ -323,17 +322,17 @@ async fn keys_are_listed_in_pages_newest_first() {
     let sessions = ada.client.get("/v1/sessions?limit=1").await.expect(200).body;
     let foreign = sessions["next_cursor"].as_str().expect("a cursor");
     ada.client.get(&format!("{KEYS}?cursor={foreign}")).await.invalid("cursor");
-    // A cursor says where one was, whatever has come since.
+    // A cursor keeps its position when newer keys are created.
     mint(&ada.client, &["read"]).await;
     let next = ada.client.get(&format!("{KEYS}?limit=2&cursor={cursor}")).await.expect(200).body;
     assert_eq!(ids(&next), expected[2..4]);
     app.stop().await;
 }
 
-/// Contract: api-keys 12; errors 5. Another account's key cannot be told from one that does not exist, whatever one tries to do
-/// with it, and nothing happens to it.
+/// Contract: api-keys 12; errors 5. Every operation answers for another account's key exactly as for an unknown id, and changes
+/// nothing.
 #[tokio::test]
-async fn another_accounts_key_looks_like_none() {
+async fn key_of_another_account_is_404() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Enterprise).await;
@@ -371,10 +370,10 @@ async fn another_accounts_key_looks_like_none() {
     app.stop().await;
 }
 
-/// Contract: api-keys 6; authorization 2; events 4; audit-log 14. A key that was revoked fails on its next use on every
-/// replica; one event and one row say so.
+/// Contract: api-keys 6; authorization 2; events 4; audit-log 14. A revoked key fails on its next use on every replica. A
+/// revocation writes one event and one audit row.
 #[tokio::test]
-async fn a_revoked_key_fails_on_its_next_use_everywhere() {
+async fn revoked_key_fails_on_every_replica() {
     let mut app = App::simulated().start().await;
     let (_, elsewhere) = app.start_another_api().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -395,15 +394,15 @@ async fn a_revoked_key_fails_on_its_next_use_everywhere() {
         key.revoke(&ada.client).await.expect(204);
     }
     assert_eq!(ada.client.get(&key.path()).await.expect(200).body["revoked_at"], revoked_at);
-    let told = json!({"api_key_id": key.id, "name": "CI", "revoked_at": revoked_at});
-    assert_eq!(revocations(&app, ada.account).await, [told]);
+    let expected_event = json!({"api_key_id": key.id, "name": "CI", "revoked_at": revoked_at});
+    assert_eq!(revocations(&app, ada.account).await, [expected_event]);
     let log = app.audit(ada.account).await;
     let rows: Vec<_> = log.iter().filter(|row| row.action == "api_key.revoked").collect();
     let [row] = rows[..] else { panic!("{rows:?}") };
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(ada.account.as_uuid())));
     assert_eq!((row.actor_key_id, row.target_resource_id.as_deref()), (None, Some(key.id.as_str())));
 
-    // A key may end itself, and one that has expired can be revoked as well.
+    // A key may revoke itself, and an expired key can be revoked too.
     let own = mint(&ada.client, &["account_owner"]).await;
     own.revoke(&own.client(&elsewhere)).await.expect(204);
     own.client(&app.base_url).get("/v1/sessions").await.problem(401, "unauthorized");
@@ -413,7 +412,7 @@ async fn a_revoked_key_fails_on_its_next_use_everywhere() {
     late.revoke(&ada.client).await.expect(204);
     assert_eq!(revocations(&app, ada.account).await.len(), 3);
 
-    // Sixteen at once are as one.
+    // Sixteen concurrent revocations have the effect of one.
     let raced = mint(&ada.client, &["read"]).await;
     let (clients, path) = ([ada.client.clone(), Client::new(&elsewhere, Some(ada.token()))], raced.path());
     let answers = at_once((0..16).map(|i| {
@@ -425,10 +424,10 @@ async fn a_revoked_key_fails_on_its_next_use_everywhere() {
     app.stop().await;
 }
 
-/// Contract: api-keys 8. While a key is rotated every use of it succeeds, while it is revoked each does or is 401, and once the
-/// revocation has answered none does, on any replica.
+/// Contract: api-keys 8. Every use succeeds while the key is rotated. During a revocation a use succeeds or is 401; after the
+/// revocation has answered, each use on each replica is 401.
 #[tokio::test]
-async fn a_revocation_that_was_answered_holds() {
+async fn revoked_key_fails_under_concurrent_use() {
     let mut app = App::simulated().start().await;
     let (_, elsewhere) = app.start_another_api().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -444,8 +443,8 @@ async fn a_revocation_that_was_answered_holds() {
                 let was_revoked = revoked.load(Ordering::SeqCst);
                 let status = client.get("/v1/sessions").await.status.as_u16();
                 match status {
-                    200 => assert!(!was_revoked && !refused, "it worked after it was revoked"),
-                    401 => assert!(revoking.load(Ordering::SeqCst), "it failed before it was revoked"),
+                    200 => assert!(!was_revoked && !refused, "the key worked after its revocation"),
+                    401 => assert!(revoking.load(Ordering::SeqCst), "the key failed before its revocation"),
                     other => panic!("{other}"),
                 }
                 refused |= status == 401;
@@ -468,15 +467,15 @@ async fn a_revocation_that_was_answered_holds() {
     revoking.store(true, Ordering::SeqCst);
     key.revoke(&ada.client).await.expect(204);
     revoked.store(true, Ordering::SeqCst);
-    customers.await.expect("what a user saw is in order");
+    customers.await.expect("every user of the key saw valid answers");
     successor.client(&elsewhere).get("/v1/sessions").await.expect(200);
     app.stop().await;
 }
 
-/// Contract: api-keys 7. A rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace
-/// of 24 hours and then expires. `api_key.rotated` says so (contract: audit-log 14).
+/// Contract: api-keys 7. A rotation is 201 with a new key, shown once, and `rotated_from`. The old key works for 24 more hours
+/// and then expires. The rotation writes `api_key.rotated` (contract: audit-log 14).
 #[tokio::test]
-async fn a_rotated_key_works_for_its_grace() {
+async fn rotated_key_works_during_its_grace_period() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let old = mint(&ada.client, &["read", "write:sessions"]).await;
@@ -513,9 +512,9 @@ async fn a_rotated_key_works_for_its_grace() {
     app.execute("update api_keys set expires_at = now() - interval '1 second' where id = $1", uuid_of(&old.id)).await;
     clients[0].get("/v1/sessions").await.problem(401, "unauthorized");
     clients[1].get("/v1/sessions").await.expect(200);
-    assert_eq!(revocations(&app, ada.account).await, <[Value; 0]>::default(), "it expired; nobody revoked it");
+    assert_eq!(revocations(&app, ada.account).await, <[Value; 0]>::default(), "an expiry is not a revocation");
 
-    // A key that ends sooner by itself is not prolonged, and its successor ends with it.
+    // A rotation never extends a key that expires sooner, and the new key expires at the same time.
     let body = json!({"name": "short", "scopes": ["read"], "expires_at": "2999-01-01T00:00:00Z"});
     let short = Minted::of(&ada.client.post(KEYS, body).await);
     app.execute("update api_keys set expires_at = now() + interval '1 hour' where id = $1", uuid_of(&short.id)).await;
@@ -525,9 +524,10 @@ async fn a_rotated_key_works_for_its_grace() {
     app.stop().await;
 }
 
-/// Contract: api-keys 7 to 9. A key has one successor, however many ask at once, and one that works no more has none.
+/// Contract: api-keys 7 to 9. Of concurrent rotations one succeeds and the others are 409. A revoked or expired key cannot be
+/// rotated.
 #[tokio::test]
-async fn a_key_has_one_successor() {
+async fn second_rotation_of_key_is_409() {
     let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
     let ada = app.person(Tier::Enterprise).await;
     let raced = mint(&ada.client, &["account_owner"]).await;
@@ -547,7 +547,7 @@ async fn a_key_has_one_successor() {
     assert_eq!(app.count("select count(*) from audit_log where action = 'api_key.rotated'").await, 1);
 
     raced.rotate(&ada.client).await.problem(409, "conflict");
-    // The successor is a key like any other, also when the one before it is gone.
+    // The new key can be rotated after the old one was revoked.
     raced.revoke(&ada.client).await.expect(204);
     let third = Minted::of(&successor.rotate(&ada.client).await);
     third.client(&app.base_url).get("/v1/sessions").await.expect(200);
@@ -562,10 +562,10 @@ async fn a_key_has_one_successor() {
     app.stop().await;
 }
 
-/// Contract: api-keys 10; web-sessions 8. A key's and a web session's last use is noted by and by, whatever the use came to,
-/// also by a service that stops, and nothing else is.
+/// Contract: api-keys 10; web-sessions 8. The last use of a key or web session is recorded with a delay, also when the request
+/// failed validation and when the service shuts down. Unused credentials stay unchanged.
 #[tokio::test]
-async fn the_last_use_of_a_credential_is_noted() {
+async fn last_use_of_credential_is_recorded() {
     let mut app = App::simulated().in_processes().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (device, _idle) = (app.device_of(ada.account).await, app.device_of(ada.account).await);
@@ -581,12 +581,12 @@ async fn the_last_use_of_a_credential_is_noted() {
     device.get("/v1/account/mfa").await.expect(200);
     for key in [used, refused] {
         let noted = async || holds(&app, "last_used_at >= created_at", key).await.then_some(());
-        eventually(Duration::from_secs(20), "its use is noted", noted).await;
+        eventually(Duration::from_secs(20), "the key's use is recorded", noted).await;
         assert_timestamp(&ada.client.get(&key.path()).await.expect(200).body["last_used_at"]);
     }
     let devices = "select count(*) from web_sessions where last_used_at > now() - interval '30 minutes'";
     let noted = async || (app.count(devices).await == 2).then_some(());
-    eventually(Duration::from_secs(20), "their use is noted", noted).await;
+    eventually(Duration::from_secs(20), "the use of the web sessions is recorded", noted).await;
     assert_eq!(ada.client.get(&unused.path()).await.expect(200).body["last_used_at"], Value::Null);
     late.client(&app.base_url).get("/v1/sessions").await.expect(200);
     app.signal(0, Signal::SIGTERM).await;
@@ -595,10 +595,9 @@ async fn the_last_use_of_a_credential_is_noted() {
     app.stop().await;
 }
 
-/// An account has so many keys that work; what was revoked or has expired is not among them, and a key that is rotated may be
-/// there twice for its grace.
+/// The limit counts keys that work. Revoked and expired keys do not count, nor does a rotated key during its grace period.
 #[tokio::test]
-async fn an_account_has_so_many_keys() {
+async fn create_beyond_the_key_limit_is_409() {
     let app = App::simulated().set("limits.api_keys", "3").start().await;
     let ada = app.person(Tier::Enterprise).await;
     let mut keys = Vec::new();

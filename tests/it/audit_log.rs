@@ -1,4 +1,4 @@
-//! The audit log (contract: audit-log): reading it and exporting it. That an area writes its rows is in the area's tests.
+//! The audit log (contract: audit-log): reading and export. Each area's own tests check the rows that the area writes.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LOG: &str = "/v1/account/audit-log";
 const CSV: &str = "/v1/account/audit-log/export?format=csv";
 const JSON: &str = "/v1/account/audit-log/export?format=json";
 
-/// The read shape, in its order.
+/// Members of a row, in the order of the answer.
 const FIELDS: [&str; 11] = [
     "id",
     "account_id",
@@ -35,14 +35,13 @@ const FIELDS: [&str; 11] = [
     "timestamp",
 ];
 
-/// An export, as it came.
 struct Export {
     answer: Answer,
     text: String,
 }
 
 impl Export {
-    /// The records of a CSV file, under its header.
+    /// Header and records of a CSV file.
     fn records(&self) -> (Vec<String>, Vec<StringRecord>) {
         let mut reader = csv::Reader::from_reader(self.text.as_bytes());
         let header = reader.headers().expect("a header").iter().map(ToOwned::to_owned).collect();
@@ -51,7 +50,7 @@ impl Export {
 }
 
 impl Client {
-    /// The same request on another account's behalf.
+    /// Sends a GET on behalf of another account.
     async fn for_account(&self, account: AccountId, path: &str) -> Answer {
         self.send(self.request(Method::GET, path).header("x-service-account", account.to_string())).await
     }
@@ -81,22 +80,22 @@ impl Client {
     }
 }
 
-/// A row to be written as it is.
-struct Written<'a> {
+/// A row to insert directly into the table.
+struct NewRow<'a> {
     actor: Option<AccountId>,
     action: &'a str,
     payload: &'a str,
     user_agent: Option<&'a str>,
 }
 
-impl Written<'_> {
+impl NewRow<'_> {
     fn by(actor: AccountId, payload: &'static str) -> Self {
         Self { actor: Some(actor), action: "account.login", payload, user_agent: Some("Safari") }
     }
 }
 
 impl App {
-    async fn write(&self, account: AccountId, row: Written<'_>) {
+    async fn write(&self, account: AccountId, row: NewRow<'_>) {
         sqlx::query(
             "insert into audit_log
                  (id, account_id, actor_type, actor_account_id, action, target_resource_id, payload, ip_address, user_agent)
@@ -113,7 +112,7 @@ impl App {
         .expect("a row");
     }
 
-    /// So many rows at once.
+    /// Inserts this many rows with one statement.
     async fn write_many(&self, account: AccountId, rows: i32, payload: &str) {
         sqlx::query(
             "insert into audit_log (id, account_id, actor_type, action, payload)
@@ -130,10 +129,10 @@ impl App {
     }
 }
 
-/// Contract: audit-log 1, 14, 15. The fields and their order, and what `api_key.minted`, `session.created` and
-/// `session.destroyed` say.
+/// Contract: audit-log 1, 14, 15. Members of a row and their order, and the content of `api_key.minted`, `session.created` and
+/// `session.destroyed`.
 #[tokio::test]
-async fn what_was_done_can_be_read() {
+async fn log_lists_actions_with_all_members() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let body = json!({"name": "CI", "scopes": ["read:audit", "write:sessions"]});
@@ -160,25 +159,25 @@ async fn what_was_done_can_be_read() {
     assert_eq!(rows[0]["target_resource_id"], session);
 
     let other = app.person(Tier::Enterprise).await;
-    assert_eq!(other.client.page(LOG).await, (Vec::new(), None), "an account's log is its own");
+    assert_eq!(other.client.page(LOG).await, (Vec::new(), None), "the log of another account is empty");
     app.stop().await;
 }
 
-/// Contract: audit-log 4, 5; authorization 10. `ip_address` and `user_agent` are null for every reader where another account
-/// acted; payloads lose what tells the same there, and everywhere for a reader from another account, at read and export time. A
-/// `member` may read the log.
+/// Contract: audit-log 4, 5; authorization 10. `ip_address` and `user_agent` are null for every reader when another account
+/// acted. Payload members that reveal the same are removed from those rows, and from all rows for a reader of another account.
+/// Reads and exports agree. A `member` may read the log.
 #[tokio::test]
-async fn nobody_learns_where_somebody_else_was() {
+async fn address_and_agent_of_other_accounts_are_redacted() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     app.join_team(ada.account, bob.account, "member").await;
-    let told = r#"{"method": "password", "issued_from_ip": "1.2.3.4", "source_ip": "1.2.3.4", "ip_address": "1.2.3.4",
+    let payload_text = r#"{"method": "password", "issued_from_ip": "1.2.3.4", "source_ip": "1.2.3.4", "ip_address": "1.2.3.4",
                    "user_agent": "Safari", "issued_user_agent": "Safari", "deep": [{"user_agent": "Safari", "kept": 1}]}"#;
-    let whole: Value = serde_json::from_str(told).expect("JSON");
+    let whole: Value = serde_json::from_str(payload_text).expect("JSON");
     let redacted = json!({"method": "password", "deep": [{"kept": 1}]});
-    app.write(ada.account, Written::by(ada.account, told)).await;
-    app.write(ada.account, Written::by(bob.account, told)).await;
-    app.write(ada.account, Written { actor: None, ..Written::by(ada.account, told) }).await;
+    app.write(ada.account, NewRow::by(ada.account, payload_text)).await;
+    app.write(ada.account, NewRow::by(bob.account, payload_text)).await;
+    app.write(ada.account, NewRow { actor: None, ..NewRow::by(ada.account, payload_text) }).await;
 
     let own = ada.client.get(LOG).await.expect(200).body;
     let by_bob = ada.client.export(JSON).await.answer.body;
@@ -187,7 +186,11 @@ async fn nobody_learns_where_somebody_else_was() {
     for (log, payload) in [(own, &whole), (by_bob, &whole), (of_ada, &redacted), (of_ada_exported, &redacted)] {
         let (rows, address, agent) = (&log["data"], json!("203.0.113.9"), json!("Safari"));
         for own_row in [&rows[0], &rows[2]] {
-            assert_eq!((&own_row["ip_address"], &own_row["user_agent"]), (&address, &agent), "it caused itself");
+            assert_eq!(
+                (&own_row["ip_address"], &own_row["user_agent"]),
+                (&address, &agent),
+                "the account's own request"
+            );
             assert_eq!(&own_row["payload"], payload);
         }
         assert_eq!(rows[1]["actor_account_id"], bob.account.to_string());
@@ -203,7 +206,7 @@ async fn nobody_learns_where_somebody_else_was() {
     }
     assert!(!bob.client.export_for(ada.account, CSV).await.text.contains("1.2.3.4"));
 
-    // What is done through the header stands in the owner's log, acted by the member.
+    // A request with the account header is recorded in the owner's log, with the member as actor.
     app.execute("update team_members set role = 'admin' where member_account_id = $1", bob.account.as_uuid()).await;
     let request = bob.client.request(Method::POST, "/v1/sessions").header("x-service-account", ada.account.to_string());
     bob.client.send(request.json(&json!({}))).await.expect(201);
@@ -214,15 +217,15 @@ async fn nobody_learns_where_somebody_else_was() {
     app.stop().await;
 }
 
-/// Contract: audit-log 7; lists 3. One `action` at a time; `next_cursor` is null when there are no more pages; cursors are
-/// bound to the account, the list and its filter.
+/// Contract: audit-log 7; lists 3. The list filters by one `action`. `next_cursor` is null on the last page. Cursors are bound
+/// to the account, the list and its filter.
 #[tokio::test]
-async fn the_log_is_read_page_by_page() {
+async fn log_is_paginated_and_cursors_are_bound_to_the_query() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     for n in 0..7 {
         let action = if n % 2 == 0 { "account.login" } else { "account.logout" };
-        app.write(ada.account, Written { action, ..Written::by(ada.account, "{}") }).await;
+        app.write(ada.account, NewRow { action, ..NewRow::by(ada.account, "{}") }).await;
     }
     let (all, none) = ada.client.page(LOG).await;
     assert_eq!((all.len(), none), (7, None));
@@ -240,9 +243,9 @@ async fn the_log_is_read_page_by_page() {
 
     let logins = format!("{LOG}?limit=2&action=account.login");
     let (first, cursor) = ada.client.page(&logins).await;
-    let cursor = cursor.expect("there are four");
+    let cursor = cursor.expect("a second page");
     let (second, last) = ada.client.page(&format!("{logins}&cursor={cursor}")).await;
-    assert_eq!(last, None, "exactly full is the last page");
+    assert_eq!(last, None, "a page that is exactly full is the last one");
     assert!(first.iter().chain(&second).all(|row| row["action"] == "account.login"));
     assert_eq!(first.len() + second.len(), 4);
 
@@ -261,15 +264,15 @@ async fn the_log_is_read_page_by_page() {
     app.stop().await;
 }
 
-/// Contract: audit-log 3. A row's time is that of its writing, and not that of a transaction's beginning, which may have waited
-/// for others since.
+/// Contract: audit-log 3. The time of a row is the time it was written, not the start of a transaction that may have waited
+/// since.
 #[tokio::test]
-async fn the_newest_row_has_the_latest_time() {
+async fn newest_row_has_the_latest_time() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let mut waited = app.database.pool.begin().await.expect("a transaction");
-    sqlx::query("select now()").execute(&mut *waited).await.expect("it has begun");
-    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    sqlx::query("select now()").execute(&mut *waited).await.expect("the transaction has begun");
+    app.write(ada.account, NewRow::by(ada.account, "{}")).await;
     let entry = Entry { action: "team.updated", target: None, payload: json!({}) };
     audit::record(&mut waited, ada.account, &Actor::System, entry).await.expect("a row");
     waited.commit().await.expect("a commit");
@@ -280,10 +283,10 @@ async fn the_newest_row_has_the_latest_time() {
     app.stop().await;
 }
 
-/// Contract: audit-log 7, 11; lists 2. A limit outside its range, an unknown action and several of them are refused; every
-/// action of the closed list may be asked for.
+/// Contract: audit-log 7, 11; lists 2. A limit out of range, an unknown action and several actions are 400. Every action of the
+/// closed list is accepted.
 #[tokio::test]
-async fn a_filter_that_makes_no_sense_is_refused() {
+async fn invalid_limit_action_or_format_is_400() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     for limit in ["0", "101", "-1", "x", "", "1.5"] {
@@ -306,13 +309,13 @@ async fn a_filter_that_makes_no_sense_is_refused() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8, 9; requests 2. The headers of an export, the order of its columns, its envelope.
+/// Contract: audit-log 8, 9; requests 2. Headers of an export, order of its columns, and its envelope.
 #[tokio::test]
-async fn the_log_can_be_exported() {
+async fn export_has_fixed_headers_columns_and_envelope() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
-    app.write(ada.account, Written::by(ada.account, r#"{"a": "x,\"y\"\nz", "b": [1, null]}"#)).await;
-    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    app.write(ada.account, NewRow::by(ada.account, r#"{"a": "x,\"y\"\nz", "b": [1, null]}"#)).await;
+    app.write(ada.account, NewRow::by(ada.account, "{}")).await;
     let (rows, _) = ada.client.page(LOG).await;
 
     let exported = ada.client.export(JSON).await;
@@ -345,16 +348,17 @@ async fn the_log_can_be_exported() {
         assert_eq!(serde_json::from_str::<Value>(&record[8]).expect("JSON"), row["payload"]);
     }
 
-    let nobody = app.person(Tier::Free).await;
-    let empty = nobody.client.export(JSON).await.answer.body;
+    let newcomer = app.person(Tier::Free).await;
+    let empty = newcomer.client.export(JSON).await.answer.body;
     assert_eq!((&empty["row_count"], &empty["data"]), (&json!(0), &json!([])));
-    assert_eq!(nobody.client.export(CSV).await.text, format!("{}\r\n", header.join(",")));
+    assert_eq!(newcomer.client.export(CSV).await.text, format!("{}\r\n", header.join(",")));
     app.stop().await;
 }
 
-/// Contract: audit-log 8; limits 1. The export's cap, the newest rows, `truncated`; it is configuration.
+/// Contract: audit-log 8; limits 1. The export has the newest rows up to the configured limit and sets `truncated` when rows
+/// are left out.
 #[tokio::test]
-async fn an_export_that_leaves_rows_out_says_so() {
+async fn export_beyond_the_limit_is_truncated() {
     let app = App::simulated().set("limits.audit_export_rows", "1201").start().await;
     let ada = app.person(Tier::Free).await;
     app.write_many(ada.account, 1_201, "").await;
@@ -364,7 +368,7 @@ async fn an_export_that_leaves_rows_out_says_so() {
         let rows = body["data"].as_array().expect("rows");
         rows.iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
     };
-    assert!(ids(&whole).is_sorted_by(|a, b| a > b), "newest first, once each, over all batches");
+    assert!(ids(&whole).is_sorted_by(|a, b| a > b), "newest first and unique across all batches");
 
     let newest = "00000000-0000-0000-0000-000000000000";
     sqlx::query(
@@ -382,9 +386,9 @@ async fn an_export_that_leaves_rows_out_says_so() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8. The cap where nobody configures another, and one row more.
+/// Contract: audit-log 8. The default limit, and one row more.
 #[tokio::test]
-async fn an_export_has_ten_thousand_rows_at_most() {
+async fn export_has_10000_rows_at_most_by_default() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     for (more, truncated) in [(10_000, false), (1, true)] {
@@ -397,14 +401,15 @@ async fn an_export_has_ten_thousand_rows_at_most() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8; authorization 9. What a member exports through the account header is the owner's log, and says so.
+/// Contract: audit-log 8; authorization 9. A member's export with the account header holds the owner's log and names the
+/// owner's account.
 #[tokio::test]
-async fn a_member_exports_the_owners_log() {
+async fn member_exports_the_owners_log() {
     let app = App::simulated().set("limits.audit_export_rows", "2").start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     app.join_team(ada.account, bob.account, "member").await;
     for account in [ada.account, ada.account, bob.account] {
-        app.write(account, Written::by(account, "{}")).await;
+        app.write(account, NewRow::by(account, "{}")).await;
     }
     let named = |exported: &Export, file: &str| {
         let disposition = exported.answer.headers["content-disposition"].to_str().expect("text");
@@ -414,7 +419,7 @@ async fn a_member_exports_the_owners_log() {
     let body = &exported.answer.body;
     let envelope: Vec<_> = body.as_object().expect("an envelope").keys().collect();
     assert_eq!(envelope, ["generated_at", "account_id", "row_count", "truncated", "data"]);
-    assert_eq!(body["account_id"], json!(ada.account), "the account whose log it is");
+    assert_eq!(body["account_id"], json!(ada.account), "the account that owns the log");
     assert_eq!((&body["row_count"], &body["truncated"]), (&json!(2), &json!(false)));
     assert_eq!(body["data"], ada.client.export(JSON).await.answer.body["data"]);
     let day = &body["generated_at"].as_str().expect("a timestamp")[..10];
@@ -423,23 +428,28 @@ async fn a_member_exports_the_owners_log() {
     named(&exported, &format!("kitfleet-audit-log-{day}.csv"));
     assert_eq!(exported.text, ada.client.export(CSV).await.text);
 
-    app.write(ada.account, Written::by(bob.account, "{}")).await;
+    app.write(ada.account, NewRow::by(bob.account, "{}")).await;
     let cut = bob.client.export_for(ada.account, JSON).await.answer.body;
     assert_eq!((&cut["row_count"], &cut["truncated"]), (&json!(2), &json!(true)));
-    assert_eq!(bob.client.export(JSON).await.answer.body["row_count"], 1, "without the header it is one's own");
+    assert_eq!(
+        bob.client.export(JSON).await.answer.body["row_count"],
+        1,
+        "without the header the export is the caller's own log"
+    );
     app.stop().await;
 }
 
-/// Contract: audit-log 9. Cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
-/// Contract: audit-log 6. Unknown payload shapes are handled gracefully, by the list too.
+/// Contract: audit-log 9. Cells that a spreadsheet would read as formulas are neutralised, and the payload still parses as
+/// JSON.
+///
+/// Contract: audit-log 6. The list and the exports accept payloads of unknown shape.
 #[tokio::test]
-async fn no_cell_is_a_formula_and_every_payload_is_json() {
+async fn csv_cells_are_no_formulas_and_payloads_parse() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let agents = ["=HYPERLINK(\"http://x\")", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "plain", "'quoted", " =1"];
     for agent in agents {
-        app.write(ada.account, Written { user_agent: Some(agent), ..Written::by(ada.account, r#"{"a": "=1+1"}"#) })
-            .await;
+        app.write(ada.account, NewRow { user_agent: Some(agent), ..NewRow::by(ada.account, r#"{"a": "=1+1"}"#) }).await;
     }
     let deep = format!(r#"{{"deep": {}{}}}"#, "[".repeat(400), "]".repeat(400));
     let payloads = [
@@ -451,7 +461,7 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
         r#"{"n": 12345678901234567890, "b": true}"#,
     ];
     for payload in payloads.into_iter().chain([deep.as_str(), r#"{"n": 1e400}"#]) {
-        app.write(ada.account, Written { user_agent: None, payload, actor: None, action: "admin.support_note" }).await;
+        app.write(ada.account, NewRow { user_agent: None, payload, actor: None, action: "admin.support_note" }).await;
     }
 
     let (rows, _) = ada.client.page(LOG).await;
@@ -469,18 +479,22 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
     let written: Vec<_> = rows.iter().rev().skip(agents.len()).map(|row| row["payload"].clone()).collect();
     let read = payloads.map(|payload| serde_json::from_str::<Value>(payload).expect("JSON"));
     assert_eq!(written[..payloads.len()], read);
-    assert_eq!(written[payloads.len()], json!({"unparsed": deep}), "what is too deep to be read is passed on as text");
+    assert_eq!(
+        written[payloads.len()],
+        json!({"unparsed": deep}),
+        "a payload that is nested too deeply is returned as text"
+    );
     assert!(rows.iter().all(|row| row["payload"].is_object()));
     assert_eq!(ada.client.export(JSON).await.answer.body["data"], json!(rows));
     app.stop().await;
 }
 
-/// Contract: audit-log 2. The log is append-only, and the database sees to it; a payload is an object.
+/// Contract: audit-log 2. The database rejects changes and deletions, and a payload that is not an object.
 #[tokio::test]
-async fn the_database_refuses_to_change_the_log() {
+async fn database_rejects_changes_of_the_log() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
-    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    app.write(ada.account, NewRow::by(ada.account, "{}")).await;
     for statement in [
         "update audit_log set action = 'account.logout'",
         "delete from audit_log",
@@ -503,10 +517,9 @@ async fn the_database_refuses_to_change_the_log() {
     app.stop().await;
 }
 
-/// Contract: audit-log 18. Exports whose readers stall or hang up take nothing from anybody, however few connections the
-/// database has.
+/// Contract: audit-log 18. Exports whose clients stall or disconnect hold no database connection, even with a pool of 8.
 #[tokio::test]
-async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
+async fn stalled_export_holds_no_database_connection() {
     let app = App::simulated().set("database.max_connections", "8").start().await;
     let ada = app.person(Tier::Free).await;
     app.write_many(ada.account, 10_000, &"long ".repeat(400)).await;
@@ -530,7 +543,7 @@ async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
     })
     .await;
     assert_eq!(ada.client.page(LOG).await.0.len(), 50);
-    // One of them goes on after all, and gets everything.
+    // A stalled client that resumes receives the whole file.
     let (mut reader, _writer) = stalled.pop().expect("a reader");
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest).await.expect("the rest of the file");
@@ -540,10 +553,10 @@ async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
     app.stop().await;
 }
 
-/// Contract: audit-log 10. However long the log is, a page is read off the end of one index, wherever it is and whether or not
-/// it is filtered. The statements are the service's own, as the query cache has them.
+/// Contract: audit-log 10. A page is read from one index with at most 51 rows, at any position and with or without a filter.
+/// The statements are taken from the query cache of the service.
 #[tokio::test]
-async fn a_page_is_read_off_an_index() {
+async fn page_is_read_from_one_index() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.account(Tier::Free).await, app.account(Tier::Free).await);
     for account in [ada, bob, app.account(Tier::Free).await] {
@@ -564,15 +577,15 @@ async fn a_page_is_read_off_an_index() {
         for mode in ["force_custom_plan", "force_generic_plan"] {
             let mut tx = conn.begin().await.expect("a transaction");
             let prepare = format!("set local plan_cache_mode = {mode}; prepare page ({types}) as {query}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(prepare)).execute(&mut *tx).await.expect("it is prepared");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(prepare)).execute(&mut *tx).await.expect("prepared");
             let explain = format!("explain (analyze, format json) execute page ({arguments})");
             let plan: Value =
                 sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(&mut *tx).await.expect("a plan");
-            sqlx::raw_sql("deallocate page").execute(&mut *tx).await.expect("it is forgotten");
+            sqlx::raw_sql("deallocate page").execute(&mut *tx).await.expect("deallocated");
             drop(tx);
             let (limit, mut scan) = (&plan[0]["Plan"], &plan[0]["Plan"]["Plans"][0]);
             if scan["Node Type"] == "Result" {
-                // It writes the payload as text.
+                // The Result node converts the payload to text.
                 scan = &scan["Plans"][0];
             }
             assert_eq!((&limit["Node Type"], &scan["Node Type"]), (&json!("Limit"), &json!("Index Scan")), "{plan}");
@@ -586,7 +599,7 @@ async fn a_page_is_read_off_an_index() {
     app.stop().await;
 }
 
-/// The statements that `domain` sends, as they were checked when it was built.
+/// Statements that `domain` sends, from the query cache.
 fn cached_queries() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/domain/.sqlx");
     let files = fs::read_dir(folder).expect("the query cache").map(|file| file.expect("a file").path());
@@ -594,9 +607,9 @@ fn cached_queries() -> Vec<String> {
     files.map(parse).map(|entry| entry["query"].as_str().expect("a query").to_owned()).collect()
 }
 
-/// Contract: audit-log 10. `read:audit`, `read` or `account_owner` read the log.
+/// Contract: audit-log 10. The log requires `read:audit`, `read` or `account_owner`.
 #[tokio::test]
-async fn the_log_takes_the_scope_that_names_it() {
+async fn log_requires_an_audit_scope() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::ApiBuilder).await;
     for (scope, status) in

@@ -1,5 +1,4 @@
-//! Who somebody is, and whose account they act on (contract: authorization). What they may do there is in
-//! [`crate::authorization`].
+//! Credentials and the account a request acts on (contract: authorization). Permissions are tested in [`crate::authorization`].
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -12,10 +11,10 @@ use crate::support::records::uuid_of;
 use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, unknown_id};
 
-/// Contract: authorization 1. Without a bearer token, or with one that is garbled, of the wrong kind or unknown, no route does
-/// anything.
+/// Contract: authorization 1. Every protected route is 401 without a bearer token and with one that is malformed, of the wrong
+/// kind or unknown.
 #[tokio::test]
-async fn without_a_known_key_nothing_is_done() {
+async fn request_without_valid_credential_is_401() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Enterprise).await;
     let known = app.client_of(account, &["account_owner"]).await.key.expect("a key");
@@ -64,17 +63,17 @@ async fn without_a_known_key_nothing_is_done() {
     app.stop().await;
 }
 
-/// The key that was minted last.
+/// Id of the key that was created last.
 async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
     let log = app.audit(account).await;
     let minted = log.iter().rev().find(|row| row.action == "api_key.minted").expect("a key was minted");
-    uuid_of(minted.target_resource_id.as_deref().expect("its id"))
+    uuid_of(minted.target_resource_id.as_deref().expect("the id of the key"))
 }
 
-/// Contract: authorization 2; accounts 6. A key stops working at once when it is revoked, when it expires, and when its account
-/// is deleted; a suspended account hears so.
+/// Contract: authorization 2; accounts 6. A key stops working when it expires, when it is revoked and when its account is
+/// deleted. For a suspended account every route is 403 with the title `AccountSuspended`.
 #[tokio::test]
-async fn a_key_ends_with_its_time_and_its_account() {
+async fn key_fails_after_expiry_revocation_or_account_deletion() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
@@ -105,10 +104,10 @@ async fn a_key_ends_with_its_time_and_its_account() {
     app.stop().await;
 }
 
-/// Contract: authorization 4. On the free tier a key is refused, also one that worked a moment ago, and works again after an
+/// Contract: authorization 4. On the free tier a key is 403, also one that worked before a downgrade. It works again after an
 /// upgrade.
 #[tokio::test]
-async fn keys_do_not_work_on_the_free_tier() {
+async fn key_on_the_free_tier_is_403() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Free).await;
     for route in protected() {
@@ -124,7 +123,7 @@ async fn keys_do_not_work_on_the_free_tier() {
             person.get(path).await.expect(200);
         }
     }
-    // What was revoked or has expired meanwhile does not come back with an upgrade.
+    // An upgrade does not reactivate a key that was revoked or expired in the meantime.
     for ended in
         ["update api_keys set revoked_at = now() where id = $1", "update api_keys set expires_at = now() where id = $1"]
     {
@@ -138,10 +137,10 @@ async fn keys_do_not_work_on_the_free_tier() {
     app.stop().await;
 }
 
-/// Contract: authorization 4, 13. A key or an OAuth token works by the tier of its own account. Whose resources a request is
-/// about changes nothing of that, as it changes nothing of its scopes; what is done there has the owner's limits.
+/// Contract: authorization 4, 13. The tier of the credential's own account decides whether a key or OAuth token works. The
+/// account header changes neither that nor the scopes. The limits are those of the account that owns the resources.
 #[tokio::test]
-async fn the_tier_of_a_credentials_own_account_counts() {
+async fn tier_of_the_credentials_account_decides() {
     let app = App::simulated().start().await;
     let (free, paid) = (app.account(Tier::Free).await, app.account(Tier::Enterprise).await);
     app.join_team(free, paid, "admin").await;
@@ -151,7 +150,7 @@ async fn the_tier_of_a_credentials_own_account_counts() {
     };
     let credentials = async |account: AccountId| {
         let person = app.device_of(account).await;
-        let token = oauth::token(&app, &oauth::created(&person, &["account_owner"]).await).await;
+        let token = oauth::token(&app, &oauth::create_client(&person, &["account_owner"]).await).await;
         [app.client_of(account, &["account_owner"]).await, token]
     };
     for (refused, admitted) in credentials(free).await.iter().zip(&credentials(paid).await) {
@@ -172,10 +171,10 @@ async fn the_tier_of_a_credentials_own_account_counts() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 11, 12. On an honoring route a malformed account header is 400, the caller's own id is as if
-/// absent, any other account is 403 whether it exists or not; elsewhere it is ignored.
+/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400 and the caller's own id has
+/// no effect. Any other account is 403, whether it exists or not. Other routes ignore the header.
 #[tokio::test]
-async fn the_account_header_reaches_no_other_account() {
+async fn account_header_gives_no_access_to_other_accounts() {
     let app = App::simulated()
         .set("rate_limits.byok_test_per_minute", "1000")
         .set("rate_limits.proxy_check_per_minute", "1000")
@@ -209,7 +208,7 @@ async fn the_account_header_reaches_no_other_account() {
     let keys = Route { method: Method::GET, path: "/v1/api-keys".to_owned(), body: None };
     assert_eq!(with(&keys, &account.to_string()).await.expect(200).body["data"].as_array().map(Vec::len), Some(1));
 
-    // Where the header is not honored it is ignored (contract: authorization 11), by strangers' routes too.
+    // Other routes ignore the header (contract: authorization 11), including those that need no credential.
     let person = app.device_of(account).await;
     for route in &ignoring() {
         let plain = person.call(route).await;

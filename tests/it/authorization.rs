@@ -1,7 +1,8 @@
-//! The authorization matrix (contract: authorization): every route there is, asked by every kind of credential, on a paid tier
-//! and on the free one, for its own account and for another whose team it is on or not.
+//! The authorization matrix (contract: authorization): each route with each kind of credential, on the free tier and a paid
+//! one. Each is tried for the caller's own account, for the owners of teams the caller is on, and for a stranger's account.
 //!
-//! What is expected is this file's own reading of the contract, [`asks`] and [`expected`], and not the service's table.
+//! The expected verdicts come from this file's own reading of the contract, [`asks`] and [`expected`], not from the service's
+//! table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,57 +22,57 @@ use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::routes::{Route, sample};
 use crate::support::{Answer, App, Client, at_once, members, unknown_id};
 
-/// The matrix as it was reviewed.
+/// The matrix as last reviewed.
 const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorization.txt");
 
-/// What the contract asks of a route's caller.
-enum Asks {
-    Nothing,
-    TheMetricsToken,
-    AStaffCredential,
-    ACredential(Needs),
+/// Requirement of a route on its caller.
+enum Requirement {
+    NoCredential,
+    MetricsToken,
+    StaffCredential,
+    CustomerCredential(Needs),
 }
 
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each says something of its own, and no two are one")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 struct Needs {
-    /// What the credential has to satisfy.
+    /// Scope that the credential must satisfy.
     scope: &'static str,
-    /// What it has to satisfy, and its owner has to be, where the account header counts.
-    team: Option<(&'static str, Standing)>,
-    /// Whether it has to be a web session.
+    /// Scope and least role required when the account header applies.
+    team: Option<(&'static str, TeamRole)>,
+    /// True when only a web session is accepted.
     person: bool,
-    /// Whether a second factor's proof has to be fresh.
+    /// True when a recent proof of the second factor is required.
     step_up: bool,
-    /// Whether a desktop app's will do on the free tier.
+    /// True when a device's key works on the free tier.
     free_device: bool,
-    /// Whether a key will do that a member of the account's team made, where the account header does not count.
+    /// True when a key created by a member of the account's team works although the route ignores the account header.
     members_key: bool,
 }
 
-/// How a caller stands with the account of the header.
+/// Role of the caller in the team of the account in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// There is no header.
+enum TeamRole {
+    /// The request has no account header.
     Own,
     Stranger,
     Member,
     Admin,
 }
 
-const STANDINGS: [Standing; 4] = [Standing::Own, Standing::Stranger, Standing::Member, Standing::Admin];
+const TEAM_ROLES: [TeamRole; 4] = [TeamRole::Own, TeamRole::Stranger, TeamRole::Member, TeamRole::Admin];
 
 fn needs(scope: &'static str) -> Needs {
     Needs { scope, ..Needs::default() }
 }
 
-fn a_person() -> Needs {
+fn web_session() -> Needs {
     Needs { person: true, ..needs("account_owner") }
 }
 
 impl Needs {
-    fn for_team(self, standing: Standing) -> Self {
-        Self { team: Some((self.scope, standing)), ..self }
+    fn for_team(self, team_role: TeamRole) -> Self {
+        Self { team: Some((self.scope, team_role)), ..self }
     }
 
     fn or_free_device(self) -> Self {
@@ -89,34 +90,35 @@ impl Needs {
 
 /// Contract: authorization 4 to 12.
 ///
-/// # Panics
-/// When it says nothing of this route that was read yet.
-#[expect(clippy::match_same_arms, reason = "an arm tells of an area")]
-fn asks(method: &Method, path: &str) -> Asks {
-    use Standing::{Admin, Member};
+/// # Panics If the route has no rule in this function yet.
+#[expect(clippy::match_same_arms, reason = "one arm for each area")]
+fn asks(method: &Method, path: &str) -> Requirement {
+    use TeamRole::{Admin, Member};
     let segments: Vec<_> = path.split('/').skip(1).collect();
-    Asks::ACredential(match (method.as_str(), &segments[..]) {
-        // The state shows cookies and claims the session: for others only as far as they may drive it.
+    Requirement::CustomerCredential(match (method.as_str(), &segments[..]) {
+        // The state contains cookies and gives control of the session, so team members need the right to control it.
         ("GET", ["v1", "sessions", _, "state" | "live-links"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
-        // Its ticket is what it is opened by.
-        ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => return Asks::Nothing,
-        // They are none of `/v1/sessions*`.
+        // The ticket in the request is the credential.
+        ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => {
+            return Requirement::NoCredential;
+        }
+        // The rules of `/v1/sessions*` do not cover these routes.
         (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin),
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
-        // What is said there is like what a browser shows: a member may see none of it.
+        // Messages reveal as much as the browser's contents, so members may not read them.
         ("GET", ["v1", "agent-sessions", ..]) => needs("read:agents").for_team(Admin).or_free_device(),
         (_, ["v1", "agent-sessions", ..]) => needs("write:agents").for_team(Admin).or_free_device(),
-        // They are the caller's own, whatever header there is.
+        // Recipes always belong to the caller; the account header has no effect.
         ("GET", ["v1", "recipes", ..]) => needs("read:agents"),
         (_, ["v1", "recipes", ..]) => needs("write:agents"),
-        // A document holds cookies, as the state does.
+        // The document contains cookies, as the state does.
         ("GET", ["v1", "profiles", _, "export"]) => needs("write:profiles").for_team(Admin).or_free_device(),
         ("GET", ["v1", "profiles", ..]) => needs("read:profiles").for_team(Member).or_free_device(),
         (_, ["v1", "profiles", ..]) => needs("write:profiles").for_team(Admin).or_free_device(),
-        // They are none of `/v1/profiles*`.
+        // The rules of `/v1/profiles*` do not cover these routes.
         (_, ["v1", "profile-snapshots", ..]) => needs("write:profiles").for_team(Admin),
         ("GET", ["v1", "api-keys", ..]) => needs("read").for_team(Member),
         (_, ["v1", "api-keys", ..]) => needs("account_owner").for_team(Admin),
@@ -129,80 +131,80 @@ fn asks(method: &Method, path: &str) -> Asks {
         ("PUT", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "account", "me"]) => needs("read").or_free_device().or_members_key(),
         ("PATCH", ["v1", "account", "me"]) => needs("account_owner"),
-        ("DELETE", ["v1", "account", "me"]) => a_person().with_step_up(),
+        ("DELETE", ["v1", "account", "me"]) => web_session().with_step_up(),
         (_, ["v1", "account", "me", ..]) => needs("account_owner"),
-        // Which of them is the current one only a web session can say.
-        ("DELETE", ["v1", "account", "web-sessions"]) => a_person(),
+        // The current web session is known only to a request that authenticates with one.
+        ("DELETE", ["v1", "account", "web-sessions"]) => web_session(),
         (_, ["v1", "account", "web-sessions", ..]) => needs("account_owner"),
         ("GET", ["v1", "account", "mfa"]) => needs("read"),
-        (_, ["v1", "account", "mfa", "enroll" | "verify"]) => a_person(),
-        (_, ["v1", "account", "mfa", ..]) => a_person().with_step_up(),
+        (_, ["v1", "account", "mfa", "enroll" | "verify"]) => web_session(),
+        (_, ["v1", "account", "mfa", ..]) => web_session().with_step_up(),
         ("GET", ["v1", "team" | "teams", ..]) => needs("read"),
         (_, ["v1", "team" | "teams", ..]) => needs("account_owner"),
-        // Payment providers sign what they send.
-        ("POST", ["v1", "billing", "card-webhook" | "crypto-webhook"]) => return Asks::Nothing,
+        // Payment providers sign their requests.
+        ("POST", ["v1", "billing", "card-webhook" | "crypto-webhook"]) => return Requirement::NoCredential,
         (_, ["v1", "billing", ..]) => needs("account_owner"),
         (_, ["v1", "oauth", "clients", ..]) => needs("account_owner"),
-        (_, ["v1", "auth", "mfa", "step-up"]) => a_person(),
-        (_, ["v1", "auth", "cli-authorize", "bind-device-code" | "{user_code}"]) => a_person(),
-        (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Asks::Nothing,
-        (_, ["v1", "status", ..] | ["status", ..]) => return Asks::Nothing,
-        ("GET", ["metrics"]) => return Asks::TheMetricsToken,
-        (_, ["v1", "admin" | "mac-nodes", ..]) => return Asks::AStaffCredential,
+        (_, ["v1", "auth", "mfa", "step-up"]) => web_session(),
+        (_, ["v1", "auth", "cli-authorize", "bind-device-code" | "{user_code}"]) => web_session(),
+        (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Requirement::NoCredential,
+        (_, ["v1", "status", ..] | ["status", ..]) => return Requirement::NoCredential,
+        ("GET", ["metrics"]) => return Requirement::MetricsToken,
+        (_, ["v1", "admin" | "mac-nodes", ..]) => return Requirement::StaffCredential,
         ("GET", ["v1", "archetypes"] | ["docs" | "errors" | "live", ..] | ["team", "accept"] | [_]) => {
-            return Asks::Nothing;
+            return Requirement::NoCredential;
         }
-        _ => panic!("what does the contract say of {method} {path}?"),
+        _ => panic!("add the contract's rule for {method} {path}"),
     })
 }
 
-/// A resource that a body can name, for the request to use it.
+/// A resource named in a body that the request would use.
 #[derive(Debug, Clone, Copy)]
 struct Usable {
     field: &'static str,
-    /// How its ids begin.
+    /// Prefix of its ids.
     prefix: &'static str,
-    /// What the caller's credential has to satisfy besides what the route asks.
+    /// Scope required in addition to the scope of the route.
     scope: &'static str,
-    /// What the caller has to be where the account header counts.
-    role: Standing,
+    /// Least role required when the account header applies.
+    role: TeamRole,
 }
 
-/// Contract: authorization 15. `None` for a field that does not let the caller use a resource.
+/// Contract: authorization 15. `None` for a field whose resource the request does not use.
 ///
-/// # Panics
-/// When it says nothing of this field that was read yet.
+/// # Panics If the field has no rule in this function yet.
 fn named_by(field: &str) -> Option<Usable> {
-    let role = Standing::Admin;
+    let role = TeamRole::Admin;
     match field {
         "profile_id" => Some(Usable { field: "profile_id", prefix: "prof", scope: "write:profiles", role }),
         "proxy_id" => Some(Usable { field: "proxy_id", prefix: "prx", scope: "write:agents", role }),
-        // The name of a human's client and that of an OAuth client, which proves itself; where a profile's document comes from, which is
-        // not looked up; what a recipe copies from, for an admin on that account (recipes 1); what staff name; what payment providers name.
+        // The request does not use what these fields name: the client of a human, an OAuth client, the origin of a profile's
+        // document, and resources in requests of staff and payment providers. A recipe's source requires an admin of that
+        // account (recipes 1).
         "client_id" | "source_profile_id" | "source_account_id" | "agent_session_id" | "delivery_ids"
         | "endpoint_id" | "account_id" | "order_id" | "payment_id" => None,
-        _ => panic!("what does the contract say of a body's {field}?"),
+        _ => panic!("add the contract's rule for the body field {field}"),
     }
 }
 
-/// A row of the matrix: a route, and what its request says where its caller's right depends on that.
+/// A row of the matrix: a route, and the body when the verdict depends on it.
 struct Row {
     route: &'static permissions::Route,
-    says: Says,
+    says: RequestBody,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Says {
-    /// What the route's sample says.
+enum RequestBody {
+    /// The sample body of the route.
     Sample,
-    /// A resource, which the request uses.
+    /// A body that names a resource to use.
     Naming(Usable),
-    /// That the ticket is for a controller (contract: live 24).
+    /// A body that requests a controller's ticket (contract: live 24).
     Controller,
 }
 
 impl Row {
-    /// Every row. The fields are those of the contract's bodies.
+    /// All rows. The fields come from the bodies in the contract.
     async fn all(app: &App) -> Vec<Self> {
         let contract = app.stranger().get("/openapi.json").await.expect(200).body;
         let fields_of = |route: &permissions::Route| {
@@ -210,47 +212,49 @@ impl Row {
             let mut contents = operation["requestBody"]["content"].as_object().into_iter().flatten();
             let schema = contents.next().map_or(&Value::Null, |(_, content)| &content["schema"]);
             let schema = schema["$ref"].as_str().map_or(schema, |named| {
-                contract.pointer(named.trim_start_matches('#')).unwrap_or_else(|| panic!("there is no {named}"))
+                contract.pointer(named.trim_start_matches('#')).unwrap_or_else(|| panic!("the contract has no {named}"))
             });
             let names = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
             names.filter(|name| name.ends_with("_id") || name.ends_with("_ids")).collect::<Vec<_>>()
         };
         let mut rows = Vec::new();
         for route in ROUTES.iter() {
-            rows.push(Self { route, says: Says::Sample });
+            rows.push(Self { route, says: RequestBody::Sample });
             if route.path.ends_with("/live-tickets") {
-                rows.push(Self { route, says: Says::Controller });
+                rows.push(Self { route, says: RequestBody::Controller });
             }
             let usable = fields_of(route).into_iter().filter_map(|field| named_by(&field));
-            rows.extend(usable.map(|named| Self { route, says: Says::Naming(named) }));
+            rows.extend(usable.map(|named| Self { route, says: RequestBody::Naming(named) }));
         }
         rows
     }
 
-    /// A harmless request of this row.
+    /// A harmless request for this row.
     fn request(&self) -> Route {
         let sample = sample(&self.route.method, &self.route.path);
         match self.says {
-            Says::Sample => sample,
-            Says::Naming(Usable { field, prefix, .. }) => {
+            RequestBody::Sample => sample,
+            RequestBody::Naming(Usable { field, prefix, .. }) => {
                 Route { body: Some(json!({ field: unknown_id(prefix) })), ..sample }
             }
-            Says::Controller => Route { body: Some(json!({"role": "controller"})), ..sample },
+            RequestBody::Controller => Route { body: Some(json!({"role": "controller"})), ..sample },
         }
     }
 
-    fn asks(&self) -> Asks {
+    fn asks(&self) -> Requirement {
         match self.says {
-            Says::Sample | Says::Naming(_) => asks(&self.route.method, &self.route.path),
-            Says::Controller => Asks::ACredential(needs("write:sessions").for_team(Standing::Admin).or_free_device()),
+            RequestBody::Sample | RequestBody::Naming(_) => asks(&self.route.method, &self.route.path),
+            RequestBody::Controller => {
+                Requirement::CustomerCredential(needs("write:sessions").for_team(TeamRole::Admin).or_free_device())
+            }
         }
     }
 
     fn name(&self) -> String {
         let says = match self.says {
-            Says::Sample => String::new(),
-            Says::Naming(Usable { field, .. }) => format!(" with a {field}"),
-            Says::Controller => " as a controller".to_owned(),
+            RequestBody::Sample => String::new(),
+            RequestBody::Naming(Usable { field, .. }) => format!(" with a {field}"),
+            RequestBody::Controller => " as a controller".to_owned(),
         };
         format!("{:7}{}{says}", self.route.method.as_str(), self.route.path)
     }
@@ -258,13 +262,13 @@ impl Row {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Nobody,
+    Anonymous,
     Key,
     Device,
     OauthToken,
     WebSession,
-    /// A key that somebody made who stands so with the account that it is on.
-    TeamsKey(Standing),
+    /// A key that a member of the account's team created, with the member's present role.
+    TeamsKey(TeamRole),
 }
 
 /// A column of the matrix.
@@ -276,13 +280,13 @@ struct Credential {
 }
 
 impl Credential {
-    fn may_say(&self, says: Says, standing: Standing) -> bool {
-        let Says::Naming(named) = says else { return true };
-        self.satisfies(named.scope) && (standing == Standing::Own || standing >= named.role)
+    fn may_send(&self, says: RequestBody, team_role: TeamRole) -> bool {
+        let RequestBody::Naming(named) = says else { return true };
+        self.satisfies(named.scope) && (team_role == TeamRole::Own || team_role >= named.role)
     }
 
-    /// Contract: authorization 6. A broad scope satisfies its granular counterparts, `account_owner` all, and `admin` is its
-    /// alias.
+    /// Contract: authorization 6. A broad scope satisfies its granular counterparts, `account_owner` satisfies all scopes, and
+    /// `admin` is its alias.
     fn satisfies(&self, needed: &str) -> bool {
         self.scopes.iter().any(|held| match *held {
             "account_owner" | "admin" => true,
@@ -299,25 +303,25 @@ enum Verdict {
     Unknown,
     /// 403.
     Refused,
-    /// 404: no such route, for them.
+    /// 404: the route is hidden from the caller.
     Absent,
 }
 
-fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standing) -> Verdict {
+fn expected(asks: &Requirement, caller: &Credential, free_tier: bool, team_role: TeamRole) -> Verdict {
     let needs = match asks {
-        Asks::Nothing => return Verdict::LetIn,
-        Asks::TheMetricsToken => return Verdict::Unknown,
-        Asks::AStaffCredential if caller.kind == Kind::Nobody => return Verdict::Unknown,
-        Asks::AStaffCredential => return Verdict::Absent,
-        Asks::ACredential(needs) => needs,
+        Requirement::NoCredential => return Verdict::LetIn,
+        Requirement::MetricsToken => return Verdict::Unknown,
+        Requirement::StaffCredential if caller.kind == Kind::Anonymous => return Verdict::Unknown,
+        Requirement::StaffCredential => return Verdict::Absent,
+        Requirement::CustomerCredential(needs) => needs,
     };
     let right_kind = match caller.kind {
-        Kind::Nobody => return Verdict::Unknown,
+        Kind::Anonymous => return Verdict::Unknown,
         Kind::WebSession => true,
-        // It does what its maker may through the header, on that account and no other.
+        // The key has its creator's rights with the account header, on this account only.
         Kind::TeamsKey(maker) => {
             let opens = needs.team.is_some_and(|(scope, least)| maker >= least && caller.satisfies(scope));
-            let own = opens && standing == Standing::Own || needs.members_key && caller.satisfies(needs.scope);
+            let own = opens && team_role == TeamRole::Own || needs.members_key && caller.satisfies(needs.scope);
             let let_in = own && !free_tier;
             return if let_in { Verdict::LetIn } else { Verdict::Refused };
         }
@@ -325,17 +329,17 @@ fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standin
         Kind::Key | Kind::OauthToken => !needs.person && !free_tier,
     };
     let right_account = match needs.team {
-        Some((scope, least)) if standing != Standing::Own => standing >= least && caller.satisfies(scope),
+        Some((scope, least)) if team_role != TeamRole::Own => team_role >= least && caller.satisfies(scope),
         _ => caller.satisfies(needs.scope),
     };
     if right_kind && right_account { Verdict::LetIn } else { Verdict::Refused }
 }
 
-fn observed(asks: &Asks, answer: &Answer) -> Verdict {
+fn observed(asks: &Requirement, answer: &Answer) -> Verdict {
     match answer.status.as_u16() {
         401 => Verdict::Unknown,
         403 => Verdict::Refused,
-        404 if matches!(asks, Asks::AStaffCredential) => Verdict::Absent,
+        404 if matches!(asks, Requirement::StaffCredential) => Verdict::Absent,
         status => {
             assert!(status < 500, "{status}: {}", answer.body);
             Verdict::LetIn
@@ -343,8 +347,8 @@ fn observed(asks: &Asks, answer: &Answer) -> Verdict {
     }
 }
 
-/// What a cell of the table shows: the verdicts for a caller's own account, a stranger's, and those whose team they are
-/// on as member and as admin.
+/// Meaning of a cell: verdicts for the caller's own account, a stranger's account, and accounts whose team the caller is on as
+/// member and as admin.
 const LEGEND: [(char, [bool; 4], &str); 6] = [
     ('+', [true, true, true, true], "let in; the account header is ignored"),
     ('m', [true, false, true, true], "let in; with the account header as member or admin of that account's team"),
@@ -366,21 +370,21 @@ fn letter(verdicts: [Verdict; 4]) -> char {
     found.unwrap_or_else(|| panic!("no letter for {verdicts:?}")).0
 }
 
-/// An account that calls, and those that it calls about.
+/// The calling account, and an account for each role of the caller.
 struct Caller {
     account: AccountId,
-    others: BTreeMap<Standing, AccountId>,
+    others: BTreeMap<TeamRole, AccountId>,
 }
 
 impl App {
     async fn caller(&self, tier: Tier) -> Caller {
         let account = self.account(Tier::Enterprise).await;
         let mut others = BTreeMap::new();
-        for (standing, role) in
-            [(Standing::Stranger, None), (Standing::Member, Some("member")), (Standing::Admin, Some("admin"))]
+        for (team_role, role) in
+            [(TeamRole::Stranger, None), (TeamRole::Member, Some("member")), (TeamRole::Admin, Some("admin"))]
         {
             let owner = self.account(Tier::Enterprise).await;
-            others.insert(standing, owner);
+            others.insert(team_role, owner);
             let Some(role) = role else { continue };
             sqlx::query(
                 "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
@@ -398,10 +402,10 @@ impl App {
         Caller { account, others }
     }
 
-    /// One credential of each kind, with a name for the table.
+    /// One credential of each kind, with its name in the table.
     async fn credentials(&self, account: AccountId) -> Vec<(String, Credential)> {
         let mut all =
-            vec![("nobody".to_owned(), Credential { kind: Kind::Nobody, scopes: &[], client: self.stranger() })];
+            vec![("nobody".to_owned(), Credential { kind: Kind::Anonymous, scopes: &[], client: self.stranger() })];
         let mut add = |kind, name: &str, scopes: &'static [&str], client| {
             let name =
                 format!("{name}, {}", if scopes.is_empty() { "no scope".to_owned() } else { scopes.join(" and ") });
@@ -413,20 +417,20 @@ impl App {
         for scopes in [&["read"][..], &["account_owner"]] {
             add(Kind::Device, "device", scopes, self.key_of(account, KeyKind::Device, scopes).await);
             let person = self.device_of(account).await;
-            let token = oauth::token(self, &oauth::created(&person, scopes).await).await;
+            let token = oauth::token(self, &oauth::create_client(&person, scopes).await).await;
             add(Kind::OauthToken, "OAuth token", scopes, token);
         }
-        for (standing, role) in [(Standing::Member, "member"), (Standing::Admin, "admin")] {
+        for (team_role, role) in [(TeamRole::Member, "member"), (TeamRole::Admin, "admin")] {
             for scopes in [&["read"][..], &["account_owner"]] {
                 let client = self.key_of_member(account, role, scopes).await;
-                add(Kind::TeamsKey(standing), &format!("key that a team's {role} made"), scopes, client);
+                add(Kind::TeamsKey(team_role), &format!("key that a team's {role} made"), scopes, client);
             }
         }
         add(Kind::WebSession, "web session", &["account_owner"], self.device_of(account).await);
         all
     }
 
-    /// A key on the account, made by somebody on its team who has this role since.
+    /// A key on the account, created by a team member who has this role now.
     async fn key_of_member(&self, account: AccountId, role: &str, scopes: &[&str]) -> Client {
         let member = self.account(Tier::Enterprise).await;
         self.join_team(account, member, "admin").await;
@@ -451,7 +455,7 @@ impl App {
     }
 }
 
-/// The scopes of the keys: none, each alone (contract: authorization 6), and pairs.
+/// Scopes of the keys: none, each alone (contract: authorization 6), and pairs.
 const KEYS: [&[&str]; 18] = [
     &[],
     &["read"],
@@ -473,65 +477,67 @@ const KEYS: [&[&str]; 18] = [
     &["write:agents", "write:profiles"],
 ];
 
-/// A harmless request of every route that wants an account's credential.
+/// A harmless request for each route that requires a customer's credential.
 pub fn protected() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Asks::ACredential(_)))
+    sampled(|asks| matches!(asks, Requirement::CustomerCredential(_)))
 }
 
-/// Of those that want a credential of staff.
+/// A harmless request for each route that requires a staff credential.
 pub fn for_staff() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Asks::AStaffCredential))
+    sampled(|asks| matches!(asks, Requirement::StaffCredential))
 }
 
-/// Of those that honor the account header.
+/// A harmless request for each route that honors the account header.
 pub fn honoring() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Asks::ACredential(Needs { team: Some(_), .. })))
+    sampled(|asks| matches!(asks, Requirement::CustomerCredential(Needs { team: Some(_), .. })))
 }
 
-/// Of those that do not.
+/// A harmless request for each route that ignores the account header.
 pub fn ignoring() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Asks::Nothing | Asks::ACredential(Needs { team: None, .. })))
+    sampled(|asks| {
+        matches!(asks, Requirement::NoCredential | Requirement::CustomerCredential(Needs { team: None, .. }))
+    })
 }
 
-fn sampled(asked: impl Fn(&Asks) -> bool) -> Vec<Route> {
+fn sampled(asked: impl Fn(&Requirement) -> bool) -> Vec<Route> {
     let such = ROUTES.iter().filter(|route| asked(&asks(&route.method, &route.path)));
     such.map(|route| sample(&route.method, &route.path)).collect()
 }
 
-/// What a credential is told on every route, as a column of letters. Every verdict is held against the expected one.
+/// Calls every route with a credential, asserts each verdict and returns them as a column of letters.
 async fn column(
     rows: Arc<Vec<Row>>,
     caller: Credential,
-    others: BTreeMap<Standing, AccountId>,
+    others: BTreeMap<TeamRole, AccountId>,
     free_tier: bool,
 ) -> String {
     let mut letters = String::new();
     for row in rows.iter() {
         let (asks, request) = (row.asks(), row.request());
         let mut verdicts = Vec::new();
-        for standing in STANDINGS {
+        for team_role in TEAM_ROLES {
             let mut builder = caller.client.request_of(&request);
-            if let Some(owner) = others.get(&standing) {
+            if let Some(owner) = others.get(&team_role) {
                 builder = builder.header("x-service-account", owner.to_string());
             }
             let answer = caller.client.send(builder).await;
             let observed = observed(&asks, &answer);
-            let expected = match expected(&asks, &caller, free_tier, standing) {
-                Verdict::LetIn if !caller.may_say(row.says, standing) => Verdict::Refused,
+            let expected = match expected(&asks, &caller, free_tier, team_role) {
+                Verdict::LetIn if !caller.may_send(row.says, team_role) => Verdict::Refused,
                 verdict => verdict,
             };
             let Credential { kind, scopes, .. } = &caller;
             assert_eq!(
                 observed,
                 expected,
-                "{}: {kind:?} {scopes:?}, {standing:?}, free tier {free_tier}: {} {}",
+                "{}: {kind:?} {scopes:?}, {team_role:?}, free tier {free_tier}: {} {}",
                 row.name(),
                 answer.status,
                 answer.body
             );
             verdicts.push(observed);
         }
-        letters.push(letter(verdicts.try_into().expect("a verdict for each standing")));
+        letters.push(letter(verdicts.try_into().expect("a verdict for each team_role")));
     }
     letters
 }
@@ -558,7 +564,7 @@ fn table(rows: &[Row], names: &[String], columns: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn every_cell_of_the_matrix_is_as_the_contract_says() {
+async fn every_cell_of_the_matrix_follows_the_contract() {
     let app = App::simulated()
         .with_second_factors()
         .set("sessions.direct_driver", "real")
@@ -586,21 +592,24 @@ async fn every_cell_of_the_matrix_is_as_the_contract_says() {
         std::fs::write(REVIEWED, &table).expect("the file is written");
     }
     let reviewed = std::fs::read_to_string(REVIEWED).unwrap_or_default();
-    assert!(table == reviewed, "{REVIEWED} is not what the service does. When the change is meant: ./ops/test --bless");
+    assert!(
+        table == reviewed,
+        "{REVIEWED} differs from the service. If the change is intended, run ./ops/test --bless"
+    );
     app.stop().await;
 }
 
-/// Contract: mfa 12; errors 6. Whoever has a second factor is asked for a fresh proof, and what wants one is not done without.
+/// Contract: mfa 12; errors 6. With a second factor, the gated routes are 403 without a recent proof of it.
 #[tokio::test]
-async fn what_needs_a_fresh_proof_says_so() {
+async fn gated_route_without_recent_proof_is_403() {
     let app = App::simulated().with_second_factors().start().await;
     let ada = app.person(Tier::Enterprise).await;
     app.enroll(&ada).await;
-    let gated = sampled(|asks| matches!(asks, Asks::ACredential(Needs { step_up: true, .. })));
-    assert_eq!(gated.len(), 4, "disabling in two ways, regenerating, deleting the account");
+    let gated = sampled(|asks| matches!(asks, Requirement::CustomerCredential(Needs { step_up: true, .. })));
+    assert_eq!(gated.len(), 4, "two routes to disable, one to regenerate, one to delete the account");
     for reason in ["never_satisfied", "expired"] {
         for route in &gated {
-            // Neither does it matter what the body says.
+            // The body does not matter.
             for body in [None, Some(json!({"confirm": "delete-account"})), Some(json!({"confirm": "disable-mfa"}))] {
                 let refused = ada.client.call(&Route { body, ..route.clone() }).await;
                 let refused = refused.problem(403, "mfa-step-up-required");
@@ -626,10 +635,10 @@ async fn what_needs_a_fresh_proof_says_so() {
     app.stop().await;
 }
 
-/// Contract: requests 8. Every authenticated write names the fields it does not know, and answers what it would have answered
-/// without them; routes that need no credential name none.
+/// Contract: requests 8. Every authenticated write names unknown fields and otherwise answers as without them. Routes that need
+/// no credential name none.
 #[tokio::test]
-async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
+async fn only_authenticated_writes_name_unknown_fields() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
     let ada = app.person(Tier::Enterprise).await;
     for route in ROUTES.iter().filter(|route| route.method != Method::GET) {
@@ -640,25 +649,25 @@ async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
             ada.client.send(request).await
         };
         let without = ask(&body).await;
-        assert!(!without.headers.contains_key(UNKNOWN), "{plain:?} does not know its own fields");
+        assert!(!without.headers.contains_key(UNKNOWN), "{plain:?} reports a declared field as unknown");
         body["surprise"] = json!({"nested": 1});
         body["größe,x"] = true.into();
         let with = ask(&body).await;
         let named = with.headers.get(UNKNOWN).map(|value| value.to_str().expect("ASCII"));
         let expected = match asks(&route.method, &route.path) {
-            Asks::ACredential(_) => Some("surprise,gr%C3%B6%C3%9Fe%2Cx"),
-            Asks::Nothing | Asks::TheMetricsToken | Asks::AStaffCredential => None,
+            Requirement::CustomerCredential(_) => Some("surprise,gr%C3%B6%C3%9Fe%2Cx"),
+            Requirement::NoCredential | Requirement::MetricsToken | Requirement::StaffCredential => None,
         };
         assert_eq!(named, expected, "{plain:?}");
-        assert_eq!((with.status, told(&with)), (without.status, told(&without)), "{plain:?}");
+        assert_eq!((with.status, comparable_body(&with)), (without.status, comparable_body(&without)), "{plain:?}");
     }
     app.stop().await;
 }
 
 const UNKNOWN: &str = "x-service-unknown-fields";
 
-/// What an answer says, without what is another one each time.
-fn told(answer: &Answer) -> Value {
+/// The body of an answer without the members that differ each time.
+fn comparable_body(answer: &Answer) -> Value {
     let mut body = answer.body.clone();
     for fresh in ["request_id", "otpauth_uri", "secret_base32", "expires_at"] {
         if let Some(member) = body.get_mut(fresh) {
@@ -668,14 +677,14 @@ fn told(answer: &Answer) -> Value {
     body
 }
 
-/// Contract: lists 3. A cursor is bound to its account and its list; one that was tampered with, or belongs to another, is a
-/// 400. The lists are those whose contract has a cursor.
+/// Contract: lists 3. A cursor of another list or account, or one that was changed, is 400. The lists are the ones with a
+/// cursor in the contract.
 #[tokio::test]
-async fn a_cursor_is_good_for_its_list_and_its_account_only() {
+async fn cursor_of_another_list_or_account_is_400() {
     let crypto = CryptoProcessor::start().await;
     let app = App::simulated().with_second_factors().paid_in_crypto_at(&crypto.base_url).start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
-    // Those of staff are nobody's account's (staff 15).
+    // Lists for staff belong to no account (staff 15).
     let lists = ROUTES.iter().filter(|route| !route.path.starts_with("/v1/admin/")).filter(|route| {
         let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
         let parameters = operation["parameters"].as_array().into_iter().flatten();
@@ -743,8 +752,8 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
     app.stop().await;
 }
 
-/// Contract: authorization 15. A key without `write:profiles` does not open a profile, on whichever route it names one, and is not told
-/// which profiles there are.
+/// Contract: authorization 15. A key without `write:profiles` cannot use a profile on any route, and cannot learn which
+/// profiles exist.
 #[tokio::test]
 async fn create_with_a_profile_and_without_its_scope_is_403() {
     let app = App::simulated().start().await;
@@ -755,7 +764,7 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
     for (path, scope) in [("/v1/sessions", "write:sessions"), ("/v1/agent-sessions", "write:agents")] {
         let narrow = key(&[scope]).await;
         for id in [profile.as_str(), &foreign, &unknown_id("prof"), "none", ""] {
-            // What else is wrong with the body does not matter.
+            // The scope is checked before the rest of the body.
             for body in [json!({"profile_id": id}), json!({"profile_id": id, "label": "x".repeat(121)})] {
                 let refused = narrow.post(path, body).await.problem(403, "forbidden");
                 assert_eq!(
@@ -776,7 +785,8 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
     app.stop().await;
 }
 
-/// Contract: authorization 15; agents 3. A repeated create is judged as the first was, by what it names and by what was made.
+/// Contract: authorization 15; agents 3. A repeated create requires the scopes for the resources in its body and in the first
+/// body.
 #[tokio::test]
 async fn replay_of_a_create_with_a_profile_requires_its_scope() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! Keys of customers at model providers, and consent to the deployment's (contract: byok).
+//! Customers' keys for model providers, and consent to the deployment's own keys (contract: byok).
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ impl Client {
         self.send(self.request(Method::POST, &format!("{}/test", route(provider)))).await
     }
 
-    /// What a test answers.
+    /// Outcome of a test of the key.
     async fn outcome(&self, provider: &str) -> String {
         let tested = self.test_key(provider).await.expect(200);
         assert_eq!(tested.body.as_object().map(serde_json::Map::len), Some(1), "{}", tested.body);
@@ -50,7 +50,7 @@ impl Client {
 }
 
 impl App {
-    /// What the audit log has of this area, the oldest first.
+    /// Audit rows of this area, oldest first.
     async fn byok_rows(&self, account: AccountId) -> Vec<(String, Value)> {
         let rows = self.audit(account).await.into_iter();
         let ours = rows.filter(|row| row.action.contains("byok") || row.action.contains("bundled_llm"));
@@ -74,10 +74,10 @@ impl App {
     }
 }
 
-/// Contract: byok 1, 3, 4. A key is kept, replaced and forgotten, and each of that is noted; it is nowhere to be seen, whoever
-/// looks.
+/// Contract: byok 1, 3, 4. A key can be stored, replaced and cleared, and each change is audited. No table and no log line
+/// contains the key.
 #[tokio::test]
-async fn a_key_is_kept_and_forgotten_and_never_seen() {
+async fn stored_key_is_never_visible() {
     let app = sealing().set("log.filter", "trace").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (other, stranger) = app.customer(Tier::Enterprise).await;
@@ -91,7 +91,7 @@ async fn a_key_is_kept_and_forgotten_and_never_seen() {
     for secret in [KEY, "sk-first-one", &KEY[..12], "never-seen"] {
         assert_eq!(app.tables_with(secret).await, <[String; 0]>::default(), "{secret}");
     }
-    // Somebody else's header, and somebody else's key.
+    // Another account's header has no effect, and its key is not accessible.
     let header = stranger.request(Method::DELETE, &route("openai")).header("x-service-account", account.to_string());
     stranger.send(header).await.expect(204);
     stranger.test_key("anthropic").await.problem(404, "not-found");
@@ -113,13 +113,13 @@ async fn a_key_is_kept_and_forgotten_and_never_seen() {
         .send(client.request(Method::PUT, &route("cohere")).json(&json!({"key": KEY})))
         .await
         .problem(404, "not-found");
-    assert!(!app.log(0).contains("sk-"), "the log has a key");
+    assert!(!app.log(0).contains("sk-"), "the log contains a key");
     app.stop().await;
 }
 
-/// Contract: byok 2. What could end a header, or is no key at all, is refused without being repeated.
+/// Contract: byok 2. A value that could end a header or cannot be a key is rejected, and the problem does not repeat it.
 #[tokio::test]
-async fn what_is_no_key_is_refused_and_not_repeated() {
+async fn invalid_key_is_rejected_and_not_repeated() {
     let app = sealing().start().await;
     let client = app.client().await;
     let long = "k".repeat(513);
@@ -138,10 +138,10 @@ async fn what_is_no_key_is_refused_and_not_repeated() {
     app.stop().await;
 }
 
-/// Contract: byok 3; command-line 10. Without a key of the deployment's own nothing is kept; and one that was sealed with another key is
-/// neither used nor treated as absent, and `doctor` counts it.
+/// Contract: byok 3; command-line 10. Without the deployment's encryption key no key is stored. A key sealed with another
+/// encryption key is 503, not treated as absent, and `doctor` counts it.
 #[tokio::test]
-async fn a_key_is_kept_under_the_deployments_own_or_not_at_all() {
+async fn key_requires_the_deployments_encryption_key() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let refused = client.set_key("anthropic", KEY).await.problem(503, "feature-unavailable");
@@ -159,7 +159,10 @@ async fn a_key_is_kept_under_the_deployments_own_or_not_at_all() {
     let of_secrets = async || {
         let checks = app.run(&["doctor", "--json"]).await.json();
         let checks = checks.as_array().expect("a list").clone();
-        checks.into_iter().find(|check| check["subject"] == "sealed secrets").expect("it looked at them")
+        checks
+            .into_iter()
+            .find(|check| check["subject"] == "sealed secrets")
+            .expect("doctor checked the sealed secrets")
     };
     assert_eq!(of_secrets().await["status"], "ok");
     let other_key = "update byok_keys set sealed_key = set_byte(sealed_key, 0, 255 - get_byte(sealed_key, 0)) where account_id = $1";
@@ -167,15 +170,15 @@ async fn a_key_is_kept_under_the_deployments_own_or_not_at_all() {
     client.test_key("anthropic").await.problem(503, "feature-unavailable");
     let found = of_secrets().await;
     assert_eq!(found["status"], "fail");
-    assert!(found["finding"].as_str().is_some_and(|told| told.contains("model providers' keys 1")), "{found}");
+    assert!(found["finding"].as_str().is_some_and(|text| text.contains("model providers' keys 1")), "{found}");
     assert!(provider.asked().is_empty());
     client.set_key("anthropic", KEY).await.expect(204);
     assert_eq!(client.outcome("anthropic").await, "ok");
     app.stop().await;
 }
 
-/// What a provider that has a key says of it, if anything, and what that tells. Who is at `elsewhere` is not to be asked.
-fn what_is_said(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Reply>, &'static str)> {
+/// Replies of a provider to a test, and the outcome of each. No request may reach `elsewhere`.
+fn provider_replies(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Reply>, &'static str)> {
     let (of_anthropic, of_openai) = (anthropic_error, openai_error);
     vec![
         ("anthropic", None, "ok"),
@@ -243,10 +246,10 @@ fn what_is_said(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Reply>, 
     ]
 }
 
-/// Contract: byok 4 to 6, 10. A test asks for as little as there is, once, with the key in its header alone, and tells what the status and, of a
-/// refusal, its words say.
+/// Contract: byok 4 to 6, 10. A test sends one minimal request, with the key in one header only. The outcome follows from the
+/// status and, for errors, from the message.
 #[tokio::test]
-async fn a_test_tells_what_a_provider_says_of_a_key() {
+async fn key_test_maps_provider_reply_to_outcome() {
     let provider = ModelProvider::start().await;
     let app = sealing().asking(&provider).set("rate_limits.byok_test_per_minute", "1000").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -256,21 +259,21 @@ async fn a_test_tells_what_a_provider_says_of_a_key() {
         client.set_key(name, KEY).await.expect(204);
     }
     let elsewhere = ModelProvider::start().await;
-    let told = what_is_said(&elsewhere);
-    for (name, reply, outcome) in &told {
+    let replies = provider_replies(&elsewhere);
+    for (name, reply, outcome) in &replies {
         reply.iter().cloned().for_each(|reply| provider.answer(reply));
         assert_eq!(client.outcome(name).await, *outcome, "{name} {reply:?}");
     }
     for outcome in ["ok", "invalid", "quota_exceeded", "unknown"] {
-        let expected = told.iter().filter(|(.., told)| *told == outcome).count();
+        let expected = replies.iter().filter(|(.., expected)| *expected == outcome).count();
         assert_eq!(app.tests_counted(outcome).await, u64::try_from(expected).expect("few"), "{outcome}");
     }
     let rows = app.byok_rows(account).await.into_iter().filter(|(action, _)| action.ends_with("_tested"));
-    let expected = told.iter().map(|(name, _, outcome)| json!({"provider": name, "outcome": outcome}));
+    let expected = replies.iter().map(|(name, _, outcome)| json!({"provider": name, "outcome": outcome}));
     assert_eq!(rows.map(|(_, payload)| payload).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 
     let asked = provider.asked();
-    assert_eq!(asked.len(), told.len(), "something was asked twice");
+    assert_eq!(asked.len(), replies.len(), "a test sent more than one request");
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
     for asked in &asked {
         let body = asked.body.to_string();
@@ -287,14 +290,14 @@ async fn a_test_tells_what_a_provider_says_of_a_key() {
         let with_key = asked.headers.values().filter(|value| value.to_str().is_ok_and(|value| value.contains("sk-")));
         assert_eq!(with_key.count(), 1);
     }
-    assert!(!app.log(0).contains("sk-ant"), "the log has a key, or some of it");
+    assert!(!app.log(0).contains("sk-ant"), "the log contains a key or part of it");
     app.stop().await;
 }
 
-/// Contract: byok 6; rate-limits 10. An account has few tests a minute, whichever credential asks; and a provider that hangs holds up nobody for
-/// long.
+/// Contract: byok 6; rate-limits 10. Tests are limited per minute and account across all credentials. A timeout ends the test
+/// of a provider that hangs.
 #[tokio::test]
-async fn an_account_cannot_have_a_provider_asked_as_often_as_it_likes() {
+async fn key_tests_are_rate_limited_per_account() {
     let provider = ModelProvider::start().await;
     let app = sealing()
         .asking(&provider)
@@ -322,9 +325,10 @@ async fn an_account_cannot_have_a_provider_asked_as_often_as_it_likes() {
     app.stop().await;
 }
 
-/// Contract: byok 7. A change of mind is noted, and what is none is not, however many say it at once.
+/// Contract: byok 7. Each change of consent is audited once, also when many requests make the same change. A request without a
+/// change is not.
 #[tokio::test]
-async fn consent_is_given_and_taken_back() {
+async fn consent_changes_are_audited_once() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     for consented in [false, true, true, false, false] {
@@ -359,10 +363,10 @@ impl App {
     }
 }
 
-/// Contract: byok 8; emails 12; command-line 9. Whoever has kept a key for 60 days is mailed, once a key, however many look; nobody whose account
-/// may not act.
+/// Contract: byok 8; emails 12; command-line 9. The owner of a key is mailed once after 60 days, also with concurrent sweeps.
+/// Suspended accounts are not mailed.
 #[tokio::test]
-async fn the_owner_of_an_old_key_is_reminded_once() {
+async fn owner_of_old_key_is_reminded_once() {
     let app = sealing().start().await;
     let (owner, client) = app.customer(Tier::Enterprise).await;
     let address = app.address_of(owner).await;
@@ -382,21 +386,21 @@ async fn the_owner_of_an_old_key_is_reminded_once() {
         async move { commands::run(command, "").await.code(0).json() }
     });
     let mailed: i64 = at_once(sweeps).await.iter().filter_map(|swept| swept["reminded"].as_i64()).sum();
-    // The service's own chain may have come first.
+    // The service's own scheduled job may have run first.
     assert!(mailed <= 1);
     let mail = app.mail_to(&address, Template::ByokKeyReminder).await;
     assert!(mail.text.contains("key at Anthropic") && mail.text.contains("60 days old"), "{}", mail.text);
     assert!(!mail.raw.contains("opt out") && !mail.raw.contains("sk-"), "{}", mail.raw);
     assert_eq!(app.sweep_keys().await, 0);
 
-    // Another key becomes old in its turn, and the chain finds it by itself.
+    // A new key becomes old too, and the scheduled job reminds the owner of it.
     client.set_key("anthropic", KEY).await.expect(204);
     client.set_key("openai", KEY).await.expect(204);
     assert_eq!(app.sweep_keys().await, 0);
     app.make_keys_old(owner).await;
     let tick =
         "update apalis.jobs set run_at = now() where status = 'Pending' and idempotency_key like 'remind_byok_keys:%'";
-    eventually(Duration::from_secs(20), "the chain's next tick is there", async || {
+    eventually(Duration::from_secs(20), "the next scheduled job is pending", async || {
         let hurried = sqlx::query(tick).execute(&app.database.pool).await.expect("a statement");
         (hurried.rows_affected() > 0).then_some(())
     })
@@ -407,9 +411,9 @@ async fn the_owner_of_an_old_key_is_reminded_once() {
     app.stop().await;
 }
 
-/// Contract: byok 9; retention 9. A deleted account loses its consent at once, and its keys a day later.
+/// Contract: byok 9; retention 9. A deleted account loses its consent at once and its keys after 24 hours.
 #[tokio::test]
-async fn a_deleted_account_loses_its_keys_after_a_day() {
+async fn keys_of_deleted_account_are_purged_after_a_day() {
     let app = sealing().start().await;
     let (ada, (_, other)) = (app.person(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);
     for client in [&ada.client, &other] {
@@ -420,7 +424,7 @@ async fn a_deleted_account_loses_its_keys_after_a_day() {
     ada.client.send(delete).await.expect(204);
     assert_eq!(app.count("select count(*) from bundled_llm_consents").await, 1);
     app.make_keys_old(ada.account).await;
-    assert_eq!(app.sweep_keys().await, 0, "somebody who is gone was reminded");
+    assert_eq!(app.sweep_keys().await, 0, "a deleted account was reminded");
     let purge = async || {
         let purged = app.run(&["sweep", "retention", "--json"]).await.code(0).json();
         (purged["rows"]["byok"].clone(), app.keys_kept().await)

@@ -1,4 +1,4 @@
-//! Buying tiers by card (contract: billing 1 to 12), against a provider on loopback that takes what Stripe takes.
+//! Purchases of tiers by card (contract: billing 1 to 12), with a local provider that accepts Stripe's requests.
 
 pub mod events;
 mod ledger;
@@ -19,7 +19,7 @@ const CHECKOUT: &str = "/v1/billing/checkout-session";
 const PORTAL: &str = "/v1/billing/portal-session";
 const SUBSCRIPTION: &str = "/v1/billing/subscription";
 
-/// A service that sells, and whoever it sells by.
+/// A service that sells tiers, and its card provider.
 async fn shop() -> (App, CardProvider) {
     let provider = CardProvider::start().await;
     (selling(&provider).start().await, provider)
@@ -44,23 +44,23 @@ impl App {
         tier.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// What the log says of changes of the account's tier.
+    /// Changes of the account's tier in the audit log.
     async fn moves(&self, account: AccountId) -> Vec<(String, String)> {
         let moves = self.audited(account, "subscription.tier_changed").await;
         let word = |value: &Value| value.as_str().expect("a tier").to_owned();
         moves.iter().map(|row| (word(&row.payload["from"]), word(&row.payload["to"]))).collect()
     }
 
-    /// Says whose customer this is, as a checkout that was not paid yet does.
+    /// Binds a customer of the provider to an account, as an unpaid checkout does.
     async fn bind(&self, customer: &str, account: AccountId) {
         let bind = sqlx::query("insert into card_customers (id, account_id, bound_at) values ($1, $2, now())");
         bind.bind(customer).bind(account.as_uuid()).execute(&self.database.pool).await.expect("a statement");
     }
 }
 
-/// Contract: billing 1, 2, 10, 11. A purchase is what was wanted, in Stripe's words, and its buyer is told where it goes on.
+/// Contract: billing 1, 2, 10, 11. The request to Stripe contains the purchase, and the answer has the checkout's address.
 #[tokio::test]
-async fn a_tier_is_bought_at_the_provider() {
+async fn checkout_creates_a_session_at_the_provider() {
     let (app, provider) = shop().await;
     let person = app.person(Tier::Free).await;
     let answer = check_out(&person.client, "api_builder", None).await.expect(201);
@@ -84,7 +84,7 @@ async fn a_tier_is_bought_at_the_provider() {
     ] {
         assert_eq!(asked.form[name], value, "{name}");
     }
-    // Who is a customer already pays as that one.
+    // An existing customer of the provider is reused.
     app.bind("cus_ada", person.account).await;
     check_out(&person.client, "solo_manual", None).await.expect(201);
     let asked = provider.asked().remove(1);
@@ -92,14 +92,14 @@ async fn a_tier_is_bought_at_the_provider() {
         (asked.form.get("customer").map(String::as_str), asked.form.get("customer_email")),
         (Some("cus_ada"), None)
     );
-    // Nothing was bought yet.
+    // The tier changes only after the payment.
     assert_eq!(app.tier_of(person.account).await, "free");
     app.stop().await;
 }
 
-/// Contract: billing 2, 10. What cannot be bought is told by its field, and the provider is not asked.
+/// Contract: billing 2, 10. Invalid fields are reported by name, and the provider is not called.
 #[tokio::test]
-async fn what_cannot_be_bought_is_refused() {
+async fn invalid_purchase_is_400_without_a_provider_call() {
     let (app, provider) = shop().await;
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     for tier in ["free", "api_scale", "none", "", "API_BUILDER"] {
@@ -126,7 +126,7 @@ async fn what_cannot_be_bought_is_refused() {
     for body in [json!({}), json!({"tier": 5}), json!({"tier": "api_builder"})] {
         client.post(CHECKOUT, body).await.problem(400, "validation-failed");
     }
-    // All of it is told at once.
+    // All invalid fields are reported together.
     let several = client.post(CHECKOUT, json!({"tier": "free", "success_url": "x", "cancel_url": "y"})).await;
     several.invalid("tier").invalid("success_url").invalid("cancel_url");
     let bad = client.request(Method::POST, CHECKOUT).header("idempotency-key", "a b").json(&purchase("api_builder"));
@@ -135,9 +135,9 @@ async fn what_cannot_be_bought_is_refused() {
     app.stop().await;
 }
 
-/// Contract: billing 8, 26. Without a provider nothing can be bought, and what the provider says is not believed.
+/// Contract: billing 8, 26. Without a configured provider purchases are 503, and events are not accepted.
 #[tokio::test]
-async fn without_a_provider_nothing_is_sold() {
+async fn purchases_without_a_provider_are_503() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let client = app.client().await;
     check_out(&client, "api_builder", None).await.problem(503, "feature-unavailable");
@@ -149,14 +149,15 @@ async fn without_a_provider_nothing_is_sold() {
     app.stop().await;
 }
 
-/// Contract: billing 5, 6. A key begins one purchase, also when it was paid meanwhile; another account's key is another key.
+/// Contract: billing 5, 6. An idempotency key starts one purchase, also when it was paid in the meantime. Keys of different
+/// accounts do not clash.
 #[tokio::test]
-async fn a_key_begins_one_purchase() {
+async fn idempotency_key_starts_one_purchase() {
     let (app, provider) = shop().await;
     let (ada, adas) = app.customer(Tier::ApiStarter).await;
     let (bob, bobs) = app.customer(Tier::ApiStarter).await;
     let first = check_out(&adas, "api_builder", Some("order-1")).await.expect(201);
-    // She is somebody's customer and has the tier by now.
+    // The account now has a customer at the provider, and the tier.
     app.bind("cus_ada", ada).await;
     app.run(&["account", "set-tier", &ada.to_string(), "api_builder"]).await.code(0);
     let again = check_out(&adas, "api_builder", Some(" order-1 ")).await.expect(201);
@@ -168,7 +169,7 @@ async fn a_key_begins_one_purchase() {
     let sent: Vec<_> = asked.iter().map(|asked| asked.header("idempotency-key").to_owned()).collect();
     assert_eq!(sent, ["order-1", "order-1", &format!("{bob}:order-1"), &format!("{bob}:order-1")]);
     assert_eq!(asked[0].form, asked[1].form);
-    // Nobody takes a name that would be another's, and a long one stays one.
+    // A key cannot collide with the prefixed key of another account, and a long key still identifies one purchase.
     let (_, eves) = app.customer(Tier::ApiStarter).await;
     let theirs = check_out(&eves, "api_builder", Some(&format!("{bob}:order-1"))).await.expect(201);
     assert_ne!(theirs.body, other.body);
@@ -178,7 +179,7 @@ async fn a_key_begins_one_purchase() {
         assert_eq!(check_out(client, "api_builder", Some(&long)).await.expect(201).body, one.body);
     }
     assert!(provider.asked().iter().all(|asked| asked.header("idempotency-key").len() <= 255));
-    // The provider sees to it that a key is used for one thing.
+    // The provider rejects a key that was used for another purchase.
     let refused = check_out(&bobs, "solo_manual", Some("order-1")).await.problem(502, "driver-error");
     assert_eq!(
         (&refused.body["title"], &refused.body["provider_status"]),
@@ -187,9 +188,9 @@ async fn a_key_begins_one_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 5, 7. The same purchase at once is one purchase, and one after the other.
+/// Contract: billing 5, 7. Concurrent requests with one key start one purchase.
 #[tokio::test]
-async fn the_same_purchase_at_once_is_one() {
+async fn concurrent_requests_with_one_key_start_one_purchase() {
     let (app, provider) = shop().await;
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
     let requests = (0..8).map(|_| {
@@ -202,9 +203,9 @@ async fn the_same_purchase_at_once_is_one() {
     app.stop().await;
 }
 
-/// Contract: billing 7, 8. Whatever is wrong with the provider, nothing is left half-made, and the same key can be tried again.
+/// Contract: billing 7, 8. After any failure of the provider no data remains, and the same key can be used again.
 #[tokio::test]
-async fn a_provider_that_fails_leaves_nothing() {
+async fn failed_purchase_can_be_repeated_with_its_key() {
     let provider = CardProvider::start().await;
     let app = selling(&provider).set("billing.card.timeout", "300ms").start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
@@ -252,9 +253,9 @@ async fn a_provider_that_fails_leaves_nothing() {
     app.stop().await;
 }
 
-/// Contract: billing 7. Somebody asks the provider only so often.
+/// Contract: billing 7. Requests to the provider are rate-limited per account.
 #[tokio::test]
-async fn the_provider_is_asked_so_often() {
+async fn provider_requests_are_rate_limited() {
     let provider = CardProvider::start().await;
     let app = selling(&provider).set("rate_limits.billing_per_minute", "2").start().await;
     let (client, other) = (app.client().await, app.client().await);
@@ -267,9 +268,9 @@ async fn the_provider_is_asked_so_often() {
     app.stop().await;
 }
 
-/// Contract: billing 12. The portal is that of the account's customer; there is none before something was bought.
+/// Contract: billing 12. The portal is the one of the account's customer. Before the first purchase it is 404.
 #[tokio::test]
-async fn the_portal_is_the_customers_own() {
+async fn portal_belongs_to_the_accounts_customer() {
     let (app, provider) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let back = json!({"return_url": "https://example.com/account"});
@@ -289,9 +290,9 @@ async fn the_portal_is_the_customers_own() {
     app.stop().await;
 }
 
-/// Contract: billing 6; retention 1. Keys that the provider has forgotten are forgotten.
+/// Contract: billing 6; retention 1. Keys older than 30 days are deleted, as the provider has deleted them.
 #[tokio::test]
-async fn keys_are_forgotten_after_a_month() {
+async fn idempotency_keys_are_deleted_after_30_days() {
     let (app, _provider) = shop().await;
     let client = app.client().await;
     for key in ["old", "new"] {

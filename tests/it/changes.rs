@@ -1,4 +1,4 @@
-//! How often an account may change its configuration (contract: audit-log 20 to 22).
+//! Hourly limit of audited configuration changes of an account (contract: audit-log 20 to 22).
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -11,7 +11,7 @@ use crate::support::{Answer, App, Client, Role, at_once, unknown_id};
 use crate::webhooks::{create, id_of};
 
 impl App {
-    /// As if the account had made all the changes of an hour.
+    /// Sets the account's counter to the hourly limit.
     async fn exhaust(&self, account: AccountId) {
         let used = "insert into audited_changes (account_id, full_at) values ($1, now() + interval '1 hour')
                     on conflict (account_id) do update set full_at = excluded.full_at";
@@ -23,9 +23,9 @@ async fn put(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::PUT, path).json(&body)).await
 }
 
-/// Contract: audit-log 20. A change beyond those of an hour is 429, says when the next one can be made, and writes nothing.
+/// Contract: audit-log 20. A change beyond the hourly limit is 429 with the time until the next one, and writes no row.
 #[tokio::test]
-async fn a_change_too_many_is_429_and_writes_no_row() {
+async fn change_beyond_the_limit_is_429_and_writes_no_row() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "3").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let id = id_of(&create(&client, "https://example.com/hook", &["session.failed"]).await);
@@ -40,7 +40,7 @@ async fn a_change_too_many_is_429_and_writes_no_row() {
     assert_eq!(client.get(&path).await.expect(200).body["description"], "two");
     assert_eq!(app.audited(account, "webhook_endpoint.updated").await.len(), 2);
 
-    // Another account has its own, and a third of an hour later there is one more.
+    // Another account has its own limit. After 20 minutes one of three changes is free again.
     let stranger = app.client().await;
     create(&stranger, "https://example.com/hook", &["session.failed"]).await;
     let later = "update audited_changes set full_at = full_at - interval '20 minutes' where account_id = $1";
@@ -51,9 +51,9 @@ async fn a_change_too_many_is_429_and_writes_no_row() {
     app.stop().await;
 }
 
-/// Contract: audit-log 22. A change that is refused, or that changes nothing, does not count.
+/// Contract: audit-log 22. A rejected change, or one without effect, does not count.
 #[tokio::test]
-async fn what_changes_nothing_does_not_count() {
+async fn changes_without_effect_do_not_count() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "4").start().await;
     let client = app.client().await;
     let agent = agent_id_of(&client.agent_session(json!({"mode": "pair"})).await);
@@ -79,9 +79,9 @@ async fn what_changes_nothing_does_not_count() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20, 22. Processes count together, and what comes at once is counted one after the other.
+/// Contract: audit-log 20, 22. The limit holds across API processes and concurrent requests.
 #[tokio::test]
-async fn changes_at_once_at_two_processes_count_together() {
+async fn concurrent_changes_at_two_processes_share_the_limit() {
     let mut app =
         App::simulated().roles(&[Role::Api]).in_processes().set("limits.audited_changes_per_hour", "6").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -100,9 +100,9 @@ async fn changes_at_once_at_two_processes_count_together() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20, 21. Each kind of change is refused at the limit, and nothing else is.
+/// Contract: audit-log 20, 21. At the limit every kind of audited change is 429, and every other request succeeds.
 #[tokio::test]
-async fn every_change_is_limited_and_nothing_else() {
+async fn only_audited_changes_are_limited() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
     let person = app.person(Tier::Enterprise).await;
     let (account, client) = (person.account, &person.client);

@@ -1,7 +1,7 @@
-//! What code, tests and documents cite is in this repository: rules of `docs/contract`, by the form that its README describes.
+//! Citations in code, tests and documents refer to rules that exist in `docs/contract`, in the form that its README describes.
 //!
-//! A rule that is cited and does not exist was mistyped, or taken away under whoever implements it. A page that a reader does not
-//! have says nothing.
+//! A citation without a rule is a typing error, or its rule was removed. A citation of a page outside the repository is useless
+//! to its readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,22 +11,22 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
-/// The contract itself, and migrations: a published one stays as it is.
+/// Not searched: the contract itself, and migrations, which must not change after publication.
 const EXEMPT: [&str; 2] = ["docs/contract", "migrations"];
-/// What was built or fetched.
+/// Folders of build results and installed packages.
 const NOT_OURS: [&str; 2] = ["node_modules", "target"];
 const KINDS: [&str; 5] = ["rs", "md", "toml", "js", "ts"];
 
-/// What begins a citation in words; `the contract: …` is just words.
+/// Start of a citation in prose. The words `the contract: …` do not start one.
 static BEGINNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?P<the>\b[Tt]he )?\b[Cc]ontract: "));
-/// What begins one in code: a text.
+/// Start of a citation in code: at the beginning of a string literal.
 static BEGINNING_OF_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?P<the>\b[Tt]he )?"[c]ontract: "#));
-/// Areas with their rules, up to the end of a sentence, a parenthesis, a text, some code or a comment.
+/// Areas with their rules, up to the end of a sentence, parenthesis, string, code span or comment.
 static REFERENCES: LazyLock<Regex> = LazyLock::new(|| {
     let reference = r"[a-z][a-z-]*(?: \d+(?:(?:, | to )\d+)*)?";
     pattern(&format!(r#"^(?P<references>{reference}(?:; {reference})*)(?:[.)"`]|$)"#))
 });
-/// Pages that only their writers had.
+/// References to pages outside the repository.
 static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
     let patterns = [
         r#"(?:^|[^:\w])[Ii]nterface, (?:["`]|Limits|audit)"#,
@@ -45,7 +45,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern")
 }
 
-/// The areas of the contract, and how many rules each has.
+/// Areas of the contract, with the number of rules of each.
 fn contract() -> BTreeMap<String, u32> {
     let pages = fs::read_dir(Path::new(REPOSITORY).join("docs/contract")).expect("the contract");
     let pages = pages.map(|page| page.expect("a page").path()).filter(|page| !page.ends_with("README.md"));
@@ -56,14 +56,14 @@ fn name(page: &Path) -> String {
     page.file_stem().expect("a name").to_string_lossy().into_owned()
 }
 
-/// The numbers of a page's rules, as they stand there.
+/// Numbers of the rules of a page, in order.
 fn rules(page: &Path) -> Vec<u32> {
     let numbered = pattern(r"(?m)^(\d+)\. ");
     let text = fs::read_to_string(page).expect("a page");
     numbered.captures_iter(&text).map(|rule| rule[1].parse().expect("a number")).collect()
 }
 
-/// What somebody wrote, with comments and paragraphs in one piece.
+/// A comment, a paragraph or a line of code.
 struct Passage {
     file: String,
     line: usize,
@@ -71,7 +71,7 @@ struct Passage {
     is_words: bool,
 }
 
-/// Everything that may cite, but for the contract itself.
+/// All passages of the repository except the exempt folders.
 fn passages() -> Vec<Passage> {
     let mut files = Vec::new();
     find(Path::new(REPOSITORY), &mut files);
@@ -119,12 +119,12 @@ fn read(path: &Path) -> Vec<Passage> {
     passages
 }
 
-/// A comment's words, behind its two slashes.
+/// Text of a comment after its two slashes.
 fn comment(rest: &str) -> &str {
     rest.trim_start_matches(['/', '!']).trim()
 }
 
-/// The rules that a text cites, or what is wrong with how it does.
+/// The rules that a passage cites, or the text of a malformed citation.
 fn cited(passage: &Passage) -> Vec<Result<(String, u32), String>> {
     let beginning = if passage.is_words { &BEGINNING } else { &BEGINNING_OF_TEXT };
     let citations = beginning.captures_iter(&passage.text).filter(|found| found.name("the").is_none());
@@ -136,7 +136,7 @@ fn cited(passage: &Passage) -> Vec<Result<(String, u32), String>> {
     .collect()
 }
 
-/// The rules of one reference: `sessions 4, 7 to 9`. An area without a number is there when its first rule is.
+/// Rules of one reference such as `sessions 4, 7 to 9`. An area without a number stands for its first rule.
 fn numbers(reference: &str) -> Vec<(String, u32)> {
     let (area, numbers) = reference.split_once(' ').unwrap_or((reference, "1"));
     let ranges = numbers.split(", ").map(|range| {
@@ -163,21 +163,21 @@ fn every_citation_names_a_rule() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Whatever part of the contract nobody cites, nobody holds.
+    // Every area of the contract is cited at least once.
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), contract.into_keys().collect::<Vec<_>>());
 }
 
 #[test]
-fn nothing_cites_what_is_not_here() {
+fn no_citation_of_pages_outside_the_repository() {
     let foreign = passages().into_iter().filter(|passage| FOREIGN.is_match(&passage.text));
     let foreign: Vec<_> =
         foreign.map(|passage| format!("{}:{}: {}", passage.file, passage.line, passage.text)).collect();
     assert!(foreign.is_empty(), "{}", foreign.join("\n"));
 }
 
-/// Markdown numbers a list by its first item, whatever the others say.
+/// Markdown numbers a list from its first item and ignores the other numbers.
 #[test]
-fn rules_are_numbered_as_they_stand() {
+fn rules_are_numbered_in_order() {
     let pages = fs::read_to_string(Path::new(REPOSITORY).join("docs/contract/README.md")).expect("the list of pages");
     for (area, count) in contract() {
         let page = Path::new(REPOSITORY).join(format!("docs/contract/{area}.md"));
@@ -186,9 +186,9 @@ fn rules_are_numbered_as_they_stand() {
     }
 }
 
-/// Rules refer to each other without the word before them.
+/// Within the contract, rules refer to each other without the word "contract".
 #[test]
-fn rules_refer_to_rules() {
+fn references_between_rules_exist() {
     let contract = contract();
     let areas = contract.keys().cloned().collect::<Vec<_>>().join("|");
     let reference = pattern(&format!(r"(?:^|[ (\n])((?:{areas})\s\d+(?:(?:,\s|\sto\s)\d+)*)"));
@@ -204,7 +204,7 @@ fn rules_refer_to_rules() {
 }
 
 #[test]
-fn what_is_cited_is_understood() {
+fn citations_are_parsed() {
     let words = |text: &str| Passage { file: String::new(), line: 1, text: text.to_owned(), is_words: true };
     let rules = |text: &str| cited(&words(text)).into_iter().collect::<Result<Vec<_>, _>>();
     let known =

@@ -14,10 +14,10 @@ use crate::support::commands::{Ran, alone, run};
 use crate::support::{App, Client, unknown_id};
 use crate::teams::delete_me;
 
-/// Contract: command-line 5, 12. An account and a key made on the command line work, with and without `--json`; the password is
-/// kept as an argon2id hash only.
+/// Contract: command-line 5, 12. Accounts and keys created on the command line work, with and without `--json`. The password is
+/// stored only as an argon2id hash.
 #[tokio::test]
-async fn an_account_and_a_key_can_be_made() {
+async fn account_and_key_can_be_created() {
     let app = App::simulated().start().await;
     let create = async |more: &[&str], password: &str| {
         let args = ["account", "create", "--email", "Ada@Example.com", "--password-stdin", "--name", "Ada Lovelace"];
@@ -63,7 +63,7 @@ async fn an_account_and_a_key_can_be_made() {
     assert_eq!(shown["tier"], "enterprise");
     let changes = "select count(*) from audit_log where action = 'subscription.tier_changed' and actor_type = 'system'";
     assert_eq!(app.count(changes).await, 2);
-    // An account without a name of a tier is on the free one, and its key says what that means.
+    // The default tier is the free one.
     let args = ["account", "create", "--email", "free@example.com", "--name", "Free", "--json"];
     let free = app.run(&args).await.code(0).json();
     let id = free["id"].as_str().expect("an id");
@@ -71,10 +71,9 @@ async fn an_account_and_a_key_can_be_made() {
     app.stop().await;
 }
 
-/// Contract: command-line 5; accounts 6, 7. An account that is suspended loses its live sessions and may not act until it is
-/// reactivated.
+/// Contract: command-line 5; accounts 6, 7. A suspended account loses its live sessions and is 403 until it is reactivated.
 #[tokio::test]
-async fn an_account_can_be_suspended_and_reactivated() {
+async fn account_can_be_suspended_and_reactivated() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let account = account.to_string();
@@ -102,9 +101,9 @@ async fn an_account_can_be_suspended_and_reactivated() {
     app.stop().await;
 }
 
-/// Contract: command-line 5; accounts 7. An account that was deleted stays as it was.
+/// Contract: command-line 5; accounts 7.
 #[tokio::test]
-async fn a_deleted_account_cannot_be_changed() {
+async fn deleted_account_cannot_be_changed() {
     let app = App::simulated().start().await;
     let person = app.person(Tier::Free).await;
     delete_me(&person).await.expect(204);
@@ -118,9 +117,9 @@ async fn a_deleted_account_cannot_be_changed() {
     app.stop().await;
 }
 
-/// Contract: configuration 5; limits 1, 2. How many sessions a tier may have can be changed.
+/// Contract: configuration 5; limits 1, 2. The number of concurrent sessions of a tier is configurable.
 #[tokio::test]
-async fn the_sessions_of_a_tier_can_be_configured() {
+async fn session_limit_of_tier_is_configurable() {
     let app = App::simulated().set("limits.concurrent_sessions.solo_manual", "2").start().await;
     let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
     client.session().await;
@@ -130,15 +129,15 @@ async fn the_sessions_of_a_tier_can_be_configured() {
     app.stop().await;
 }
 
-/// Every API key in a text.
+/// All API keys in a text.
 fn keys_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("svc_live_") && word.len() == 81).map(ToOwned::to_owned).collect()
 }
 
-/// Contract: command-line 12. The exit codes, and a `--help` that reads well.
+/// Contract: command-line 12. Exit codes 0, 1 and 2, and a `--help` that describes each command.
 #[tokio::test]
-async fn exit_codes_tell_failure_from_misuse() {
+async fn failure_exits_with_1_and_misuse_with_2() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Enterprise).await.to_string();
     let (unknown, worker) = (unknown_id("acc"), unknown_id("wrk"));
@@ -179,7 +178,7 @@ async fn exit_codes_tell_failure_from_misuse() {
     ];
     for args in misuses {
         let ran = app.run(args).await.code(2);
-        assert!(!ran.stderr.is_empty(), "{args:?} says nothing");
+        assert!(!ran.stderr.is_empty(), "{args:?} prints no error");
     }
     let help = app.run(&["--help"]).await.code(0).stdout;
     let commands = [
@@ -200,17 +199,17 @@ async fn exit_codes_tell_failure_from_misuse() {
     ];
     for command in commands {
         let line = help.lines().find(|line| line.trim_start().starts_with(command)).expect("each command has a line");
-        assert!(line.split_whitespace().count() >= 3, "no word about {command}");
+        assert!(line.split_whitespace().count() >= 3, "the help does not describe {command}");
         app.run(&[command, "--help"]).await.code(0);
     }
     assert!(app.run(&["--version"]).await.code(0).stdout.contains(env!("CARGO_PKG_VERSION")));
     app.stop().await;
 }
 
-/// Contract: configuration 1, 6; command-line 4. Defaults, then the file, then the environment; secrets are masked; what is
-/// printed is what is in effect.
+/// Contract: configuration 1, 6; command-line 4. The environment overrides the file, and the file overrides the defaults. The
+/// output shows the effective values with secrets masked.
 #[tokio::test]
-async fn the_configuration_is_layered_and_masked() {
+async fn configuration_is_layered_and_secrets_are_masked() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("kitfleet.toml"), "[sessions]\nfree_tier_cap = \"5m\"\n").expect("a file");
     let other = folder.path().join("other.toml");
@@ -240,13 +239,13 @@ async fn the_configuration_is_layered_and_masked() {
     for args in [&["--json"][..], &[]] {
         let printed = config(args, &secrets).await.stdout;
         assert!(!printed.contains("hunter2"), "{printed}");
-        assert!(printed.contains("db.example"), "an operator has to see which database it is: {printed}");
+        assert!(printed.contains("db.example"), "the host of the database is not masked: {printed}");
     }
 }
 
-/// Contract: configuration 4. An unknown key or a bad value stops the start with one line that names it.
+/// Contract: configuration 4. An unknown key or an invalid value ends the start with one line that names it.
 #[tokio::test]
-async fn a_bad_configuration_stops_with_one_line() {
+async fn invalid_configuration_fails_with_one_line() {
     let folder = TempDir::new().expect("a folder");
     let cases: [(&str, Variables<'_>, &str); 13] = [
         ("[server]\nlisten_on = \"127.0.0.1:1\"", &[], "server.listen_on"),
@@ -269,7 +268,7 @@ async fn a_bad_configuration_stops_with_one_line() {
             let mut command = alone(folder.path(), &[role]);
             command.envs(variables.iter().copied());
             let ran = run(command, "").await;
-            // The contract does not say whether a bad configuration is a failure or a misuse.
+            // The contract leaves open whether an invalid configuration is exit code 1 or 2.
             assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
             assert!(ran.stdout.is_empty(), "{ran:?}");
             let line = ran.complaint();
@@ -284,12 +283,12 @@ async fn a_bad_configuration_stops_with_one_line() {
     let ran = run(alone(folder.path(), &["--config", ".", "config"]), "").await.code(2);
     assert!(ran.complaint().contains("Is a directory"), "{ran:?}");
     let left = fs::read_dir(folder.path()).expect("the folder").count();
-    assert_eq!(left, 0, "a start that was refused left something behind");
+    assert_eq!(left, 0, "a failed start left files behind");
 }
 
-/// A command in the wrong folder says so: a new and empty database would answer that there is nothing.
+/// A command in the wrong folder fails instead of creating an empty database.
 #[tokio::test]
-async fn a_command_makes_no_database() {
+async fn command_without_database_fails_and_creates_none() {
     let folder = TempDir::new().expect("a folder");
     let account = unknown_id("acc");
     for args in [&["account", "show", &account][..], &["workers", "list"], &["jobs", "list"], &["sweep", "free-tier"]] {
@@ -300,9 +299,9 @@ async fn a_command_makes_no_database() {
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
 
-/// Contract: configuration 5. Every key that it lists has its default.
+/// Contract: configuration 5.
 #[tokio::test]
-async fn every_listed_key_has_its_default() {
+async fn every_configuration_key_has_its_default() {
     let folder = TempDir::new().expect("a folder");
     let printed = run(alone(folder.path(), &["config", "--json"]), "").await.code(0).json();
     let listed = json!({
@@ -348,9 +347,10 @@ async fn every_listed_key_has_its_default() {
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// Contract: command-line 3, 4. `migrate` may be run by everybody at once and again; `openapi` needs nothing at all.
+/// Contract: command-line 3, 4. `migrate` can run concurrently and repeatedly. `openapi` needs no database and no
+/// configuration.
 #[tokio::test]
-async fn migrating_and_printing_the_contract_need_little() {
+async fn migrate_is_repeatable_and_openapi_needs_no_database() {
     let app = App::simulated().start().await;
     let runs = (0..3).map(|_| {
         let command = app.command(&["migrate"]);
@@ -371,9 +371,9 @@ async fn migrating_and_printing_the_contract_need_little() {
     app.stop().await;
 }
 
-/// Contract: command-line 10. `doctor` says what is missing.
+/// Contract: command-line 10.
 #[tokio::test]
-async fn the_doctor_names_what_is_missing() {
+async fn doctor_names_missing_parts() {
     let app = App::simulated().start().await;
     let healthy = app.run(&["doctor", "--json"]).await;
     assert!(matches!(healthy.code, Some(0 | 1)), "{healthy:?}");
@@ -382,27 +382,30 @@ async fn the_doctor_names_what_is_missing() {
     command.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.to_lowercase().contains("database"), "{ill:?}");
-    // One that takes connections and then stands still.
+    // A server that accepts connections and never answers.
     let still = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     for asked in [&["doctor"][..], &["workers", "list"]] {
         let mut command = app.command(asked);
         command.env("DATABASE_URL", format!("postgres://{}/none", still.local_addr().expect("an address")));
         let ill = run(command, "").await.code(1);
-        let told = format!("{}{}", ill.stdout, ill.stderr);
-        assert!(told.contains("(database.url) cannot be reached"), "{told}");
+        let output = format!("{}{}", ill.stdout, ill.stderr);
+        assert!(output.contains("(database.url) cannot be reached"), "{output}");
     }
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
-    let told = format!("{}{}", ill.stdout, ill.stderr);
-    assert!(!told.contains("bubblewrap") && !told.contains("CONFINEMENT"), "nothing that confines is at fault: {told}");
-    // A provider that is paid by, and whose notices nobody believes.
+    let output = format!("{}{}", ill.stdout, ill.stderr);
+    assert!(
+        !output.contains("bubblewrap") && !output.contains("CONFINEMENT"),
+        "the confinement is not reported as the fault: {output}"
+    );
+    // A payment provider without the secret of its webhook.
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_BILLING__CARD__SECRET_KEY", "sk_test_1");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("billing.card.secret_key is set, and billing.card.webhook_secret is not"), "{ill:?}");
-    // Of a browser's two programs the one that is missing is named.
+    // The check names the missing one of the browser's two programs.
     let host = app.data_dir.path().join("kitfleet-host");
     fs::write(&host, "").expect("a file");
     let mut command = app.command(&["doctor"]);

@@ -1,4 +1,4 @@
-//! The contract, held against the service as it runs (contract: versioning 5).
+//! Tests of the running service against its OpenAPI document (contract: versioning 5).
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::support::model_provider::ModelProvider;
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract/schemathesis.toml");
 
-/// Whatever a program makes of the contract, well-formed or not, is answered as the contract says: with one of its
-/// statuses, its media types, its headers and a body of its schema, and never because the service has failed.
+/// Every generated request, valid or not, is answered with a documented status, media type, headers and body, and never with a
+/// 500.
 #[tokio::test]
-async fn the_service_keeps_to_its_contract() {
-    // Keys at model providers are tested, too: not by asking somebody who sells models.
+async fn service_follows_its_openapi_document() {
+    // Key tests call a local double of the model providers.
     let models = ModelProvider::start().await;
     let (cards, crypto) = (CardProvider::start().await, CryptoProcessor::start().await);
     cards.forget_keys();
@@ -27,7 +27,7 @@ async fn the_service_keeps_to_its_contract() {
         .asking(&models)
         .selling_at(&cards.base_url)
         .paid_in_crypto_at(&crypto.base_url)
-        // What is switched off, or asked too often, would say little else.
+        // Disabled features and rate limits would hide most answers.
         .set("sessions.direct_driver", "real")
         .set("metrics.scrape_token", "the deployment's")
         .set("auth.send_rate_per_minute", "100000")
@@ -53,15 +53,14 @@ async fn the_service_keeps_to_its_contract() {
     command.env("KITFLEET_OTHER_DEVICE", other["id"].as_str().expect("an id"));
     let output = command.output().await.expect("schemathesis runs");
     eprintln!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "the service does not keep to its contract");
+    assert!(output.status.success(), "the service violates its OpenAPI document");
     ada.client.get("/v1/account/me").await.expect(200);
     app.stop().await;
 }
 
-/// Contract: requests 15. A field of a body may be null where the contract says so, and is then as if absent; elsewhere it is a 400
-/// that names it.
+/// Contract: requests 15. A nullable field set to null is treated as absent. For any other field null is a 400 that names it.
 #[tokio::test]
-async fn null_is_what_the_contract_says() {
+async fn null_is_accepted_only_for_nullable_fields() {
     let app = App::simulated()
         .with_second_factors()
         .set("sessions.direct_driver", "real")
@@ -70,16 +69,16 @@ async fn null_is_what_the_contract_says() {
         .start()
         .await;
     let client = app.person(Tier::Enterprise).await.client;
-    // Whose it is comes before what is wrong with a message to it.
+    // The session must exist, because it is looked up before the message is validated.
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let agent = agent["id"].as_str().expect("an id");
     let staff = app.staff().await;
-    // Registered before, a machine is replaced.
+    // A machine that is registered again replaces the first one.
     let node = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret"});
     staff.post("/v1/mac-nodes/register", node).await.expect(201);
     let contract = client.get("/openapi.json").await.expect(200).body;
     let resolved = |schema: &Value| match schema["$ref"].as_str() {
-        Some(to) => contract.pointer(to.trim_start_matches('#')).expect("what it refers to").clone(),
+        Some(to) => contract.pointer(to.trim_start_matches('#')).expect("the referenced schema").clone(),
         None => schema.clone(),
     };
     let is_null = |schema: &Value| schema["type"] == "null";
@@ -89,7 +88,7 @@ async fn null_is_what_the_contract_says() {
             let content = &operation["requestBody"]["content"]["application/json"];
             let schema = resolved(&content["schema"]);
             let Some(properties) = schema["properties"].as_object() else { continue };
-            // What is signed is judged by its signature.
+            // Signed requests are rejected by their signature first.
             if path.starts_with("/v1/billing/") && path.ends_with("-webhook") {
                 continue;
             }
@@ -125,6 +124,6 @@ async fn null_is_what_the_contract_says() {
             }
         }
     }
-    assert!(tried > 60, "{tried} fields are few");
+    assert!(tried > 60, "only {tried} fields were tried");
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Buying tiers with crypto currencies (contract: billing 28 to 43), by a processor on loopback.
+//! Purchases of tiers with crypto currencies (contract: billing 28 to 43), with a local payment processor.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::support::{Answer, App, Builder, Client, Role, assert_timestamp, at_on
 
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const ORDERS: &str = "/v1/billing/crypto-orders";
-/// Every outcome of a notice.
+/// Values of the `outcome` label.
 const OUTCOMES: [&str; 5] = ["ok", "signature_invalid", "signature_missing", "empty_body", "malformed_event"];
 
-/// A service that sells, and whoever it sells by.
+/// A service that sells tiers, and its payment processor.
 async fn shop() -> (App, CryptoProcessor) {
     let processor = CryptoProcessor::start().await;
     (selling(&processor).start().await, processor)
@@ -32,7 +32,7 @@ async fn check_out(client: &Client, body: Value, key: Option<&str>) -> Answer {
     client.send(key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))).await
 }
 
-/// An order that can be paid.
+/// Creates an order that can be paid.
 async fn order(client: &Client) -> Value {
     check_out(client, json!({"product": "api_builder"}), None).await.expect(201).body
 }
@@ -47,8 +47,8 @@ impl App {
         tier.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// The events of an order: what has happened, and what is told of it.
-    async fn told_of(&self, order: &Value) -> Vec<(String, Value)> {
+    /// Events of an order, oldest first.
+    async fn order_events(&self, order: &Value) -> Vec<(String, Value)> {
         sqlx::query_as("select type, data from events where data->>'order_id' = $1 order by created_at, id")
             .bind(order["id"].as_str().expect("an id"))
             .fetch_all(&self.database.pool)
@@ -56,7 +56,7 @@ impl App {
             .expect("the events")
     }
 
-    /// Makes an order so much older.
+    /// Makes an order older by this interval.
     async fn age(&self, order: &Value, by: &str) {
         let age = "update crypto_orders set created_at = created_at - $2::text::interval, expires_at = expires_at - $2::text::interval,
                           paid_until = paid_until - $2::text::interval, asked_at = asked_at - $2::text::interval
@@ -78,9 +78,10 @@ impl App {
     }
 }
 
-/// Contract: billing 28 to 30. An order is what was wanted, the processor is asked in its own words, and its buyer is told where to pay.
+/// Contract: billing 28 to 30. The request to the processor contains the order, and the answer has the address and amount to
+/// pay.
 #[tokio::test]
-async fn an_order_says_where_to_pay() {
+async fn checkout_returns_the_payment_address() {
     let (app, processor) = shop().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let wanted = json!({"product": "api_builder", "price_currency": "USD", "pay_currency": "LTC"});
@@ -112,7 +113,7 @@ async fn an_order_says_where_to_pay() {
     assert_eq!(asked["order_id"], order["id"]);
     assert_eq!(asked["ipn_callback_url"], format!("{}/v1/billing/crypto-webhook", app.base_url));
 
-    // It can be read and listed, by nobody else.
+    // The buyer can read and list the order; another account cannot.
     assert_eq!(&read(&client, order).await, order);
     let second = check_out(&client, json!({"product": "api_starter"}), None).await.expect(201).body;
     let first_page = client.get(&format!("{ORDERS}?limit=1")).await.expect(200).body;
@@ -139,9 +140,10 @@ async fn an_order_says_where_to_pay() {
     app.stop().await;
 }
 
-/// Contract: billing 31. Of one key there is one order for ever, which is answered word for word, whatever is sent with it.
+/// Contract: billing 31. An idempotency key belongs to one order forever. Later requests with it get the first answer, whatever
+/// their body.
 #[tokio::test]
-async fn a_key_is_one_order_for_ever() {
+async fn idempotency_key_returns_its_first_order() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let answers = at_once((0..8).map(|number| {
@@ -162,7 +164,7 @@ async fn a_key_is_one_order_for_ever() {
     assert_eq!(later.headers["location"], format!("{ORDERS}/{}", later.body["id"].as_str().expect("an id")));
     assert_eq!((&later.body, later.headers["idempotent-replayed"].to_str().ok()), (&answers[0].body, Some("1")));
 
-    // Another account's key is another.
+    // The same key of another account is independent.
     let (_, other) = app.customer(Tier::ApiStarter).await;
     let theirs = check_out(&other, json!({"product": "api_builder"}), Some("once")).await.expect(201);
     assert_ne!(theirs.body["id"], answers[0].body["id"]);
@@ -170,9 +172,9 @@ async fn a_key_is_one_order_for_ever() {
     app.stop().await;
 }
 
-/// Contract: billing 32. Of a processor that fails nothing is left, and the same key can be tried again.
+/// Contract: billing 32. After a failure of the processor no order remains, and the same key can be used again.
 #[tokio::test]
-async fn a_processor_that_fails_leaves_nothing() {
+async fn failed_checkout_leaves_no_order() {
     let (app, processor) = shop().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let bought = || json!({"product": "api_builder"});
@@ -186,8 +188,11 @@ async fn a_processor_that_fails_leaves_nothing() {
     for reply in failures.into_iter().chain(nonsense).chain([Reply::Hang]) {
         let status = if let Reply::Json(status @ 400.., _) = reply { json!(status) } else { Value::Null };
         processor.answer(reply);
-        let told = check_out(&client, bought(), Some("again")).await.problem(502, "driver-error");
-        assert_eq!((&told.body["title"], &told.body["provider_status"]), (&json!("PaymentProviderError"), &status));
+        let refused = check_out(&client, bought(), Some("again")).await.problem(502, "driver-error");
+        assert_eq!(
+            (&refused.body["title"], &refused.body["provider_status"]),
+            (&json!("PaymentProviderError"), &status)
+        );
         assert_eq!(app.count("select count(*) from crypto_orders").await, 0);
     }
     check_out(&client, bought(), Some("again")).await.expect(201);
@@ -206,7 +211,7 @@ async fn a_processor_that_fails_leaves_nothing() {
     app.noticed("{}", Some("00")).await.problem(503, "feature-unavailable");
     assert_eq!(app.notices().await, [0, 1, 0, 0, 0]);
     app.stop().await;
-    // Who would not hear that it was paid sells nothing.
+    // Without the IPN secret the service could not verify payments, so it creates no orders.
     let app =
         App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.ipn_secret", "").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
@@ -214,9 +219,10 @@ async fn a_processor_that_fails_leaves_nothing() {
     app.stop().await;
 }
 
-/// Contract: billing 33. Whoever asked the processor and did not live to tell is followed by the next of the same key.
+/// Contract: billing 33. If the process dies after the request to the processor, the next request with the key completes the
+/// order.
 #[tokio::test]
-async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next() {
+async fn incomplete_order_is_completed_by_the_next_request() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let half_made = "insert into crypto_orders (id, account_id, idempotency_key, product, price_cents, price_currency, pay_currency, expires_at, asked_at)
@@ -225,7 +231,7 @@ async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next(
     assert_eq!(client.get(ORDERS).await.expect(200).body["data"], json!([]));
     let answer = check_out(&client, json!({"product": "api_starter"}), Some("key")).await.expect(201);
     assert_eq!((&answer.body["product"], processor.asked().len()), (&json!("api_builder"), 1));
-    // One that nobody asks about again goes, and so does its key.
+    // An incomplete order without a further request is deleted with its key.
     let older = half_made.replace("'key'", "'old'").replace("'1 minute'", "'2 days'");
     sqlx::query(sqlx::AssertSqlSafe(older)).bind(account.as_uuid()).execute(&app.database.pool).await.expect("a row");
     sqlx::query("update crypto_orders set created_at = asked_at")
@@ -237,10 +243,10 @@ async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next(
     app.stop().await;
 }
 
-/// Contract: billing 34, 36, 37; events. Who pays gets the tier at once and for a period; the event, the change in the log and the tier are
-/// there once, however often it is told.
+/// Contract: billing 34, 36, 37; events. A payment gives the tier at once, for one period. The event, the audit row and the
+/// change of tier happen once for any number of notices.
 #[tokio::test]
-async fn what_is_paid_moves_the_account_once() {
+async fn payment_changes_the_tier_once() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::Free).await;
     let person = app.device_of(account).await;
@@ -266,27 +272,27 @@ async fn what_is_paid_moves_the_account_once() {
     assert_timestamp(&now["paid_at"]);
     assert_timestamp(&now["paid_until"]);
     assert_eq!(app.tier(account).await, "api_builder");
-    let told = app.told_of(&order).await;
+    let events = app.order_events(&order).await;
     let wanted = json!({
         "order_id": order["id"], "product": "api_builder", "price_cents": 19_900, "price_currency": "usd",
         "payment_id": order["payment_id"], "paid_at": now["paid_at"],
     });
-    assert_eq!(told, [("crypto.order.paid".to_owned(), wanted)]);
+    assert_eq!(events, [("crypto.order.paid".to_owned(), wanted)]);
     let moved = app.audited(account, "subscription.tier_changed").await;
     let moved: Vec<_> =
         moved.iter().map(|row| (row.actor_type.as_str(), &row.payload["from"], &row.payload["to"])).collect();
     assert_eq!(moved, [("system", &json!("free"), &json!("api_builder"))]);
-    // No receipt is sent for it.
+    // Crypto orders have no receipt.
     assert_eq!(app.count("select count(*) from emails where template like 'payment%'").await, 0);
     assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
 
-    // A second payment of the same order is money too much.
+    // A second payment of a paid order is flagged.
     let more = notice(&order, "finished", &json!({"payment_id": 99, "parent_payment_id": 1}));
     app.told_by_crypto(&more).await.expect(200);
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
-    assert_eq!(app.told_of(&order).await.len(), 1);
+    assert_eq!(app.order_events(&order).await.len(), 1);
 
-    // Money that is given back is for staff to see.
+    // A refund of a paid order is flagged for staff.
     app.told_by_crypto(&notice(&order, "refunded", &json!({}))).await.expect(200);
     assert_eq!(
         app.count("select count(*) from crypto_orders where flag = 'it was given back after it was paid'").await,
@@ -294,7 +300,7 @@ async fn what_is_paid_moves_the_account_once() {
     );
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Buying the same once more adds a period.
+    // Another purchase of the tier adds a period.
     let second = self::order(&person).await;
     app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
     let added =
@@ -304,9 +310,9 @@ async fn what_is_paid_moves_the_account_once() {
     app.stop().await;
 }
 
-/// Contract: billing 36. What is not what was asked for is not paid, and staff are told.
+/// Contract: billing 36. A payment of a different amount, price or currency does not complete the order, and is flagged.
 #[tokio::test]
-async fn less_or_other_money_pays_nothing() {
+async fn wrong_amount_price_or_currency_is_flagged() {
     let (app, _processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     for (amiss, why) in [
@@ -321,10 +327,10 @@ async fn less_or_other_money_pays_nothing() {
         assert_eq!(read(&client, &order).await["status"], "pending", "{amiss}");
         let flagged = sqlx::query_scalar::<_, String>("select flag from crypto_orders where flag is not null");
         assert_eq!(flagged.fetch_one(&app.database.pool).await.expect("a flag"), why, "{amiss}");
-        // The rest of the money comes.
+        // The rest of the amount arrives.
         app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
-        // Somebody has still to look at what came first.
+        // The flag of the first payment stays.
         assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 1);
         sqlx::query("delete from crypto_orders").execute(&app.database.pool).await.expect("a statement");
     }
@@ -332,34 +338,35 @@ async fn less_or_other_money_pays_nothing() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 38; events. What the processor gives up has failed, and what comes later is flagged and changes nothing.
+/// Contract: billing 36, 38; events. A payment that the processor ends fails the order. Later notices are flagged and change
+/// nothing.
 #[tokio::test]
-async fn a_payment_that_fails_ends_the_order() {
+async fn failed_payment_ends_the_order() {
     let (app, _processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     for status in ["failed", "refunded", "expired"] {
         let order = order(&client).await;
-        let told = json!({"order_id": order["id"], "payment_id": order["payment_id"], "payment_status": status});
-        app.told_by_crypto(&told).await.expect(200);
+        let sent = json!({"order_id": order["id"], "payment_id": order["payment_id"], "payment_status": status});
+        app.told_by_crypto(&sent).await.expect(200);
         let now = read(&client, &order).await;
         assert_eq!((&now["status"], &now["reason"], &now["paid_at"]), (&json!("failed"), &json!("ipn"), &Value::Null));
         let wanted = json!({
             "order_id": order["id"], "product": "api_builder", "price_cents": 19_900, "price_currency": "usd",
             "payment_id": order["payment_id"], "failed_at": now["failed_at"], "reason": "ipn",
         });
-        assert_eq!(app.told_of(&order).await, [("crypto.order.failed".to_owned(), wanted)]);
+        assert_eq!(app.order_events(&order).await, [("crypto.order.failed".to_owned(), wanted)]);
         app.told_by_crypto(&notice(&order, "finished", &json!({}))).await.expect(200);
-        assert_eq!(read(&client, &order).await, now, "an end is an end");
-        assert_eq!(app.told_of(&order).await.len(), 1);
+        assert_eq!(read(&client, &order).await, now, "a failed order is final");
+        assert_eq!(app.order_events(&order).await.len(), 1);
     }
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid after it had failed'").await, 3);
     assert_eq!(app.tier(account).await, "api_starter");
     app.stop().await;
 }
 
-/// Contract: billing 38, 40. What one payment raises stays when another one turns out to be it, whichever raised its flag last.
+/// Contract: billing 38, 40. A payment that completes the order clears only its own flag, in any order of the flags.
 #[tokio::test]
-async fn a_payment_lowers_its_own_flag_alone() {
+async fn payment_clears_only_its_own_flag() {
     let (app, _processor) = shop().await;
     let staff = app.staff().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
@@ -383,7 +390,7 @@ async fn a_payment_lowers_its_own_flag_alone() {
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((&flagged["data"][0]["id"], &flagged["data"][0]["flag"]), (&order["id"], &json!(too_little)));
 
-    // The one before turns out to be it.
+    // The earlier payment completes the order.
     let second = self::order(&client).await;
     app.told_by_crypto(&notice(&second, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
@@ -391,21 +398,21 @@ async fn a_payment_lowers_its_own_flag_alone() {
     assert_eq!(read(&client, &second).await["status"], "paid");
     assert_eq!(flag(&second).await, shown(too_little, "77"));
 
-    // Staff take what is shown for it.
+    // Staff settle the order with the flagged payment.
     let third = self::order(&client).await;
     app.told_by_crypto(&notice(&third, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
     let path = format!("/v1/admin/crypto-orders/{}/settle", third["id"].as_str().expect("an id"));
-    let told = staff.post(&path, json!({"reason": "both came"})).await.expect(200).body;
-    assert_eq!((&told["status"], &told["flagged"]), (&json!("paid"), &json!(true)));
+    let order_now = staff.post(&path, json!({"reason": "both came"})).await.expect(200).body;
+    assert_eq!((&order_now["status"], &order_now["flagged"]), (&json!("paid"), &json!(true)));
     assert_eq!(flag(&third).await, shown(too_little, third["payment_id"].as_str().expect("an id")));
     app.stop().await;
 }
 
-/// Contract: billing 36, 40, 41. Where some of the money came for an order that fails, staff are told along with its end, and may take it
-/// for paid; what was given back, and nothing, raises no flag.
+/// Contract: billing 36, 40, 41. If an order fails after a partial payment, the failure is flagged and staff can settle the
+/// order. A refund or an absent payment is not flagged.
 #[tokio::test]
-async fn money_that_came_for_an_order_that_fails_is_flagged() {
+async fn partial_payment_of_failed_order_is_flagged() {
     let (app, processor) = shop().await;
     let staff = app.staff().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
@@ -431,39 +438,39 @@ async fn money_that_came_for_an_order_that_fails_is_flagged() {
         ("failed", Value::Null, &Value::Null),
     ] {
         let order = order(&client).await;
-        let told = notice(&order, status, &json!({"actually_paid": paid}));
+        let sent = notice(&order, status, &json!({"actually_paid": paid}));
         for _ in 0..2 {
-            app.told_by_crypto(&told).await.expect(200);
+            app.told_by_crypto(&sent).await.expect(200);
             let now = shown(&order).await;
             assert_eq!(
                 (&now["status"], &now["reason"], &now["flag"]),
                 (&json!("failed"), &json!("ipn"), flag),
-                "{told}"
+                "{sent}"
             );
         }
-        assert_eq!(app.told_of(&order).await.len(), 1);
+        assert_eq!(app.order_events(&order).await.len(), 1);
         if flag.is_null() {
             settle(&order).await.problem(409, "conflict");
             continue;
         }
         let settled = settle(&order).await.expect(200).body;
         assert_eq!((&settled["status"], &settled["flagged"]), (&json!("paid"), &json!(false)));
-        // What was told before comes once more.
-        app.told_by_crypto(&told).await.expect(200);
+        // The processor repeats the earlier notice.
+        app.told_by_crypto(&sent).await.expect(200);
         assert_eq!(shown(&order).await["flagged"], false);
-        let events: Vec<_> = app.told_of(&order).await.into_iter().map(|(kind, _)| kind).collect();
+        let events: Vec<_> = app.order_events(&order).await.into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(events, ["crypto.order.failed", "crypto.order.paid"]);
     }
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Another payment of an order that waits may come to nothing, too.
+    // Another payment of a pending order may fail too.
     let waits = order(&client).await;
     let part = json!({"payment_id": 77, "parent_payment_id": waits["payment_id"], "actually_paid": 0.000_5});
     app.told_by_crypto(&notice(&waits, "expired", &part)).await.expect(200);
     let now = shown(&waits).await;
     assert_eq!((&now["status"], &now["flag"]), (&json!("pending"), &too_little));
 
-    // Nobody tells, and a sweep asks.
+    // No notice arrives, and a sweep asks the processor.
     let [short, nothing] = [order(&client).await, order(&client).await];
     processor.stands(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
     processor.stands(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
@@ -481,9 +488,9 @@ async fn money_that_came_for_an_order_that_fails_is_flagged() {
     app.stop().await;
 }
 
-/// Contract: billing 2, 36. An order is paid at the price at which it was made, whatever the tier costs by then; another price is not it.
+/// Contract: billing 2, 36. An order keeps the price at which it was created. A payment at another price is flagged.
 #[tokio::test]
-async fn an_order_keeps_its_price() {
+async fn order_keeps_its_price() {
     let processor = CryptoProcessor::start().await;
     let mut app = selling(&processor).in_processes().start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
@@ -509,9 +516,9 @@ async fn an_order_keeps_its_price() {
     app.stop().await;
 }
 
-/// Contract: billing 41. What nobody tells of is asked about by a chain, and nobody has to run it.
+/// Contract: billing 41. A scheduled job asks the processor about orders without a notice.
 #[tokio::test]
-async fn a_chain_sweeps_orders() {
+async fn scheduled_job_sweeps_orders() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let [paid, waiting] = [order(&client).await, order(&client).await];
@@ -530,13 +537,13 @@ async fn a_chain_sweeps_orders() {
     .await;
     assert_eq!(read(&client, &waiting).await["reason"], "swept");
     assert_eq!(app.tier(account).await, "api_builder");
-    assert_eq!((app.told_of(&paid).await.len(), app.told_of(&waiting).await.len()), (1, 1));
+    assert_eq!((app.order_events(&paid).await.len(), app.order_events(&waiting).await.len()), (1, 1));
     app.stop().await;
 }
 
-/// Contract: billing 35, 43; operators. A notice is judged in one order, and each outcome is counted.
+/// Contract: billing 35, 43; operators. The checks of a notice run in a fixed order, and each outcome is counted.
 #[tokio::test]
-async fn a_notice_is_believed_when_it_is_signed() {
+async fn unsigned_notices_are_rejected_and_counted() {
     let (app, _processor) = shop().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let order = order(&client).await;
@@ -571,12 +578,12 @@ async fn a_notice_is_believed_when_it_is_signed() {
     counted("malformed_event").await;
     assert_eq!(read(&client, &order).await["status"], "pending");
 
-    // Unknown orders, and none, are taken and change nothing.
+    // Notices with an unknown order or without one are accepted and change nothing.
     for unknown in [json!(unknown_id("ord")), json!("4711"), Value::Null] {
         app.told_by_crypto(&notice(&order, "finished", &json!({"order_id": unknown}))).await.expect(200);
         counted("ok").await;
     }
-    // Numbers, letters and arrays are signed as they were written; the processor's own script makes objects of arrays.
+    // Numbers, letters and arrays are signed as written; the processor's own script turns arrays into objects.
     let body = good.to_string().replacen('{', r#"{"zß":[1.10,{"b":1e-7,"a":"é"}],"#, 1);
     let signed = sorted(&good);
     for list in [r#"[1.10,{"a":"é","b":1e-7}]"#, r#"{"0":1.10,"1":{"a":"é","b":1e-7}}"#] {
@@ -588,36 +595,37 @@ async fn a_notice_is_believed_when_it_is_signed() {
     app.stop().await;
 }
 
-/// Contract: billing 39, 40; staff. Staff end what nobody has paid in time, and take for paid what was; each once.
+/// Contract: billing 39, 40; staff. Staff can expire unpaid orders and settle paid ones, each once.
 #[tokio::test]
-async fn staff_expire_and_settle_orders() {
+async fn staff_expire_and_settle_orders_once() {
     let (app, _processor) = shop().await;
     let staff = app.staff().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
-    let path =
-        |order: &Value, deed: &str| format!("/v1/admin/crypto-orders/{}/{deed}", order["id"].as_str().expect("an id"));
+    let path = |order: &Value, action: &str| {
+        format!("/v1/admin/crypto-orders/{}/{action}", order["id"].as_str().expect("an id"))
+    };
     let because = || json!({"reason": "asked for"});
     let late = order(&client).await;
     staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
     app.age(&late, "1 hour").await;
     staff.post(&path(&late, "expire"), json!({"reason": " "})).await.invalid("reason");
-    let told = staff.post(&path(&late, "expire"), because()).await.expect(200).body;
+    let order_now = staff.post(&path(&late, "expire"), because()).await.expect(200).body;
     assert_eq!(
-        (&told["status"], &told["reason"], &told["account_id"]),
+        (&order_now["status"], &order_now["reason"], &order_now["account_id"]),
         (&json!("failed"), &json!("expired"), &json!(account))
     );
-    assert_eq!(app.told_of(&late).await[0].1["reason"], "expired");
+    assert_eq!(app.order_events(&late).await[0].1["reason"], "expired");
     staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
     staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
 
-    // The money comes after all.
+    // The payment arrives after the order expired.
     app.told_by_crypto(&notice(&late, "finished", &json!({}))).await.expect(200);
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((flagged["data"].as_array().map(Vec::len), &flagged["data"][0]["id"]), (Some(1), &late["id"]));
     assert_eq!(staff.get("/v1/admin/crypto-orders?flagged=true&status=paid").await.expect(200).body["data"], json!([]));
     staff.get("/v1/admin/crypto-orders?status=gone").await.invalid("status");
-    let told = staff.post(&path(&late, "settle"), because()).await.expect(200).body;
-    assert_eq!((&told["status"], &told["flagged"]), (&json!("paid"), &json!(false)));
+    let order_now = staff.post(&path(&late, "settle"), because()).await.expect(200).body;
+    assert_eq!((&order_now["status"], &order_now["flagged"]), (&json!("paid"), &json!(false)));
     assert_eq!(app.tier(account).await, "api_builder");
     staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
     staff.post(&path(&json!({"id": unknown_id("ord")}), "settle"), because()).await.problem(404, "not-found");
@@ -630,7 +638,7 @@ async fn staff_expire_and_settle_orders() {
     let id = &late["id"];
     assert_eq!(notes, [("staff", &json!("crypto_order.expired"), id), ("staff", &json!("crypto_order.settled"), id)]);
 
-    // The processor, a sweep and staff at once: one end.
+    // With the processor, a sweep and staff at once, the order ends once.
     for _ in 0..8 {
         let order = order(&client).await;
         app.age(&order, "9 days").await;
@@ -639,16 +647,16 @@ async fn staff_expire_and_settle_orders() {
         let sweep = app.run(&["sweep", "crypto-orders", "--json"]);
         let (_, _, swept) = tokio::join!(app.told_by_crypto(&paid), staff.post(&expire, because()), sweep);
         swept.code(0);
-        assert_eq!(app.told_of(&order).await.len(), 1);
+        assert_eq!(app.order_events(&order).await.len(), 1);
         let moved = read(&client, &order).await;
         assert_eq!(moved["paid_at"].is_null(), moved["status"] == "failed");
     }
     app.stop().await;
 }
 
-/// Contract: billing 19, 42. A subscription that is renewed does not take what was paid for with a crypto currency.
+/// Contract: billing 19, 42. The renewal of a subscription does not change a tier paid with a crypto currency.
 #[tokio::test]
-async fn a_renewal_leaves_what_was_paid_for_on_its_own() {
+async fn renewal_keeps_the_tier_of_a_paid_order() {
     let (processor, cards) = (CryptoProcessor::start().await, CardProvider::start().await);
     let app = selling(&processor).selling_at(&cards.base_url).start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
@@ -671,9 +679,10 @@ async fn a_renewal_leaves_what_was_paid_for_on_its_own() {
     app.stop().await;
 }
 
-/// Contract: billing 41, 42; command-line. A sweep asks about what has waited for long, and ends it; and ends what was paid for a period.
+/// Contract: billing 41, 42; command-line. A sweep asks about old pending orders and ends them, and ends paid periods that are
+/// over.
 #[tokio::test]
-async fn a_sweep_ends_what_waited_and_what_lapsed() {
+async fn sweep_ends_old_orders_and_paid_periods() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::Free).await;
     drop(client);
@@ -697,14 +706,14 @@ async fn a_sweep_ends_what_waited_and_what_lapsed() {
         assert_eq!((&now["status"], &now["reason"]), (&json!(status), &json!(reason)));
     }
     assert_eq!(app.tier(account).await, "api_builder");
-    assert_eq!(app.told_of(&waiting).await[0].1["reason"], "swept");
+    assert_eq!(app.order_events(&waiting).await[0].1["reason"], "swept");
 
     app.age(&paid, "30 days 1 minute").await;
     let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "free"));
     assert_eq!(app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json()["lapsed"], 0);
 
-    // What somebody else has given since is not taken.
+    // A tier given since then stays.
     app.told_by_crypto(&notice(&young, "finished", &json!({}))).await.expect(200);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     app.age(&young, "31 days").await;
@@ -712,14 +721,14 @@ async fn a_sweep_ends_what_waited_and_what_lapsed() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "enterprise"));
     app.stop().await;
 
-    // Nobody fails for a processor that does not answer.
+    // If the processor does not answer, no order fails.
     let app =
         App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.sweep_after", "0s").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let order = order(&client).await;
     let dead = &[("KITFLEET_BILLING__CRYPTO__BASE_URL", "http://127.0.0.1:9")];
     let mut sweep = app.command(&["sweep", "crypto-orders", "--json"]);
-    let output = sweep.envs(dead.iter().copied()).output().expect("it runs");
+    let output = sweep.envs(dead.iter().copied()).output().expect("the command runs");
     let swept: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(swept, json!({"paid": 0, "failed": 0, "unanswered": 1, "lapsed": 0}));
     assert_eq!(read(&client, &order).await["status"], "pending");

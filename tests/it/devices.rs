@@ -1,4 +1,4 @@
-//! Desktop apps that ask for a credential (contract: devices).
+//! Device authorization of desktop apps (contract: devices).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const BIND: &str = "/v1/auth/cli-authorize/bind-device-code";
 const EXCHANGE: &str = "/v1/auth/cli-authorize/exchange";
 const STATE: &str = "b0fd8fce1d7f4e53";
 
-/// A desktop app that asked for a credential.
+/// A desktop app that has started a device authorization.
 #[derive(Debug, Clone)]
 struct Desktop {
     code: String,
@@ -50,22 +50,22 @@ impl App {
         answer.body
     }
 
-    /// The key that a desktop app is handed.
-    async fn handed(&self, desktop: &Desktop) -> Client {
+    /// Exchanges the code of a bound app and returns a client with its key.
+    async fn key_client(&self, desktop: &Desktop) -> Client {
         let bound = self.exchange(desktop).await;
         assert_eq!(members(&bound), BTreeSet::from(["account_id", "api_key", "status"]));
         assert_eq!(bound["status"], "bound");
         Client::new(&self.base_url, bound["api_key"].as_str())
     }
 
-    /// A desktop app that this person has given a credential.
+    /// A client of a desktop app that this person has bound.
     pub async fn activated(&self, person: &Person) -> Client {
         let desktop = self.desktop().await;
         bind(&person.client, &desktop.user_code).await.expect(200);
-        self.handed(&desktop).await
+        self.key_client(&desktop).await
     }
 
-    /// Changes the row of a desktop app.
+    /// Runs an update on the row of a desktop app.
     async fn alter(&self, desktop: &Desktop, change: &'static str) {
         let id: Uuid = sqlx::query_scalar("select id from device_authorizations where user_code = $1")
             .bind(desktop.user_code.replace('-', ""))
@@ -75,8 +75,8 @@ impl App {
         self.execute(change, id).await;
     }
 
-    /// Whether something holds for the row of a desktop app.
-    async fn is_so(&self, desktop: &Desktop, condition: &'static str) -> bool {
+    /// True when the SQL condition holds for the row of a desktop app.
+    async fn row_matches(&self, desktop: &Desktop, condition: &'static str) -> bool {
         let query = format!("select {condition} from device_authorizations where user_code = $1");
         sqlx::query_scalar(sqlx::AssertSqlSafe(query))
             .bind(desktop.user_code.replace('-', ""))
@@ -101,10 +101,10 @@ fn expired() -> Value {
 const DEVICE_KEYS: &str = "select count(*) from api_keys where kind = 'device'";
 const OVER: &str = "update device_authorizations set expires_at = now() - interval '1 second' where id = $1";
 
-/// Contract: devices 1. `user_code` is 8 characters of Crockford base32 shown `XXXX-XXXX`, `browser_url` is
-/// `{base_url}/activate?user_code=…`. Strangers are not told of unknown fields (contract: requests 8).
+/// Contract: devices 1. `user_code` is 8 characters of Crockford base32 shown as `XXXX-XXXX`, `browser_url` is
+/// `{base_url}/activate?user_code=…`. The route needs no credential, so unknown fields are not reported (contract: requests 8).
 #[tokio::test]
-async fn an_app_asks_for_a_code() {
+async fn initiate_returns_codes_and_browser_url() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let mut user_codes = BTreeSet::new();
@@ -121,7 +121,7 @@ async fn an_app_asks_for_a_code() {
     }
     assert_eq!(user_codes.len(), 20);
     let desktop = app.desktop().await;
-    assert_eq!(app.tables_with(&desktop.code).await, <[String; 0]>::default(), "the code is stored");
+    assert_eq!(app.tables_with(&desktop.code).await, <[String; 0]>::default(), "the code is stored in clear text");
 
     let refused = [
         (json!({}), "state"),
@@ -166,10 +166,10 @@ async fn an_app_asks_for_a_code() {
     app.stop().await;
 }
 
-/// Contract: devices 3, 5. Pending, bound, then expired with 200; the key is handed over once, with the scope `account_owner`
-/// unless others were named.
+/// Contract: devices 3, 5. The status is pending, bound once, then expired, always with 200. The key is returned once, with the
+/// scope `account_owner` unless the person chose others.
 #[tokio::test]
-async fn an_app_is_handed_its_key_once() {
+async fn app_receives_its_key_once() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::ApiStarter).await;
     let desktop = app.desktop().await;
@@ -198,12 +198,12 @@ async fn an_app_is_handed_its_key_once() {
     let as_bytes = "select encode(convert_to($1, 'UTF8'), 'hex')";
     let as_bytes: String = sqlx::query_scalar(as_bytes).bind(key).fetch_one(&app.database.pool).await.expect("a text");
     for text in [&key[9..73], &as_bytes] {
-        assert!(!between.iter().any(|row| row.contains(text)), "the key stood in clear while it waited");
+        assert!(!between.iter().any(|row| row.contains(text)), "the waiting key was stored in clear text");
     }
     assert_eq!(app.tables_with(key).await, <[String; 0]>::default());
     assert!(!app.log(0).contains(key), "the key is logged");
 
-    // It is one of the account's keys, and may do everything.
+    // The key is one of the account's keys and has full access.
     let client = Client::new(&app.base_url, Some(key));
     assert_eq!(client.get("/v1/account/me").await.expect(200).body["email"], ada.email);
     client.session().await;
@@ -216,13 +216,13 @@ async fn an_app_is_handed_its_key_once() {
     assert_eq!((log[0].action.as_str(), log[0].actor_key_id), ("api_key.minted", None));
     assert_eq!(log[0].target_resource_id.as_deref(), record["id"].as_str());
 
-    // Given scopes, and an app without a name; the code as people type it.
+    // With chosen scopes, an app without a label, and the code typed in lower case.
     let desktop = app.desktop_called(Value::Null).await;
     let typed = format!(" {} ", desktop.user_code.to_lowercase().replace('-', ""));
     let scoped = json!({"user_code": typed, "state": STATE, "scopes": ["read", "write:sessions"]});
     let answer = ada.client.post(BIND, scoped).await.expect(200);
     assert_eq!(answer.body, json!({"bound": true, "client_label": null}));
-    let client = app.handed(&desktop).await;
+    let client = app.key_client(&desktop).await;
     client.get("/v1/sessions").await.expect(200);
     client.post(KEYS, json!({"name": "more", "scopes": ["read"]})).await.problem(403, "forbidden");
     let newest = ada.client.get(KEYS).await.expect(200).body["data"][0].clone();
@@ -231,10 +231,10 @@ async fn an_app_is_handed_its_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 3 to 5. A caller without a web session, a wrong or expired user code, another state and an unknown code
-/// are refused, and what is refused uses nothing up.
+/// Contract: devices 3 to 5. A request is rejected without a web session, with a wrong or expired user code, with another state
+/// and with an unknown code. It does not use up the code.
 #[tokio::test]
-async fn binding_takes_a_person_who_echoes_the_state() {
+async fn bind_requires_a_web_session_and_the_state() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let desktop = app.desktop().await;
@@ -295,19 +295,19 @@ async fn binding_takes_a_person_who_echoes_the_state() {
         let answer = app.stranger().post(EXCHANGE, body).await.invalid(field);
         assert!(!answer.headers.contains_key("x-service-unknown-fields"));
     }
-    assert_eq!(app.exchange(&desktop).await, pending(), "nothing was used up");
+    assert_eq!(app.exchange(&desktop).await, pending(), "the rejected requests did not use up the code");
     assert_eq!(app.count(DEVICE_KEYS).await, 0);
 
     let odd = ada.client.post(BIND, with("surprise", 1.into())).await.expect(200);
     assert_eq!(odd.headers["x-service-unknown-fields"], "surprise");
     assert_eq!(app.exchange_with(&desktop.code, &longer).await, expired());
-    app.handed(&desktop).await.get("/v1/sessions").await.expect(200);
+    app.key_client(&desktop).await.get("/v1/sessions").await.expect(200);
     app.stop().await;
 }
 
-/// Contract: devices 2. Whoever is to bind an app can see which one waits; nobody else can, and no other code tells anything.
+/// Contract: devices 2. A person can look up the waiting app by its user code. Other credentials and other codes get nothing.
 #[tokio::test]
-async fn a_person_sees_which_app_waits() {
+async fn person_sees_the_waiting_app() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let desktop = app.desktop().await;
@@ -336,16 +336,18 @@ async fn a_person_sees_which_app_waits() {
     app.stop().await;
 }
 
-/// Contract: devices 6. A key that nobody came for is worthless.
+/// Contract: devices 6. A key that is not fetched in time expires.
 #[tokio::test]
-async fn what_is_waited_for_too_long_expires() {
+async fn unfetched_key_expires() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let desktop = app.desktop().await;
-    assert!(app.is_so(&desktop, "expires_at - now() between interval '599 seconds' and interval '10 minutes'").await);
+    assert!(
+        app.row_matches(&desktop, "expires_at - now() between interval '599 seconds' and interval '10 minutes'").await
+    );
     bind(&ada.client, &desktop.user_code).await.expect(200);
     let held = "expires_at - now() between interval '119 seconds' and interval '2 minutes'";
-    assert!(app.is_so(&desktop, held).await);
+    assert!(app.row_matches(&desktop, held).await);
     let waiting = ada.client.get(KEYS).await.expect(200).body["data"][0].clone();
     assert_timestamp(&waiting["expires_at"]);
 
@@ -355,12 +357,12 @@ async fn what_is_waited_for_too_long_expires() {
     }
     bind(&ada.client, &desktop.user_code).await.problem(404, "not-found");
     let worthless = ada.client.get(KEYS).await.expect(200).body["data"][0].clone();
-    assert_eq!(worthless, waiting, "the key expires by itself");
+    assert_eq!(worthless, waiting, "the exchange does not change the key");
     let behind = "select count(*) from api_keys
                   where kind = 'device' and coalesce(expires_at > now() + interval '2 minutes', true)";
     assert_eq!(app.count(behind).await, 0);
 
-    // A code can be shown to others again once it is over.
+    // An expired code is expired for the app and unknown to the person.
     let pending = app.desktop().await;
     app.alter(&pending, OVER).await;
     assert_eq!(app.exchange(&pending).await, expired());
@@ -371,16 +373,16 @@ async fn what_is_waited_for_too_long_expires() {
     let app = App::simulated().set("auth.device_code_ttl", "3h").set("auth.device_bound_ttl", "1h").start().await;
     let ada = app.person(Tier::Enterprise).await;
     let desktop = app.desktop().await;
-    assert!(app.is_so(&desktop, "expires_at - now() between interval '2:59' and interval '3:00'").await);
+    assert!(app.row_matches(&desktop, "expires_at - now() between interval '2:59' and interval '3:00'").await);
     bind(&ada.client, &desktop.user_code).await.expect(200);
-    assert!(app.is_so(&desktop, "expires_at - now() between interval '0:59' and interval '1:00'").await);
-    app.handed(&desktop).await;
+    assert!(app.row_matches(&desktop, "expires_at - now() between interval '0:59' and interval '1:00'").await);
+    app.key_client(&desktop).await;
     app.stop().await;
 }
 
-/// Contract: devices 7. Of 64 exchanges at once exactly one gets the key.
+/// Contract: devices 7. Of 64 concurrent exchanges exactly one receives the key.
 #[tokio::test]
-async fn of_many_who_come_for_a_key_one_gets_it() {
+async fn concurrent_exchanges_return_the_key_once() {
     let app = App::simulated().set("rate_limits.device_exchange_per_minute", "1000000").start().await;
     let ada = app.person(Tier::Enterprise).await;
     let desktop = app.desktop().await;
@@ -404,7 +406,7 @@ async fn of_many_who_come_for_a_key_one_gets_it() {
     key.get("/v1/sessions").await.expect(200);
     assert_eq!(app.count(DEVICE_KEYS).await, 1);
 
-    // Apps that poll while a person agrees: none hears that it is too late before one has the key.
+    // While the person binds the code, no polling app receives `expired` before one has received the key.
     let desktop = app.desktop().await;
     let polls = (0..8).map(|_| {
         let (client, code) = (app.stranger(), desktop.code.clone());
@@ -419,15 +421,15 @@ async fn of_many_who_come_for_a_key_one_gets_it() {
     });
     let polls = tokio::spawn(at_once(polls.collect::<Vec<_>>()));
     bind(&ada.client, &desktop.user_code).await.expect(200);
-    let bound = polls.await.expect("what the apps heard").into_iter().filter(|bound| *bound).count();
+    let bound = polls.await.expect("the polls end").into_iter().filter(|bound| *bound).count();
     assert_eq!(bound, 1);
     app.stop().await;
 }
 
-/// Contract: devices 10; rate-limits 4. Initiate, bind and exchange are limited by the client's address, and bind and exchange
-/// by the code too, however it is typed and wherever it is tried from.
+/// Contract: devices 10; rate-limits 4. Initiate, bind and exchange are limited by client address. Bind and exchange are also
+/// limited by code, in any spelling and from any address.
 #[tokio::test]
-async fn codes_are_not_to_be_guessed() {
+async fn device_routes_are_rate_limited_by_address_and_code() {
     let app = App::simulated()
         .set("server.trusted_proxies", "127.0.0.1")
         .set("rate_limits.device_initiate_per_minute", "2")
@@ -479,10 +481,10 @@ fn route(method: Method, path: &str, body: Option<Value>) -> Route {
     Route { method, path: path.to_owned(), body }
 }
 
-/// Contract: devices 9; authorization 3, 5. The stored type of the credential counts, not the token's shape; on the free tier a
-/// device may use its list of routes, and anything else is 403.
+/// Contract: devices 9; authorization 3, 5. The stored type of the credential decides, not the token's prefix. On the free tier
+/// a device may use its listed routes; any other route is 403.
 #[tokio::test]
-async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
+async fn device_on_the_free_tier_is_limited_to_its_routes() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let ada = app.person(Tier::Free).await;
     let desktop = app.activated(&ada).await;
@@ -553,7 +555,7 @@ async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
     set_tier("free").await;
     restricted(&paid).await;
 
-    // A device's key stays one when it is rotated.
+    // A rotated device key is still a device key.
     let keys = ada.client.get(KEYS).await.expect(200).body;
     let id = keys["data"][0]["id"].as_str().expect("an id");
     let rotated = ada.client.post(&format!("{KEYS}/{id}/rotate"), json!({})).await.expect(201);
@@ -563,10 +565,10 @@ async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
     app.stop().await;
 }
 
-/// Contract: devices 8. An app whose account was suspended or deleted, or whose key was revoked or rotated, before it came gets
-/// nothing.
+/// Contract: devices 8. If the account is suspended or deleted, or the key is revoked or rotated before the exchange, the app
+/// receives `expired`.
 #[tokio::test]
-async fn an_app_whose_account_stopped_gets_nothing() {
+async fn app_of_suspended_or_deleted_account_gets_no_key() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let [suspended, revoked, deleted] = [app.desktop().await, app.desktop().await, app.desktop().await];
@@ -595,10 +597,10 @@ async fn an_app_whose_account_stopped_gets_nothing() {
     ada.client.send(confirmed).await.expect(204);
     assert_eq!(app.exchange(&deleted).await, expired());
     bind(&ada.client, &waiting.user_code).await.problem(401, "unauthorized");
-    assert_eq!(app.exchange(&waiting).await, pending(), "somebody else may agree");
+    assert_eq!(app.exchange(&waiting).await, pending(), "another person may bind the app");
     let bob = app.person(Tier::Enterprise).await;
     bind(&bob.client, &waiting.user_code).await.expect(200);
-    let theirs = app.handed(&waiting).await.get("/v1/account/me").await.expect(200).body;
+    let theirs = app.key_client(&waiting).await.get("/v1/account/me").await.expect(200).body;
     assert_eq!(uuid_of(theirs["id"].as_str().expect("an id")), bob.account.as_uuid());
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Mails and who wants them (contract: emails).
+//! Mails and email preferences (contract: emails).
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,6 @@ use crate::support::{Answer, App, Client, Role, commands, eventually};
 const HALF_AN_HOUR: Duration = Duration::from_mins(30);
 const PREFERENCES: &str = "/v1/account/email-preferences";
 
-/// A mail's row.
 #[derive(Debug, FromRow)]
 struct Row {
     status: String,
@@ -29,11 +28,11 @@ struct Row {
 }
 
 impl App {
-    /// Has a mail sent, as a handler of the API does.
+    /// Queues a mail as a handler of the API does.
     async fn send(&self, template: Template, recipient: Recipient<'_>, details: Value, good_for: Duration) {
         let mut tx = self.database.pool.begin().await.expect("a transaction");
         let sent = kitfleet_jobs::emails::send(&mut tx, template, recipient, details, good_for).await;
-        sent.expect("a statement").expect("a mail of this kind is sent again");
+        sent.expect("a statement").expect("the mail is queued");
         tx.commit().await.expect("a commit");
     }
 
@@ -41,7 +40,7 @@ impl App {
         self.send(template, Recipient::Account(account), json!({}), HALF_AN_HOUR).await;
     }
 
-    /// The one mail there is, when it is done.
+    /// The only mail, once it is done.
     async fn done(&self) -> Row {
         eventually(Duration::from_secs(20), "the mail is done", async || {
             let row = self.only_mail().await;
@@ -50,7 +49,7 @@ impl App {
         .await
     }
 
-    /// The one mail there is, after so many attempts.
+    /// The only mail, once it has had this many attempts and waits for the next.
     async fn attempted(&self, attempts: i32) -> Row {
         eventually(Duration::from_secs(20), "the mail was attempted", async || {
             let row = self.only_mail().await;
@@ -66,30 +65,30 @@ impl App {
         rows.remove(0)
     }
 
-    /// Makes every mail that waits due.
+    /// Makes all waiting mails due.
     async fn hurry(&self) {
         let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
         sqlx::query(hurry).execute(&self.database.pool).await.expect("a statement");
     }
 
-    /// An account whose address is not proven yet.
+    /// An account with an unverified address.
     async fn unverified(&self) -> (AccountId, String) {
         let account = self.account(Tier::Free).await;
         self.execute("update accounts set email_verified_at = null where id = $1", account.as_uuid()).await;
         (account, self.address_of(account).await)
     }
 
-    /// Whether a token of this purpose would be taken.
+    /// True when the token is valid for this purpose.
     async fn is_good(&self, purpose: Purpose, token: &str) -> bool {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         mail_links::is_good(&mut conn, purpose, token).await.expect("a statement")
     }
 }
 
-/// Contract: emails 5, 11; sign-ins 14. A mail is one file, text and HTML, with one unbroken link whose token is good and
-/// stands nowhere else.
+/// Contract: emails 5, 11; sign-ins 14. A mail is one file with text and HTML parts, and contains one unbroken link. Its token
+/// is valid and stored nowhere else.
 #[tokio::test]
-async fn a_mail_is_a_file_with_a_link_that_works() {
+async fn mail_file_contains_one_valid_link() {
     let app = App::simulated().start().await;
     let (account, address) = app.unverified().await;
     let templates = [
@@ -120,7 +119,7 @@ async fn a_mail_is_a_file_with_a_link_that_works() {
 
         for part in [&mail.text, &mail.html] {
             assert!(part.contains("30 minutes") && part.contains("ignore this mail"), "{part}");
-            assert!(!part.contains("Ada"), "what a customer wrote stands in a mail");
+            assert!(!part.contains("Ada"), "the mail contains text that a customer wrote");
         }
         for remote in ["<img", "<link", "<script", "url(", "@import"] {
             assert!(!mail.html.contains(remote), "{remote} in {}", mail.html);
@@ -129,9 +128,9 @@ async fn a_mail_is_a_file_with_a_link_that_works() {
     app.stop().await;
 }
 
-/// Contract: emails 3. Also when a mail that waits is sent once more.
+/// Contract: emails 3. A new link invalidates the earlier one, also for a mail that is sent again later.
 #[tokio::test]
-async fn a_new_link_makes_the_old_one_worthless() {
+async fn new_link_invalidates_the_old_one() {
     let app = App::simulated().start().await;
     let (account, address) = app.unverified().await;
     app.notify(account, Template::MagicLink).await;
@@ -143,15 +142,15 @@ async fn a_new_link_makes_the_old_one_worthless() {
     assert_ne!(first.token, second.token);
     assert!(!app.is_good(Purpose::MagicLink, &first.token).await);
     assert!(app.is_good(Purpose::MagicLink, &second.token).await);
-    assert!(app.is_good(Purpose::ResetPassword, &other.token).await, "one purpose spoiled another's link");
-    assert!(!app.is_good(Purpose::ResetPassword, &second.token).await, "a link does what it is not for");
+    assert!(app.is_good(Purpose::ResetPassword, &other.token).await, "a link invalidated a link of another purpose");
+    assert!(!app.is_good(Purpose::ResetPassword, &second.token).await, "a link is valid for another purpose");
     app.stop().await;
 }
 
-/// Contract: emails 2; sign-ins 15. A mail to an address goes to whoever has it, however they spell it, and to nobody when
-/// nobody does; the row that asks for it is the same.
+/// Contract: emails 2; sign-ins 15. A mail to an address goes to the account with that address, in any spelling, and to no
+/// account otherwise. The queued row is the same in both cases.
 #[tokio::test]
-async fn an_address_nobody_has_gets_nothing() {
+async fn unknown_address_gets_no_mail() {
     let app = App::simulated().start().await;
     let stranger = EmailAddress::parse("nobody@example.com").expect("an address");
     app.send(Template::MagicLink, Recipient::Address(&stranger), json!({}), HALF_AN_HOUR).await;
@@ -164,13 +163,13 @@ async fn an_address_nobody_has_gets_nothing() {
     assert_eq!(app.mail_to(&address, Template::MagicLink).await.to, address);
     assert!(app.mails_to("nobody@example.com", Template::MagicLink).is_empty());
     let named = "select count(*) from emails where account_id is not null";
-    assert_eq!(app.count(named).await, 0, "a request has looked the address up");
+    assert_eq!(app.count(named).await, 0, "the request looked up the account of the address");
     app.stop().await;
 }
 
-/// Contract: emails 2. An account that may not act is not written to.
+/// Contract: emails 2.
 #[tokio::test]
-async fn a_suspended_account_gets_no_mail() {
+async fn suspended_account_gets_no_mail() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let (account, address) = app.unverified().await;
     app.run(&["account", "suspend", &account.to_string()]).await.code(0);
@@ -178,14 +177,14 @@ async fn a_suspended_account_gets_no_mail() {
     let row = app.done().await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("account-inactive"), 1));
     assert!(app.mails_to(&address, Template::ResetPassword).is_empty());
-    assert_eq!(app.count("select count(*) from mail_links").await, 0, "a link was made");
+    assert_eq!(app.count("select count(*) from mail_links").await, 0, "a link was created");
     assert_eq!(counted(&app, Template::ResetPassword, Outcome::AccountInactive).await, 1);
     app.stop().await;
 }
 
-/// Contract: emails 2. An address that is proven needs no proof; a mail that is late is worth nothing.
+/// Contract: emails 2. A verified address gets no verification mail, and an expired mail is not sent.
 #[tokio::test]
-async fn a_mail_that_has_no_point_is_not_sent() {
+async fn expired_or_unneeded_mail_is_not_sent() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Free).await;
     let address = app.address_of(account).await;
@@ -200,9 +199,9 @@ async fn a_mail_that_has_no_point_is_not_sent() {
     app.stop().await;
 }
 
-/// Contract: emails 10. A mail survives a mail server that is down or refuses it for now, and arrives once.
+/// Contract: emails 10. A mail is retried after temporary failures of the mail server, and arrives once.
 #[tokio::test]
-async fn mails_wait_for_their_mail_server() {
+async fn mail_is_retried_until_the_server_accepts_it() {
     let mut server = MailServer::down();
     let builder = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url());
     let app =
@@ -210,15 +209,15 @@ async fn mails_wait_for_their_mail_server() {
     let (account, address) = app.unverified().await;
     app.notify(account, Template::VerifyEmail).await;
     assert_eq!(app.attempted(1).await.outcome.as_deref(), Some("transport"));
-    // Contract: command-line 6. The attempt's job has failed.
+    // Contract: command-line 6. The job of the attempt is marked as failed.
     let failed = eventually(Duration::from_secs(10), "the attempt's job has failed", async || {
         let listed =
             app.run(&["jobs", "list", "--queue", "emails", "--status", "failed", "--json"]).await.code(0).json();
         listed.as_array()?.first().cloned()
     })
     .await;
-    let told = failed["result"]["Err"].as_str().expect("a reason");
-    assert!(told.contains("attempt 1 failed (transport)") && told.contains("the mail is retried"), "{told}");
+    let reason = failed["result"]["Err"].as_str().expect("a reason");
+    assert!(reason.contains("attempt 1 failed (transport)") && reason.contains("the mail is retried"), "{reason}");
 
     server.come_up();
     for (attempt, refusal, outcome) in [
@@ -247,9 +246,9 @@ async fn mails_wait_for_their_mail_server() {
     app.stop().await;
 }
 
-/// Contract: emails 10. What will not pass is not tried again.
+/// Contract: emails 10. A permanent rejection is not retried.
 #[tokio::test]
-async fn a_mail_that_is_refused_for_good_is_given_up() {
+async fn permanently_rejected_mail_is_not_retried() {
     let server = MailServer::up();
     let builder = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url());
     let app = builder.start().await;
@@ -268,16 +267,19 @@ async fn a_mail_that_is_refused_for_good_is_given_up() {
     app.stop().await;
 }
 
-/// Contract: emails 9, 10. A mail server that falls silent holds up nothing but its own mails, and those not for ever.
+/// Contract: emails 9, 10. A mail server that stops answering delays only its own mails, and each attempt times out.
 #[tokio::test]
-async fn a_mail_server_that_falls_silent_holds_up_nobody() {
+async fn silent_mail_server_delays_only_its_mails() {
     let server = MailServer::up();
     server.set_mood(Mood::FallsSilent);
     let builder = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url());
     let app = builder.start().await;
     let (account, _) = app.unverified().await;
     app.notify(account, Template::MagicLink).await;
-    eventually(Duration::from_secs(20), "the server is silent", async || (server.silences() == 1).then_some(())).await;
+    eventually(Duration::from_secs(20), "the server has stopped answering", async || {
+        (server.silences() == 1).then_some(())
+    })
+    .await;
     assert_eq!(app.only_mail().await.status, "sending");
 
     let client = app.client().await;
@@ -287,7 +289,7 @@ async fn a_mail_server_that_falls_silent_holds_up_nobody() {
     let first_up = "delete from emails where template = 'session_success_first'";
     sqlx::query(first_up).execute(&app.database.pool).await.expect("a statement");
 
-    let row = eventually(Duration::from_secs(40), "the attempt is given up", async || {
+    let row = eventually(Duration::from_secs(40), "the attempt has timed out", async || {
         let row = app.only_mail().await;
         (row.status == "queued").then_some(row)
     })
@@ -300,16 +302,19 @@ async fn a_mail_server_that_falls_silent_holds_up_nobody() {
     app.stop().await;
 }
 
-/// Contract: emails 9. A mail outlives the worker that was sending it, and is sent once however many jobs ask for it.
+/// Contract: emails 9. Another worker sends the mail of a worker that died. The mail is sent once, for any number of jobs.
 #[tokio::test]
-async fn a_mail_outlives_its_worker() {
+async fn mail_of_dead_worker_is_sent_once() {
     let server = MailServer::up();
     server.set_mood(Mood::FallsSilent);
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]);
     let mut app = builder.set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
     let (account, address) = app.unverified().await;
     app.notify(account, Template::ResetPassword).await;
-    eventually(Duration::from_secs(20), "the server is silent", async || (server.silences() == 1).then_some(())).await;
+    eventually(Duration::from_secs(20), "the server has stopped answering", async || {
+        (server.silences() == 1).then_some(())
+    })
+    .await;
     app.signal(1, Signal::SIGKILL).await;
     assert_eq!(app.only_mail().await.status, "sending");
 
@@ -335,9 +340,9 @@ async fn a_mail_outlives_its_worker() {
     app.stop().await;
 }
 
-/// Contract: emails 10; operators 5. Through Postmark's API, whose codes say more than its statuses.
+/// Contract: emails 10; operators 5. With Postmark, the error code in the body decides the outcome before the HTTP status does.
 #[tokio::test]
-async fn postmark_is_understood() {
+async fn postmark_error_codes_map_to_outcomes() {
     let provider = Postmark::start().await;
     let builder = App::simulated().set("email.transport", "postmark").set("email.postmark_url", &provider.base_url);
     let app =
@@ -377,7 +382,7 @@ async fn postmark_is_understood() {
     app.stop().await;
 }
 
-/// How often `service_email_send_total` has counted this.
+/// Value of `service_email_send_total` for these labels.
 async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let response = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
@@ -390,9 +395,9 @@ async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
     line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count")
 }
 
-/// Contract: emails 6, 7; audit-log 17. Everything is wanted until the account says otherwise, kind by kind.
+/// Contract: emails 6, 7; audit-log 17. Every kind is on by default and can be turned off and on individually.
 #[tokio::test]
-async fn preferences_are_read_and_changed() {
+async fn preferences_can_be_read_and_changed() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let kinds = [
@@ -422,7 +427,7 @@ async fn preferences_are_read_and_changed() {
     assert_eq!(client.get(PREFERENCES).await.expect(200).body, wanted(&[]));
 
     let rows: Vec<_> = app.audit(account).await.into_iter().filter(|row| row.action.starts_with("account.")).collect();
-    assert_eq!(rows.len(), 18, "one a PUT: {rows:?}");
+    assert_eq!(rows.len(), 18, "one row for each PUT: {rows:?}");
     let puts = kinds.iter().flat_map(|kind| [(kind, false), (kind, false), (kind, true)]);
     for (row, (kind, opted_in)) in rows.iter().zip(puts) {
         assert_eq!((row.action.as_str(), row.actor_type.as_str()), ("account.email_preferences_changed", "customer"));
@@ -441,9 +446,9 @@ async fn preferences_are_read_and_changed() {
     app.stop().await;
 }
 
-/// Contract: authorization 7, 10, 11. The routes are the owner's, and honor the account header.
+/// Contract: authorization 7, 10, 11. The routes require `account_owner` and honor the account header.
 #[tokio::test]
-async fn preferences_are_the_owners() {
+async fn preferences_require_the_account_owner() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::SoloManual).await;
     let off = json!({"event_type": "tier-changed", "opted_in": false});
@@ -477,9 +482,9 @@ async fn preferences_are_the_owners() {
     app.stop().await;
 }
 
-/// Contract: emails 1, 4. Who does not want a mail gets none, and what cannot be opted out of is sent all the same.
+/// Contract: emails 1, 4. An opted-out mail is not sent; mails without an opt-out are sent.
 #[tokio::test]
-async fn an_opt_out_is_honoured() {
+async fn opted_out_mail_is_not_sent() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::SoloManual).await;
     let address = app.address_of(account).await;
@@ -503,9 +508,9 @@ async fn an_opt_out_is_honoured() {
     app.stop().await;
 }
 
-/// Contract: emails 4; accounts 5. One mail a change, which says what it was.
+/// Contract: emails 4; accounts 5. Each change of the tier is mailed once and names both tiers.
 #[tokio::test]
-async fn a_changed_tier_is_told() {
+async fn tier_change_is_mailed_once() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Free).await;
     let address = app.address_of(account).await;
@@ -513,18 +518,18 @@ async fn a_changed_tier_is_told() {
         app.run(&["account", "set-tier", &account.to_string(), tier]).await.code(0);
     }
     app.mail_number(2, &address, Template::TierChanged).await;
-    assert_eq!(app.count("select count(*) from emails").await, 2, "no change is no news");
+    assert_eq!(app.count("select count(*) from emails").await, 2, "no mail without a change");
     let texts: Vec<_> = app.mails_to(&address, Template::TierChanged).into_iter().map(|mail| mail.text).collect();
     for change in ["from the free tier to the api_scale tier", "from the api_scale tier to the free tier"] {
         assert!(texts.iter().any(|text| text.contains(change)), "{texts:?}");
     }
-    assert!(texts[0].contains("tier-changed"), "nobody is told how to opt out: {}", texts[0]);
+    assert!(texts[0].contains("tier-changed"), "the mail does not explain how to opt out: {}", texts[0]);
     app.stop().await;
 }
 
-/// Contract: emails 4. One of each an account, for ever.
+/// Contract: emails 4. Each of the two mails is sent once for an account, ever.
 #[tokio::test]
-async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
+async fn first_session_and_first_failure_are_mailed_once() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let account = app.account(Tier::ApiScale).await;
     let address = app.address_of(account).await;
@@ -533,7 +538,7 @@ async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
     let mail = app.mail_to(&address, Template::SessionSuccessFirst).await;
     assert!(mail.text.contains(&first) && !mail.text.contains(&second), "{}", mail.text);
 
-    // Their browsers died with their worker, of which an operation is the first to hear.
+    // The browsers died with their worker, which the next operation reports.
     app.signal(1, Signal::SIGKILL).await;
     app.start(Role::Worker);
     app.ready().await;
@@ -546,7 +551,7 @@ async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
 
     let mut conn = app.database.pool.acquire().await.expect("a connection");
     let kept = kitfleet_domain::emails::purge(&mut conn, Duration::ZERO, 100).await.expect("a statement");
-    assert_eq!(kept, 0, "what was told once is forgotten");
+    assert_eq!(kept, 0, "the purge deleted the mail that must stay unique");
     let again = kitfleet_domain::emails::queue(
         &mut conn,
         Template::SessionFailedFirst,
@@ -560,9 +565,9 @@ async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
     app.stop().await;
 }
 
-/// Contract: emails 11. A transport that lacks something stops the start with one line that names the key.
+/// Contract: emails 11. An incomplete email configuration fails the start with one line that names the key.
 #[tokio::test]
-async fn a_transport_that_lacks_something_stops_the_start() {
+async fn incomplete_transport_fails_the_start() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let cases: [(&[(&str, &str)], &str); 5] = [
         (&[("KITFLEET_EMAIL__TRANSPORT", "smtp")], "email.smtp_url"),
@@ -585,9 +590,9 @@ async fn a_transport_that_lacks_something_stops_the_start() {
     }
 }
 
-/// Mails that are files hold links and addresses: they are kept for a time, and not for ever.
+/// Mails in files contain links and addresses, so old files are deleted.
 #[tokio::test]
-async fn old_files_of_mails_are_removed() {
+async fn old_mail_files_are_deleted() {
     let mut app = App::simulated().in_processes().set("retention.outbox", "1h").start().await;
     let outbox = app.data_dir.path().join("data/outbox");
     fs::create_dir_all(&outbox).expect("a folder");
@@ -599,7 +604,7 @@ async fn old_files_of_mails_are_removed() {
     File::options().append(true).open(&old).expect("a file").set_modified(hours_ago).expect("a time");
     app.signal(0, Signal::SIGTERM).await;
     app.start(Role::Up);
-    eventually(Duration::from_secs(30), "the old one is gone", async || (!old.exists()).then_some(())).await;
+    eventually(Duration::from_secs(30), "the old file is deleted", async || (!old.exists()).then_some(())).await;
     assert!(new.exists());
     app.ready().await;
     app.stop().await;

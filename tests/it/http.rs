@@ -1,5 +1,5 @@
-//! What holds on every route: problem documents, hostile bodies, headers, slow clients, and the routes of the service itself
-//! (contract: requests; errors; versioning; operators).
+//! Behaviour of all routes: problem documents, hostile bodies, headers, slow clients, and the operators' routes (contract:
+//! requests; errors; versioning; operators).
 
 mod bodies;
 mod mistakes;
@@ -17,9 +17,9 @@ use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, Role, eventually, raw, unknown_id};
 
-/// Contract: errors 1; requests 9. Every refusal is a problem document, with the request's path and id.
+/// Contract: errors 1; requests 9. Every error is a problem document with the path and id of the request.
 #[tokio::test]
-async fn what_is_refused_is_a_problem_document() {
+async fn errors_are_problem_documents() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -59,10 +59,10 @@ async fn what_is_refused_is_a_problem_document() {
     app.stop().await;
 }
 
-/// Contract: requests 9. Every answer carries `X-Request-Id`. One that the caller gave is kept when it is fit to be logged,
-/// else replaced.
+/// Contract: requests 9. Every answer has `X-Request-Id`. An id from the caller is kept if it is safe to log, and replaced
+/// otherwise.
 #[tokio::test]
-async fn every_answer_has_a_request_id() {
+async fn every_answer_has_a_unique_request_id() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -86,7 +86,7 @@ async fn every_answer_has_a_request_id() {
             let answer = client.call(route).await;
             let id = answer.headers["x-request-id"].to_str().expect("text").to_owned();
             assert!(!id.is_empty());
-            assert!(seen.insert(id), "an id was given twice");
+            assert!(seen.insert(id), "a request id is not unique");
         }
     }
     let with_id = async |id: &[u8]| {
@@ -109,16 +109,16 @@ async fn every_answer_has_a_request_id() {
     app.stop().await;
 }
 
-/// Contract: requests 12. A client that is slow, or drips, is cut off in time.
+/// Contract: requests 12. A connection of a slow client is closed in time.
 #[tokio::test]
-async fn slow_clients_are_cut_off() {
+async fn slow_clients_are_disconnected() {
     let app = App::simulated().set("server.header_timeout", "1s").set("server.body_timeout", "1s").start().await;
     let client = app.client().await;
     let key = client.key.clone().expect("a key");
     let head = format!(
         "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
     );
-    // What is large may take longer, but not for being promised only.
+    // A larger body may take longer, but only if its bytes arrive.
     let import = head.replace("/v1/sessions", "/v1/profiles/import");
     let starts = [
         format!("{import}Content-Length: 1000000\r\n\r\n{{"),
@@ -130,7 +130,7 @@ async fn slow_clients_are_cut_off() {
     for start in &starts {
         for drips in [false, true] {
             let started = Instant::now();
-            let answer = slowly(&app, start, drips).await;
+            let answer = send_slowly(&app, start, drips).await;
             let elapsed = started.elapsed();
             assert!(elapsed < Duration::from_secs(6), "{start:?} (drips: {drips}) held a connection for {elapsed:?}");
             if let Some(status) = raw::status(&answer) {
@@ -144,8 +144,8 @@ async fn slow_clients_are_cut_off() {
     app.stop().await;
 }
 
-/// Starts a request and never ends it: in silence, or with a byte now and then.
-async fn slowly(app: &App, start: &str, drips: bool) -> String {
+/// Starts a request and never completes it: sends nothing more, or one byte every 100 ms.
+async fn send_slowly(app: &App, start: &str, drips: bool) -> String {
     let (mut reader, mut writer) = raw::connect(&app.base_url).await;
     writer.write_all(start.as_bytes()).await.expect("the service listens");
     let drip = tokio::spawn(async move {
@@ -162,36 +162,36 @@ async fn slowly(app: &App, start: &str, drips: bool) -> String {
     answer
 }
 
-/// Everything until the service hangs up.
+/// Reads until the service closes the connection.
 async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
     use tokio::io::AsyncReadExt;
 
     let mut bytes = Vec::new();
     let limit = Duration::from_secs(15);
-    // A reset is an end, too.
+    // A reset of the connection counts as closed.
     let _ = tokio::time::timeout(limit, reader.read_to_end(&mut bytes)).await.expect("the service hangs up");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A disk without room fails whatever is written, so that the process is not ready; it lives all the same.
+/// On a full disk the process is not ready but stays alive.
 #[tokio::test]
-async fn a_full_disk_is_not_ready() {
+async fn service_on_full_disk_is_not_ready() {
     run_on_small_disk("http::inside_a_small_disk").await;
 }
 
-/// See [`a_full_disk_is_not_ready`], which starts it.
+/// Started by [`service_on_full_disk_is_not_ready`].
 #[tokio::test]
-#[ignore = "runs with mounts of its own, where another test starts it"]
+#[ignore = "another test starts it in its own mount namespace"]
 async fn inside_a_small_disk() {
     let disk = small_disk(128);
     let app = App::simulated().start().await;
     let filler = disk.join("filler");
-    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("there is room");
+    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("the disk has space");
     let refused = app.stranger().get("/readyz").await.problem(503, "feature-unavailable");
     assert_eq!(refused.body["detail"], "the disk of data_dir is full");
     app.stranger().get("/healthz").await.expect(200);
 
-    // A mail that has no room is sent when it has.
+    // A mail that could not be written is sent once the disk has space.
     let rest = disk.join("rest");
     let mut file = std::fs::File::create(&rest).expect("a file");
     while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
@@ -204,7 +204,7 @@ async fn inside_a_small_disk() {
     std::fs::remove_file(rest).expect("the other file");
     app.execute_all("update emails set next_attempt_at = now()").await;
     let sent = "select count(*) from emails where status = 'done'";
-    eventually(Duration::from_secs(30), "it is sent", async || (app.count(sent).await == 1).then_some(())).await;
+    eventually(Duration::from_secs(30), "the mail is sent", async || (app.count(sent).await == 1).then_some(())).await;
     assert!(app.mail_to(&ada.email, Template::MagicLink).await.text.contains("/magic-link?token="));
     app.stranger().get("/readyz").await.expect(200);
     app.stop().await;
@@ -212,7 +212,7 @@ async fn inside_a_small_disk() {
 
 /// Contract: operators 1 to 3.
 #[tokio::test]
-async fn operators_can_ask_how_the_service_is() {
+async fn health_routes_need_no_credential() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     assert_eq!(stranger.get("/healthz").await.expect(200).body, json!({"status": "ok"}));
@@ -223,10 +223,10 @@ async fn operators_can_ask_how_the_service_is() {
     app.stop().await;
 }
 
-/// Contract: versioning 1; authorization 1. `/openapi.json` is the contract. It has every route of this release, equals what
-/// the binary prints, and no route under `/v1` that needs a key answers without one.
+/// Contract: versioning 1; authorization 1. `/openapi.json` contains every route of this release and equals the output of the
+/// binary. Every route under `/v1` that is not declared public is 401 without a credential.
 #[tokio::test]
-async fn the_contract_covers_every_route() {
+async fn openapi_document_contains_every_route() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let contract = stranger.get("/openapi.json").await.expect(200).body;
@@ -261,7 +261,7 @@ async fn the_contract_covers_every_route() {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let path = path.replace("{id}", &unknown_id("ses"));
         let answer = stranger.send(stranger.request(method, &path)).await;
-        // A route that says that it is public is, and no other.
+        // A route is public only if the document declares it.
         if security.as_array().is_some_and(Vec::is_empty) {
             assert_ne!(answer.body["title"], "Unauthorized", "{path}: {}", answer.body);
         } else {
@@ -271,9 +271,9 @@ async fn the_contract_covers_every_route() {
     app.stop().await;
 }
 
-/// Contract: versioning 1; errors 2. The rendering is served by the service alone; each error has a page.
+/// Contract: versioning 1; errors 2. `/docs` loads only resources of the service itself, and every problem type has a page.
 #[tokio::test]
-async fn pages_for_people_need_no_other_host() {
+async fn docs_and_error_pages_load_no_foreign_resources() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let docs = page(&app, "/docs").await;
@@ -313,7 +313,7 @@ async fn pages_for_people_need_no_other_host() {
     ];
     for slug in slugs {
         let text = page(&app, &format!("/errors/{slug}")).await;
-        assert!(text.contains(slug), "/errors/{slug} does not say what it is about");
+        assert!(text.contains(slug), "/errors/{slug} does not contain its slug");
     }
     app.stop().await;
 }
@@ -326,7 +326,7 @@ async fn page(app: &App, path: &str) -> String {
     response.text().await.expect("text")
 }
 
-/// What a page loads or points to.
+/// Resources and links of a page.
 fn references(html: &str) -> Vec<String> {
     let mut found = Vec::new();
     for attribute in ["src=", "href=", "action=", "url("] {
@@ -339,10 +339,10 @@ fn references(html: &str) -> Vec<String> {
     found
 }
 
-/// Contract: requests 10. Behind a trusted proxy, the address it names is the client's; what the client itself wrote before
-/// that is not believed.
+/// Contract: requests 10. The client's address is the one that a trusted proxy adds. Earlier entries, written by the client,
+/// are ignored.
 #[tokio::test]
-async fn a_trusted_proxy_names_the_client() {
+async fn trusted_proxy_determines_the_client_address() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let cases = [
@@ -369,9 +369,9 @@ async fn a_trusted_proxy_names_the_client() {
     app.stop().await;
 }
 
-/// Contract: errors 2. Where the service is found is the operator's to say.
+/// Contract: errors 2. The operator configures the base address and the address of the problem pages.
 #[tokio::test]
-async fn the_type_of_a_problem_stands_under_the_errors_url() {
+async fn problem_type_is_under_the_errors_url() {
     let app = App::simulated().roles(&[Role::Api]).set("server.base_url", "https://kit.example/fleet/").start().await;
     let answer = app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
     assert_eq!(answer.body["type"], "https://kit.example/fleet/errors/unauthorized");

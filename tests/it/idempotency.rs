@@ -1,5 +1,5 @@
-//! The four routes that take an `Idempotency-Key`, each by the rule that the contract has of it (contract: requests 17; agents 3, 27, 28;
-//! billing 5, 6, 31).
+//! The four routes that accept an `Idempotency-Key`, each with its rule in the contract (contract: requests 17; agents 3, 27,
+//! 28; billing 5, 6, 31).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::support::card_provider::CardProvider;
 use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::{Answer, App, Client};
 
-/// A key of the deployment: 32 bytes, in base64.
+/// An encryption key: 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
-/// A request that can be repeated, and another one.
+/// A request that can be repeated, with a second body.
 struct Request {
     operation: &'static str,
     path: String,
@@ -30,7 +30,7 @@ impl Request {
     }
 }
 
-/// A request of each operation that takes a key; messages are to this agent session.
+/// A request for each operation that accepts a key. Messages go to this agent session.
 fn requests(agent: &str) -> [Request; 4] {
     let purchase = |tier: &str| json!({"tier": tier, "success_url": "https://example.com/1", "cancel_url": "https://example.com/2"});
     [
@@ -65,7 +65,7 @@ fn requests(agent: &str) -> [Request; 4] {
     ]
 }
 
-/// What the contract has of each operation that takes a key, by its id.
+/// The `x-idempotency` rules in the OpenAPI document, by operation id.
 async fn rules(app: &App) -> BTreeMap<String, Value> {
     let document = app.stranger().get("/openapi.json").await.expect(200).body;
     let paths = document["paths"].as_object().expect("paths").values();
@@ -84,10 +84,11 @@ async fn rules(app: &App) -> BTreeMap<String, Value> {
     rules
 }
 
-/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. The same request is answered as it was; another one under its key as the
-/// contract says, and so is told whether it was answered before; somebody else's key is another, and a blank one is none.
+/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. A repeated request gets the first answer. Another body with the
+/// same key is answered by the documented rule, and `Idempotent-Replayed` is set as documented. Keys of different accounts are
+/// independent, and a blank key is no key.
 #[tokio::test]
-async fn each_operation_does_with_a_key_what_the_contract_says() {
+async fn idempotency_key_follows_the_documented_rule() {
     let (cards, processor) = (CardProvider::start().await, CryptoProcessor::start().await);
     let app = App::simulated().selling_at(&cards.base_url).paid_in_crypto_at(&processor.base_url);
     let app = app.set("mfa.encryption_key", KEY).start().await;
@@ -132,14 +133,14 @@ async fn each_operation_does_with_a_key_what_the_contract_says() {
 
         let elsewhere = their_request.send(&other, &["once"], &their_request.body).await.expect(request.status);
         assert_ne!(elsewhere.body, first.body, "{about}");
-        // What is blank is no key: each is a request of its own.
+        // Requests with a blank key are independent.
         for _ in 0..2 {
             let unnamed = request.send(&client, &["  "], &request.body).await.expect(request.status);
             assert!(unnamed.body != first.body && !is_marked(&unnamed), "{about}");
         }
     }
 
-    // Time passes.
+    // Let the keys expire.
     for old in [
         "update card_checkout_keys set created_at = created_at - interval '31 days'",
         "update crypto_orders set created_at = created_at - interval '400 days', expires_at = expires_at - interval '400 days'",

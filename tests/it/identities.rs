@@ -1,4 +1,4 @@
-//! Signing in through an identity provider (contract: identities), which is a real one on loopback.
+//! Sign-in through an identity provider (contract: identities), with a real provider on loopback.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually,
 
 const CONFIRM: &str = "/v1/auth/oauth/confirm";
 
-/// A service and the provider it knows, which runs.
+/// A service with a configured and running provider.
 async fn service() -> (App, IdentityProvider) {
     let mut provider = IdentityProvider::new();
     let app = scraped(provider.configure(App::simulated())).start().await;
@@ -23,7 +23,8 @@ async fn service() -> (App, IdentityProvider) {
     (app, provider)
 }
 
-/// The account that an answer has signed in to, and a client with its session. It may also have a token to set a removed password with.
+/// Asserts that the answer has a session, and returns its account and a client with it. The answer may also have a token to
+/// replace a removed password.
 fn signed_in(app: &App, answer: &Answer) -> (AccountId, Client) {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let session = &answer.body["session"];
@@ -51,11 +52,11 @@ impl App {
     }
 }
 
-/// Contract: identities 3, 4. The first sign-in makes an account, whose address counts as verified, and the next one finds it,
-/// whatever the provider calls the person or their address by then. Contract: audit-log 12. Each writes `account.login` with
-/// these members and no method.
+/// Contract: identities 3, 4. The first sign-in creates an account with a verified address. Later sign-ins find it by the
+/// subject, even if the address or name at the provider has changed. Contract: audit-log 12. Each sign-in writes
+/// `account.login` with these members and no method.
 #[tokio::test]
-async fn the_first_sign_in_makes_an_account_and_the_next_one_finds_it() {
+async fn first_sign_in_creates_an_account_later_ones_find_it() {
     let (app, provider) = service().await;
     let first = Browser::new(&app).sign_in(&provider, &person("sub-1", "Ada@Example.com")).await;
     let (account, client) = signed_in(&app, &first);
@@ -82,9 +83,9 @@ async fn the_first_sign_in_makes_an_account_and_the_next_one_finds_it() {
     app.stop().await;
 }
 
-/// OpenID Connect Core, section 5.4: a provider may also tell who people are in the ID token.
+/// OpenID Connect Core, section 5.4: a provider may put the claims into the ID token.
 #[tokio::test]
-async fn a_provider_may_tell_everything_in_its_id_token() {
+async fn claims_in_the_id_token_are_accepted() {
     let mut provider = IdentityProvider::new();
     let app = provider.configure(App::simulated()).start().await;
     provider.start_talkative(&app);
@@ -94,7 +95,7 @@ async fn a_provider_may_tell_everything_in_its_id_token() {
     app.stop().await;
 }
 
-/// Many first sign-ins of one person at the same time make one account.
+/// Concurrent first sign-ins of one person create one account.
 #[tokio::test]
 async fn concurrent_first_sign_ins_create_one_account() {
     let (app, provider) = service().await;
@@ -111,10 +112,10 @@ async fn concurrent_first_sign_ins_create_one_account() {
     app.stop().await;
 }
 
-/// Contract: identities 5, 6. An address that has an account but no link gets the mail that asks to confirm, and no session;
-/// whoever follows its link is signed in, then and from then on. Of many who follow it at once one is.
+/// Contract: identities 5, 6. If the address belongs to an account without a link to the provider, a mail asks to confirm, and
+/// there is no session. Its link signs in and creates the link to the provider. Of concurrent uses of the link one succeeds.
 #[tokio::test]
-async fn an_address_with_an_account_has_to_confirm() {
+async fn known_address_requires_confirmation() {
     let (app, provider) = service().await;
     let account = app.account(Tier::Free).await;
     let address = app.address_of(account).await;
@@ -125,7 +126,7 @@ async fn an_address_with_an_account_has_to_confirm() {
     assert_eq!(asked.body["confirmation_required"], true);
     assert_timestamp(&asked.body["expires_at"]);
     let old = app.mail_to(&address, Template::ConfirmSignIn).await.token;
-    // Whoever asks again makes the mail before worthless.
+    // A second request invalidates the first mail's link.
     Browser::new(&app).sign_in(&provider, &claims).await.expect(202);
     let link = app.mail_number(2, &address, Template::ConfirmSignIn).await.token;
     assert_eq!(app.web_sessions(account).await, 0);
@@ -154,7 +155,7 @@ async fn an_address_with_an_account_has_to_confirm() {
     assert_eq!(signed_in(&app, &direct).0, account);
     assert_eq!(app.web_sessions(account).await, 2);
 
-    // The link belongs to one account, and is no use for anything else.
+    // The link is valid only for its account and purpose, until it expires.
     let expired = app.account(Tier::Free).await;
     let address = app.address_of(expired).await;
     Browser::new(&app).sign_in(&provider, &person("sub-2", &address)).await.expect(202);
@@ -168,10 +169,9 @@ async fn an_address_with_an_account_has_to_confirm() {
     app.stop().await;
 }
 
-/// Whoever signed up with an address before it was proven may have been anybody: their password is worthless once its
-/// holder has confirmed.
+/// A password set before the address was verified stops working after the confirmation, because a stranger may have set it.
 #[tokio::test]
-async fn a_password_chosen_before_the_address_was_proven_is_forgotten() {
+async fn password_set_before_verification_is_removed() {
     let (app, provider) = service().await;
     let (email, password) = ("ada@example.com", "correct horse battery");
     let stranger = app.stranger();
@@ -187,10 +187,10 @@ async fn a_password_chosen_before_the_address_was_proven_is_forgotten() {
     app.stop().await;
 }
 
-/// A trip to the provider is good once, within ten minutes, for the browser that left and the provider it left for: nobody
-/// is signed in as somebody else by following a link.
+/// A sign-in flow can be completed once, within ten minutes, in the browser that started it and at its provider. A forged
+/// callback link cannot sign a visitor in to another account.
 #[tokio::test]
-async fn a_trip_is_good_once_and_for_the_browser_that_left() {
+async fn flow_completes_once_in_the_starting_browser() {
     let (app, provider) = service().await;
     let claims = person("sub-1", "ada@example.com");
     let browser = Browser::new(&app);
@@ -216,10 +216,10 @@ async fn a_trip_is_good_once_and_for_the_browser_that_left() {
     app.stop().await;
 }
 
-/// What leaves for the provider: state, nonce and PKCE, and a cookie that tells the browser when it comes back, which no
-/// script and no other site's form can use. Contract: operators 5. It is counted as what it is.
+/// The redirect has a state, a nonce and a PKCE challenge. The cookie that binds the flow to the browser is not accessible to
+/// scripts and not sent with cross-site forms. Contract: operators 5. The request is counted with its route.
 #[tokio::test]
-async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
+async fn start_redirects_with_state_nonce_and_challenge() {
     let (app, provider) = service().await;
     let stranger = Browser::new(&app);
     let start = stranger.open(&format!("{}/v1/auth/oauth/{NAME}/start", app.base_url)).await.expect(303);
@@ -232,7 +232,7 @@ async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
     for attribute in ["HttpOnly", "SameSite=Lax", "Path=/v1/auth/oauth", "Max-Age=600"] {
         assert!(attributes.contains(&attribute), "{cookie}");
     }
-    assert!(!attributes.contains(&"Secure"), "it is plain http: {cookie}");
+    assert!(!attributes.contains(&"Secure"), "the base URL is plain HTTP: {cookie}");
     let url: Url = start.headers["location"].to_str().expect("a text").parse().expect("a URL");
     assert!(url.as_str().starts_with(&provider.issuer()), "{url}");
     let parameter =
@@ -251,7 +251,7 @@ async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
         let value = parameter(name).unwrap_or_default();
         assert!(value.len() >= 22, "{name} {value}");
         if name == "state" {
-            assert_eq!(app.tables_with(&value).await, <[String; 0]>::default(), "stored hashed");
+            assert_eq!(app.tables_with(&value).await, <[String; 0]>::default(), "the state is stored only as a hash");
         }
     }
     for route in ["start", "callback?state=x&code=x"] {
@@ -261,10 +261,10 @@ async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
     app.stop().await;
 }
 
-/// Contract: identities 2, 4. Without a verified address there is no account; who does not want to, or comes with a code that
-/// the provider did not give, is not signed in.
+/// Contract: identities 2, 4. Without a verified address no account is created. A denied request or an invalid code does not
+/// sign in.
 #[tokio::test]
-async fn without_a_verified_address_or_a_good_code_nobody_is_signed_in() {
+async fn unverified_address_or_invalid_code_does_not_sign_in() {
     let (app, provider) = service().await;
     for claims in [
         json!({"sub": "sub-1", "email": "ada@example.com", "email_verified": false}),
@@ -285,7 +285,7 @@ async fn without_a_verified_address_or_a_good_code_nobody_is_signed_in() {
     let state = state.expect("a state");
     wrong.query_pairs_mut().clear().append_pair("state", &state).append_pair("code", "made-up");
     browser.open(wrong.as_str()).await.invalid("code");
-    // That trip is over, also with the right code.
+    // The failed exchange ended the flow.
     browser.open(&callback).await.invalid("state");
 
     let browser = Browser::new(&app);
@@ -298,10 +298,9 @@ async fn without_a_verified_address_or_a_good_code_nobody_is_signed_in() {
     app.stop().await;
 }
 
-/// A provider that is down stops neither the service's start nor anything else; it is asked again when it is back, also
-/// when it signs with other keys by then.
+/// A provider that is down does not prevent the start. The service retries, and accepts new signing keys.
 #[tokio::test]
-async fn a_provider_may_be_down_and_come_back_with_other_keys() {
+async fn provider_may_restart_with_other_keys() {
     let mut provider = IdentityProvider::new();
     let app = provider.configure(App::simulated()).start().await;
     let start = format!("{}/v1/auth/oauth/{NAME}/start", app.base_url);
@@ -311,7 +310,7 @@ async fn a_provider_may_be_down_and_come_back_with_other_keys() {
     app.stranger().get("/v1/archetypes").await.expect(200);
 
     provider.start(&app);
-    eventually(Duration::from_secs(20), "the provider is asked again", async || {
+    eventually(Duration::from_secs(20), "the service calls the provider again", async || {
         (Browser::new(&app).open(&start).await.status == 303).then_some(())
     })
     .await;
@@ -328,10 +327,10 @@ async fn a_provider_may_be_down_and_come_back_with_other_keys() {
     app.stop().await;
 }
 
-/// Contract: identities 7. An enrolled account gets a challenge from a linked identity provider, and no session, nor a row in
-/// its log. A suspended one hears so, and a deleted one gives its identities back.
+/// Contract: identities 7. An account with a second factor receives a challenge, without a session or audit row. A suspended
+/// account is 403, and a deleted account releases its identities.
 #[tokio::test]
-async fn what_an_account_may_not_do_its_identities_may_not_either() {
+async fn identity_has_the_restrictions_of_its_account() {
     let (app, provider) = service().await;
     let claims = person("sub-1", "ada@example.com");
     let sign_in = async || Browser::new(&app).sign_in(&provider, &claims).await;

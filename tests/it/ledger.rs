@@ -1,7 +1,7 @@
-//! The ledger of webhooks (contract: webhooks 27, 28): workers and databases die in a flood of events, and afterwards what was
-//! committed is accounted for at the sink, and nothing else is.
+//! The webhook ledger (contract: webhooks 27, 28). Workers and databases are killed while many events are created. Afterwards
+//! the sink has received exactly the committed events.
 //!
-//! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
+//! A seed determines the random choices. The test prints it, and `KITFLEET_TEST_SEED` repeats it. A long run is
 //! `KITFLEET_TEST_LEDGER_KILLS=100 cargo nextest run -p kitfleet --test it ledger --no-capture`.
 
 use std::cell::{Cell, RefCell};
@@ -25,14 +25,14 @@ use crate::support::sink::{Received, Sink};
 use crate::support::{App, Client, Role, eventually, given};
 use crate::webhooks;
 
-/// How long an attempt may take in a flood; a claim is good for three seconds more.
+/// Timeout of an attempt; a claim lasts three seconds longer.
 const TIMEOUT: &str = "2s";
-/// A lost attempt is made again that soon after its worker's death, whatever `webhooks.timeout` is up to its default.
+/// Maximum time from a worker's death to the repeated attempt, for any `webhooks.timeout` up to the default.
 const RESCUE: Duration = Duration::from_secs(15);
-/// What a worker had written to a socket may come a little after its death.
-const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// A request written to a socket may arrive this long after its worker's death.
+const IN_TRANSIT: Duration = Duration::from_millis(500);
 
-/// A time during which something was dead.
+/// An interval in which a worker or the database was dead.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     began: Instant,
@@ -45,9 +45,9 @@ fn seeded() -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// Contract: webhooks 27, 28. Workers that are killed in a flood lose nothing and invent nothing.
+/// Contract: webhooks 27, 28. Killed workers lose no event and send none that was not committed.
 #[tokio::test]
-async fn workers_that_die_in_a_flood_lose_nothing() {
+async fn killed_workers_lose_no_events() {
     let (kills, mut chance) = (given("KITFLEET_TEST_LEDGER_KILLS", 4), seeded());
     let sink = Sink::start().await;
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]);
@@ -63,7 +63,7 @@ async fn workers_that_die_in_a_flood_lose_nothing() {
         let (mut workers, mut faults) = (vec![1, 2], Vec::new());
         while faults.len() < kills {
             sleep(Duration::from_millis(chance.random_range(300..1_300))).await;
-            // Now and then nobody is left.
+            // One time in four, both workers are killed.
             let victims = if chance.random_ratio(1, 4) { 2 } else { 1 };
             let began = Instant::now();
             for _ in 0..victims {
@@ -76,14 +76,14 @@ async fn workers_that_die_in_a_flood_lose_nothing() {
         over.set(true);
         faults
     };
-    let (faults, (), ()) = tokio::join!(killing, flood.rise(&over), flood.end_sessions(&other, &over));
+    let (faults, (), ()) = tokio::join!(killing, flood.create_events(&over), flood.end_sessions(&other, &over));
     flood.balance(&sink, &faults).await;
     app.stop().await;
 }
 
-/// The same when it is the database that dies, and with it everybody's connections and claims.
+/// The same with a killed database, which ends all connections and claims.
 #[tokio::test]
-async fn a_database_that_dies_in_a_flood_loses_nothing() {
+async fn killed_database_loses_no_events() {
     let mut chance = seeded();
     let sink = Sink::start().await;
     let app = accounted(App::simulated().embedded(), &sink).start().await;
@@ -103,31 +103,31 @@ async fn a_database_that_dies_in_a_flood_loses_nothing() {
         let mut faults = Vec::new();
         for _ in 0..2 {
             sleep(Duration::from_millis(chance.random_range(800..1_600))).await;
-            let file = fs::read_to_string(folder.join("postmaster.pid")).expect("it runs");
+            let file = fs::read_to_string(folder.join("postmaster.pid")).expect("the database runs");
             let postmaster = file.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id");
             let began = Instant::now();
-            kill(Pid::from_raw(postmaster), Signal::SIGKILL).expect("it runs");
+            kill(Pid::from_raw(postmaster), Signal::SIGKILL).expect("the database runs");
             sleep(Duration::from_millis(200)).await;
             let answers = eventually(Duration::from_secs(30), "the database is back", async || {
                 sqlx::query("select 1").execute(&pool).await.ok()
             });
             answers.await;
-            // Whoever could not write an outcome notices a little later that he can, and that his claim is forgotten.
+            // A worker that could not write an outcome notices the restart, and its lost claim, some seconds later.
             faults.push(Fault { began, ended: Instant::now() + Duration::from_secs(6) });
         }
         over.set(true);
         faults
     };
-    let (faults, (), ()) = tokio::join!(killing, flood.rise(&over), flood.end_sessions(&client, &over));
+    let (faults, (), ()) = tokio::join!(killing, flood.create_events(&over), flood.end_sessions(&client, &over));
     flood.balance(&sink, &faults).await;
     pool.close().await;
     app.stop().await;
 }
 
-/// Contract: webhooks 27, 28. A flood of 5,000 outlives the worker that is in the midst of it, and the Redis of the deployment,
-/// which deliveries do not use. What was under way comes again, and nothing else does.
+/// Contract: webhooks 27, 28. Killing the worker and Redis while 5,000 events are delivered loses none, because deliveries do
+/// not use Redis. Only the attempts in flight are repeated.
 #[tokio::test]
-async fn a_flood_outlives_its_worker_and_redis() {
+async fn killed_worker_and_redis_lose_no_events() {
     let (sink, mut redis) = (Sink::start().await, Redis::start());
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("redis.url", &redis.url());
     let mut app = builder.delivering_to(&sink).set("webhooks.timeout", TIMEOUT).start().await;
@@ -152,15 +152,15 @@ async fn a_flood_outlives_its_worker_and_redis() {
     let written: Vec<Uuid> =
         sqlx::query_scalar("select id from events").fetch_all(&app.database.pool).await.expect("the events");
     assert_eq!(came, written.iter().map(Uuid::to_string).collect::<HashSet<_>>());
-    assert!(again <= 128, "{again} came again");
-    eprintln!("{again} came again; all were delivered {:?} after the worker's death", killed.elapsed());
+    assert!(again <= 128, "{again} requests were repeated");
+    eprintln!("{again} requests were repeated; all were delivered {:?} after the worker's death", killed.elapsed());
     app.stop().await;
 }
 
-/// Contract: webhooks 27. With the timeout that a deployment has, what a worker had under way when it was killed is sent again
-/// within 15 seconds, as the same event, unless its endpoint was deleted meanwhile; none of it stays in flight.
+/// Contract: webhooks 27. With the default timeout, attempts of a killed worker are repeated within 15 s with the same body,
+/// unless the endpoint was deleted. None stays in flight.
 #[tokio::test]
-async fn what_a_dead_worker_had_under_way_is_sent_again() {
+async fn attempts_of_killed_worker_are_repeated() {
     let sink = Sink::start().await;
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).delivering_to(&sink).start().await;
     let client = app.client().await;
@@ -196,21 +196,21 @@ async fn what_a_dead_worker_had_under_way_is_sent_again() {
         let shown = client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body;
         assert_eq!(shown["delivery_counts"], counts);
         let all = client.get(&format!("/v1/webhooks/{endpoint}/deliveries")).await.expect(200).body;
-        // What nobody saw the end of was no attempt.
+        // An attempt without a known outcome is not counted.
         let attempts = i32::from(endpoint == &kept);
         assert!(all["data"].as_array().expect("a list").iter().all(|one| one["attempts"] == attempts), "{all}");
     }
     app.stop().await;
 }
 
-/// Short claims, three attempts, and endpoints that stay however much fails.
+/// Short claims, three attempts, and endpoints that are not disabled by failures.
 fn accounted(builder: crate::support::app::Builder, sink: &Sink) -> crate::support::app::Builder {
     builder
         .delivering_to(sink)
         .set("webhooks.timeout", TIMEOUT)
         .set("webhooks.retry_schedule", "1s,1s")
         .set("webhooks.auto_disable_after", "1000000")
-        // The sessions of a worker that was killed leave room all the same.
+        // Sessions of killed workers must not use up the capacity.
         .set("worker.max_sessions", "200")
 }
 
@@ -218,20 +218,20 @@ async fn listen(client: &Client, sink: &Sink, path: &str) -> String {
     webhooks::id_of(&webhooks::create(client, &sink.url(path), &["session.completed", "session.failed"]).await)
 }
 
-/// Events of every account that has an endpoint, some written to the table in batches, and some that sessions cause.
+/// Creates events for every account with an endpoint: batches of rows, and ends of sessions.
 struct Flood {
     db: PgPool,
     accounts: Vec<Uuid>,
     chance: RefCell<StdRng>,
-    /// Written and committed.
+    /// Events of committed transactions.
     kept: RefCell<HashSet<Uuid>>,
-    /// Written and rolled back.
+    /// Events of rolled-back transactions.
     undone: RefCell<HashSet<Uuid>>,
-    /// Sessions whose end the API acknowledged.
+    /// Sessions whose deletion the API acknowledged.
     ended: RefCell<Vec<String>>,
 }
 
-/// What the database says about a delivery.
+/// A delivery in the database.
 #[derive(Debug, FromRow)]
 struct Entry {
     event_id: Uuid,
@@ -249,8 +249,8 @@ impl Flood {
         Self { db, accounts, chance, kept, undone, ended }
     }
 
-    /// Some 300 events a second, and one batch in five of them never happened.
-    async fn rise(&self, over: &Cell<bool>) {
+    /// Writes about 300 events per second; one batch in five is rolled back.
+    async fn create_events(&self, over: &Cell<bool>) {
         while !over.get() {
             let (account, batch, keep, pause) = {
                 let mut chance = self.chance.borrow_mut();
@@ -260,7 +260,7 @@ impl Flood {
             };
             match self.write(account, &batch, keep).await {
                 Ok(()) => (if keep { &self.kept } else { &self.undone }).borrow_mut().extend(batch),
-                // It may have been committed and it may not: the table knows.
+                // The commit may or may not have succeeded; the table decides.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
             sleep(Duration::from_millis(pause)).await;
@@ -281,7 +281,7 @@ impl Flood {
         if keep { tx.commit().await } else { tx.rollback().await }
     }
 
-    /// Sessions that come and go, as far as there is somebody to open them.
+    /// Creates and deletes sessions while a worker can open them.
     async fn end_sessions(&self, client: &Client, over: &Cell<bool>) {
         while !over.get() {
             let ended = timeout(Duration::from_secs(2), async {
@@ -291,20 +291,20 @@ impl Flood {
             });
             match ended.await {
                 Ok(Some(session)) => self.ended.borrow_mut().push(session),
-                // Whoever should have opened it is dead.
+                // The worker that should have opened the session is dead.
                 _ => sleep(Duration::from_millis(100)).await,
             }
         }
     }
 
-    /// Waits until nothing is to be sent any more, and compares what was committed to what came.
+    /// Waits until all deliveries have ended, and compares the committed events with the received requests.
     async fn balance(&self, sink: &Sink, faults: &[Fault]) {
         eventually(Duration::from_mins(1), "every delivery ends", async || {
             let left = "select count(*) from webhook_deliveries where status in ('pending', 'in_flight')";
             (self.count(left).await == 0).then_some(())
         })
         .await;
-        // One delivery an event and endpoint. The endpoints were there before the events, and are there still.
+        // Each event has one delivery to each endpoint. The endpoints exist during the whole test.
         let unequal = "select count(*) from (
                            select count(d.id) from events v
                            join webhook_endpoints e on e.account_id = v.account_id and v.type = any (e.events)
@@ -314,11 +314,11 @@ impl Flood {
         let events: Vec<Uuid> =
             sqlx::query_scalar("select id from events").fetch_all(&self.db).await.expect("the events");
         let committed: HashSet<_> = events.into_iter().collect();
-        assert!(self.kept.borrow().is_subset(&committed), "what was acknowledged is gone");
-        assert!(self.undone.borrow().is_disjoint(&committed), "what was rolled back is there");
+        assert!(self.kept.borrow().is_subset(&committed), "an acknowledged event is missing");
+        assert!(self.undone.borrow().is_disjoint(&committed), "a rolled-back event exists");
         let sessions = self.ended.take();
         for session in &sessions {
-            self.assert_told_once(session).await;
+            self.assert_one_event(session).await;
         }
 
         let mut came: HashMap<(String, Uuid), Vec<Received>> = HashMap::new();
@@ -339,13 +339,17 @@ impl Flood {
         for entry in entries {
             let path = entry.url.trim_start_matches(&sink.url("")).to_owned();
             let came = came.remove(&(path.clone(), entry.event_id)).unwrap_or_default();
-            assert!(!came.is_empty(), "it never came: {entry:?}");
-            assert!(came.iter().all(|one| one.body == came[0].body), "it came in two shapes: {entry:?}");
+            assert!(!came.is_empty(), "the event was not received: {entry:?}");
+            assert!(came.iter().all(|one| one.body == came[0].body), "the bodies of the requests differ: {entry:?}");
             let expected = if path == "/status/500" { ("dlq", 3..=3) } else { ("delivered", 1..=3) };
             assert!(entry.status == expected.0 && expected.1.contains(&entry.attempts), "{entry:?}");
             let known = usize::try_from(entry.attempts).expect("a count");
             let lost = lost_between(&came, faults);
-            assert!(came.len() <= known + lost.len(), "{} times without a reason: {entry:?}", came.len());
+            assert!(
+                came.len() <= known + lost.len(),
+                "{} requests without a fault that explains them: {entry:?}",
+                came.len()
+            );
             sent_again += came.len().saturating_sub(known);
             if came.len() > known {
                 for (fault, after) in lost {
@@ -354,9 +358,9 @@ impl Flood {
                 }
             }
         }
-        assert!(came.is_empty(), "nobody wrote these: {:?}", came.keys());
+        assert!(came.is_empty(), "requests without a committed event: {:?}", came.keys());
         let slowest = rescues.iter().flatten().max().copied().unwrap_or_default();
-        assert!(slowest < RESCUE, "the first that was lost came again after {slowest:?}");
+        assert!(slowest < RESCUE, "the first lost attempt was repeated after {slowest:?}");
         eprintln!(
             "{} faults, {} events, {deliveries} deliveries, {} sessions ended, {} events rolled back, {sent_again} requests \
              sent again, the first after a fault within {slowest:?}",
@@ -372,22 +376,22 @@ impl Flood {
         counted.unwrap_or_else(|error| panic!("cannot count: {error}"))
     }
 
-    async fn assert_told_once(&self, session: &str) {
-        let told: Vec<Value> = sqlx::query_scalar("select to_jsonb(v) from events v where data->>'session_id' = $1")
+    async fn assert_one_event(&self, session: &str) {
+        let events: Vec<Value> = sqlx::query_scalar("select to_jsonb(v) from events v where data->>'session_id' = $1")
             .bind(session)
             .fetch_all(&self.db)
             .await
             .expect("the events");
-        assert_eq!(told.len(), 1, "{session}: {told:?}");
+        assert_eq!(events.len(), 1, "{session}: {events:?}");
     }
 }
 
-/// The faults that lie between two requests of a delivery and may have made the first one forgotten, each with the time
-/// from its begin to the second.
+/// Faults between two requests of a delivery that can explain the repetition, each with the time from its beginning to the
+/// second request.
 fn lost_between(came: &[Received], faults: &[Fault]) -> Vec<(usize, Duration)> {
     let between = |pair: &[Received]| {
         let (before, after) = (pair[0].at, pair[1].at);
-        let found = faults.iter().position(|fault| before <= fault.ended + ON_ITS_WAY && fault.began <= after)?;
+        let found = faults.iter().position(|fault| before <= fault.ended + IN_TRANSIT && fault.began <= after)?;
         Some((found, after - faults[found].began))
     };
     came.windows(2).filter_map(between).collect()

@@ -234,7 +234,7 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
 async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
     let owner = app.person(Tier::Enterprise).await;
-    let program = crate::oauth::created(&owner.client, &["read:sessions", "write:sessions"]).await;
+    let program = crate::oauth::create_client(&owner.client, &["read:sessions", "write:sessions"]).await;
     let by_token = crate::oauth::token(&app, &program).await;
     let session = owner.client.session().await;
     let link = by_token.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await;
@@ -269,7 +269,7 @@ async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     let device = app.client_of(owner.account, &["account_owner"]).await;
     app.execute("update api_keys set kind = 'device' where account_id = $1", owner.account.as_uuid()).await;
     let key = app.client_of(owner.account, &["account_owner"]).await;
-    let program = crate::oauth::created(&owner.client, &["read:sessions"]).await;
+    let program = crate::oauth::create_client(&owner.client, &["read:sessions"]).await;
     let token = crate::oauth::token(&app, &program).await;
     let session = key.session().await;
     let link = key.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await.expect(201);

@@ -1,4 +1,4 @@
-//! What operators are told by numbers (contract: operators 3 to 7).
+//! Metrics for operators (contract: operators 3 to 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,28 +17,28 @@ use crate::webhooks;
 
 pub const TOKEN: &str = "scrape";
 
-/// A service whose metrics [`value`] reads.
+/// Enables the metrics that [`value`] reads.
 pub fn scraped(builder: Builder) -> Builder {
     builder.set("metrics.scrape_token", TOKEN)
 }
 
-/// The samples of a service, a line each.
+/// Samples of a service, one per line.
 pub async fn samples(base_url: &str) -> Vec<String> {
     let request = Client::new(base_url, Some(TOKEN)).request(Method::GET, "/metrics");
     let text = request.send().await.expect("an answer").text().await.expect("text");
     text.lines().filter(|line| !line.starts_with('#')).map(ToOwned::to_owned).collect()
 }
 
-/// What a sample says that is there.
+/// Value of a sample, which must exist.
 pub async fn value(app: &App, name: &str) -> f64 {
     let samples = samples(&app.base_url).await;
     let found = samples.iter().find_map(|sample| sample.strip_prefix(name)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no {name} in {samples:#?}")).parse().expect("a number")
 }
 
-/// Contract: operators 7. Live sessions by status, slots, what runs, and connections.
+/// Contract: operators 7. Live sessions by status, slots, workers, and connections.
 #[tokio::test]
-async fn a_deployment_says_how_it_stands() {
+async fn gauges_report_sessions_slots_and_workers() {
     let app = scraped(App::simulated().set("worker.max_sessions", "3")).start().await;
     let client = app.client().await;
     let (first, second) = (client.session().await, client.session().await);
@@ -64,9 +64,9 @@ async fn a_deployment_says_how_it_stands() {
     let pool = value(&app, "service_db_pool_connections{state=\"idle\"}").await
         + value(&app, "service_db_pool_connections{state=\"in_use\"}").await;
     assert!(pool >= 1.0, "{pool}");
-    // A worker tells of itself which sessions it has: one that has ended has to be cleared away first.
+    // The gauge counts the sessions that the worker holds, which drops only after it has cleaned up.
     let own = async |count: f64| {
-        eventually(Duration::from_secs(10), "the worker has so many", async || {
+        eventually(Duration::from_secs(10), "the worker holds the expected sessions", async || {
             ((value(&app, "service_worker_sessions").await - count).abs() < 0.5).then_some(())
         })
         .await;
@@ -78,9 +78,9 @@ async fn a_deployment_says_how_it_stands() {
     app.stop().await;
 }
 
-/// Contract: operators 7. How long requests, operations and attempts to deliver took, each as a histogram.
+/// Contract: operators 7. Durations of requests, operations and delivery attempts are histograms.
 #[tokio::test]
-async fn durations_are_told() {
+async fn durations_are_histograms() {
     let sink = Sink::start().await;
     let app = scraped(App::simulated().delivering_to(&sink)).start().await;
     let client = app.client().await;
@@ -96,7 +96,7 @@ async fn durations_are_told() {
     let buckets: Vec<_> = buckets.iter().filter_map(|sample| sample.strip_prefix(request)).collect();
     assert!(buckets.first().is_some_and(|bucket| bucket.ends_with(" 0")), "{buckets:?}");
     assert!(buckets.contains(&"=\"+Inf\"} 1"), "{buckets:?}");
-    eventually(Duration::from_secs(10), "the attempt is told", async || {
+    eventually(Duration::from_secs(10), "the attempt is counted", async || {
         let samples = samples(&app.base_url).await;
         samples.iter().any(|sample| sample == "service_webhook_attempt_duration_seconds_count 1").then_some(())
     })
@@ -104,30 +104,32 @@ async fn durations_are_told() {
     app.stop().await;
 }
 
-/// Contract: operators 7. What is due and nobody has begun is told by type, with how long it waits by the database's clock, whatever
-/// that of the process was which enqueued it. Contract: operators 5. A chain that nobody schedules is told.
+/// Contract: operators 7. Jobs that are due and not started are reported by type. Their age is measured with the database's
+/// clock, independent of the clock of the process that enqueued them. Contract: operators 5. A chain without a scheduled job is
+/// reported.
 #[tokio::test]
-async fn what_waits_is_told() {
+async fn waiting_jobs_are_reported_with_their_age() {
     let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
     let types = ["maintenance", "emails", "webhooks", "operations", "turns", "proxy_checks"];
     for job_type in types {
         assert!(value(&app, &format!("service_job_queue_depth{{job_type=\"{job_type}\"}}")).await < 0.5, "{job_type}");
     }
-    // Nobody is there who sends it.
+    // No worker runs, so the mail is not sent.
     let address = json!({"email": "ada@example.com"});
     app.stranger().post("/v1/auth/magic-link/request", address).await.expect(200);
     assert!((value(&app, "service_job_queue_depth{job_type=\"emails\"}").await - 1.0).abs() < 0.5);
-    eventually(Duration::from_secs(10), "it has waited", async || (value(&app, AGE).await > 0.5).then_some(())).await;
-    // Ids have the time of the process that made them: one whose clock is behind, here by years, makes no job older.
+    eventually(Duration::from_secs(10), "the job has an age", async || (value(&app, AGE).await > 0.5).then_some(()))
+        .await;
+    // Job ids contain the time of the creating process. A clock that is years behind must not make a job look old.
     app.execute_all("update apalis.jobs set id = '01HZZZZZZZZZZZZZZZZZZZZZZZ' where job_type = 'emails'").await;
     assert!(value(&app, AGE).await < 600.0);
     app.execute_all("update apalis.jobs set run_at = now() - interval '20 minutes' where job_type = 'emails'").await;
     let age = value(&app, AGE).await;
     assert!((1_200.0..1_500.0).contains(&age), "{age}");
 
-    assert!(value(&app, CHAIN).await < 0.5, "nobody is there who schedules it");
+    assert!(value(&app, CHAIN).await < 0.5, "no worker schedules the job");
     app.start(Role::Worker);
-    eventually(Duration::from_secs(20), "a worker schedules it", async || {
+    eventually(Duration::from_secs(20), "a worker schedules the job", async || {
         (value(&app, CHAIN).await > 0.5).then_some(())
     })
     .await;
@@ -137,18 +139,18 @@ async fn what_waits_is_told() {
 const AGE: &str = "service_job_queue_age_seconds{job_type=\"emails\"}";
 const CHAIN: &str = "service_scheduled_job_chain_pending{job_type=\"sweep_retention\"}";
 
-/// Contract: operators 7. Workers are told by how they stand, also one whose death nobody has noticed yet, and those that are gone for an
-/// hour.
+/// Contract: operators 7. Workers are counted by status. A worker that died is counted as lost before another process marks it,
+/// and workers unseen for an hour are not counted.
 #[tokio::test]
-async fn workers_are_told_by_how_they_stand() {
+async fn workers_are_counted_by_status() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
     let mut app = scraped(builder).start().await;
     let second = app.start(Role::Worker);
-    let standing = async |app: &App, expected: [f64; 4]| {
-        eventually(Duration::from_secs(30), &format!("workers stand so: {expected:?}"), async || {
+    let expect_workers = async |app: &App, expected: [f64; 4]| {
+        eventually(Duration::from_secs(30), &format!("the worker counts are {expected:?}"), async || {
             for (status, count) in ["active", "draining", "stopped", "lost"].iter().zip(expected) {
-                let told = value(app, &format!("service_workers{{status=\"{status}\"}}")).await;
-                if (told - count).abs() > 0.5 {
+                let reported = value(app, &format!("service_workers{{status=\"{status}\"}}")).await;
+                if (reported - count).abs() > 0.5 {
                     return None;
                 }
             }
@@ -156,24 +158,24 @@ async fn workers_are_told_by_how_they_stand() {
         })
         .await;
     };
-    standing(&app, [2.0, 0.0, 0.0, 0.0]).await;
+    expect_workers(&app, [2.0, 0.0, 0.0, 0.0]).await;
     app.signal(second, Signal::SIGKILL).await;
-    standing(&app, [1.0, 0.0, 0.0, 1.0]).await;
+    expect_workers(&app, [1.0, 0.0, 0.0, 1.0]).await;
     let listed = app.run(&["workers", "list", "--json"]).await.code(0).json();
-    // The newest comes first: the one that died, if nobody has said so yet.
+    // The list is newest first and starts with the dead worker if it is not marked yet.
     let id = listed.as_array().and_then(|workers| workers.last()?["id"].as_str()).expect("an id").to_owned();
     app.run(&["workers", "drain", &id]).await.code(0);
-    standing(&app, [0.0, 1.0, 0.0, 1.0]).await;
+    expect_workers(&app, [0.0, 1.0, 0.0, 1.0]).await;
     app.signal(1, Signal::SIGTERM).await;
-    standing(&app, [0.0, 0.0, 1.0, 1.0]).await;
+    expect_workers(&app, [0.0, 0.0, 1.0, 1.0]).await;
     app.execute_all("update workers set last_seen_at = now() - interval '61 minutes'").await;
-    standing(&app, [0.0; 4]).await;
+    expect_workers(&app, [0.0; 4]).await;
     app.stop().await;
 }
 
-/// Contract: operators 7. How old the oldest secrets are that customers use is told by kind.
+/// Contract: operators 7. The age of the oldest secret is reported for each kind.
 #[tokio::test]
-async fn the_age_of_secrets_is_told() {
+async fn age_of_oldest_secret_is_reported() {
     let sink = Sink::start().await;
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).delivering_to(&sink);
     let app = scraped(app).start().await;
@@ -199,16 +201,16 @@ async fn the_age_of_secrets_is_told() {
     app.stop().await;
 }
 
-/// Contract: operators 5. However an authentication ends, it is counted as that.
+/// Contract: operators 5. Every outcome of an authentication is counted.
 #[tokio::test]
-async fn each_end_of_an_authentication_is_counted() {
+async fn authentication_outcomes_are_counted() {
     let app = scraped(App::simulated()).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let ends = ["ok", "unauthorized", "invalid", "revoked", "expired", "forbidden", "error"];
     let counted = async || {
         let mut counts = Vec::new();
         for end in ends {
-            #[expect(clippy::cast_possible_truncation, reason = "it counts")]
+            #[expect(clippy::cast_possible_truncation, reason = "counters are whole numbers")]
             counts.push(value(&app, &format!("service_auth_total{{outcome=\"{end}\"}}")).await as i64);
         }
         counts
@@ -230,7 +232,7 @@ async fn each_end_of_an_authentication_is_counted() {
     app.stop().await;
 }
 
-/// Contract: operators 3, 4. The token, the content type, the names, and labels that are bounded.
+/// Contract: operators 3, 4. Token, content type, names, and labels with bounded values.
 #[tokio::test]
 async fn metrics_have_bounded_labels() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
@@ -277,7 +279,7 @@ async fn metrics_have_bounded_labels() {
     let outcomes: BTreeSet<_> =
         samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
     assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
-    // What has not happened is there, at zero.
+    // Counters exist at zero before the first event.
     let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
     let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
     let customers = ["account", "api_key", "profile", "session", "team", "webhook_delivery", "webhook_endpoint"];
@@ -289,8 +291,7 @@ async fn metrics_have_bounded_labels() {
     app.stop().await;
 }
 
-/// Contract: operators 5. Attempts are counted by outcome, and deliveries by how they ended; each is there at zero before
-/// anything happened.
+/// Contract: operators 5. Attempts are counted by outcome and deliveries by final state. All counters start at zero.
 #[tokio::test]
 async fn webhook_deliveries_are_counted() {
     let sink = Sink::start().await;
@@ -327,15 +328,14 @@ async fn webhook_deliveries_are_counted() {
         webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
     }
     let all = expected([1, 1, 1, 1, 1, 3]);
-    eventually(Duration::from_secs(10), "all of them are counted", async || (counted().await == all).then_some(()))
+    eventually(Duration::from_secs(10), "all attempts are counted", async || (counted().await == all).then_some(()))
         .await;
     app.stop().await;
 }
 
-/// Contract: operators 6. What a worker without an API counts it tells itself, where `worker.listen` says, and to nobody
-/// without the token.
+/// Contract: operators 6. A worker without an API serves its own counters on `worker.listen`, and requires the token.
 #[tokio::test]
-async fn a_worker_tells_what_it_counts() {
+async fn worker_serves_its_own_metrics() {
     let (sink, address) = (Sink::start().await, format!("127.0.0.1:{}", free_port()));
     let app = App::simulated()
         .roles(&[Role::Api, Role::Worker])
@@ -364,9 +364,10 @@ async fn a_worker_tells_what_it_counts() {
     app.stop().await;
 }
 
-/// Contract: operators 7. While the database cannot be read a scrape says so, and lacks the gauges that only the database knows.
+/// Contract: operators 7. While the database is unreachable, a scrape reports that and omits the gauges that are read from the
+/// database.
 #[tokio::test]
-async fn a_scrape_without_the_database_lacks_its_gauges() {
+async fn scrape_without_database_omits_its_gauges() {
     let app = scraped(App::simulated()).start().await;
     assert!((value(&app, "service_database_up").await - 1.0).abs() < f64::EPSILON);
     assert!(value(&app, "service_clock_skew_seconds").await.abs() < 5.0);
@@ -385,7 +386,10 @@ async fn a_scrape_without_the_database_lacks_its_gauges() {
     ] {
         assert!(!during.iter().any(|sample| sample.starts_with(absent)), "{absent} is stale");
     }
-    assert!(during.iter().any(|sample| sample.starts_with("service_http_request_total")), "counters stay");
+    assert!(
+        during.iter().any(|sample| sample.starts_with("service_http_request_total")),
+        "counters are still reported"
+    );
     eventually(Duration::from_secs(20), "the gauges are back", async || {
         samples(&app.base_url).await.contains(&"service_database_up 1".to_owned()).then_some(())
     })
@@ -394,7 +398,7 @@ async fn a_scrape_without_the_database_lacks_its_gauges() {
     app.stop().await;
 }
 
-/// Contract: operators 12. `pg_stat_activity` names each process by its role, and a worker by its name.
+/// Contract: operators 12. The application name in `pg_stat_activity` contains the role of the process, and a worker's name.
 #[tokio::test]
 async fn connections_are_named_by_role_and_worker() {
     let app =
@@ -411,7 +415,7 @@ async fn connections_are_named_by_role_and_worker() {
     app.stop().await;
 }
 
-/// The labels of a sample of this metric.
+/// Labels of a sample of this metric.
 fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>> {
     let labels = sample.strip_prefix(name)?.strip_prefix('{')?.rsplit_once('}')?.0;
     Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())

@@ -25,15 +25,15 @@ const CHALLENGE: &str = "/v1/auth/mfa/challenge";
 const STEP_UP: &str = "/v1/auth/mfa/step-up";
 const ME: &str = "/v1/account/me";
 
-/// A key that this deployment had before, and as it is configured.
+/// An earlier key of the deployment, and its form in the configuration.
 const OLD_KEY: [u8; 32] = *b"an old key of thirty-two bytes..";
 const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 
-/// A recovery code, as it is typed.
+/// A recovery code in lower case.
 const ELSEWHERE: &str = "aaaaa-bbbbb";
 
 impl App {
-    /// A challenge of an enrolled account, as a login from this machine gets one.
+    /// A challenge of an enrolled account, as after a login from this machine.
     async fn challenge(&self, person: &Person) -> String {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let origin = Origin { ip_address: Some("127.0.0.1".to_owned()), user_agent: None };
@@ -44,14 +44,14 @@ impl App {
         token.reveal().to_owned()
     }
 
-    /// Makes the second-factor proofs of a person's web sessions older than they may be.
+    /// Makes the second-factor proofs of the person's web sessions too old.
     async fn age_proofs(&self, person: &Person) {
         let age =
             "update web_sessions set mfa_satisfied_at = now() - interval '15 minutes 1 second' where account_id = $1";
         self.execute(age, person.account.as_uuid()).await;
     }
 
-    /// Enrolls a person as a deployment with another key would have, with the recovery code [`ELSEWHERE`].
+    /// Enrolls a person as if with another encryption key, with the recovery code [`ELSEWHERE`].
     async fn enrolled_elsewhere(&self, person: &Person) {
         let sealed = Vault::new([9; 32], &[]).seal("mfa", &person.account.to_string(), &[7; 20]);
         let statement = "with factor as (
@@ -68,7 +68,7 @@ impl App {
             .expect("a statement");
     }
 
-    /// How many web sessions an account has that are good.
+    /// Number of valid web sessions of the account.
     async fn devices(&self, person: &Person) -> i64 {
         sqlx::query_scalar("select count(*) from web_sessions where account_id = $1 and revoked_at is null")
             .bind(person.account.as_uuid())
@@ -82,7 +82,7 @@ async fn delete(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::DELETE, path).json(&body)).await
 }
 
-/// Expects the step-up problem with this reason (contract: errors 6).
+/// Asserts the step-up problem with this reason (contract: errors 6).
 fn assert_step_up(answer: Answer, reason: &str) {
     let problem = answer.problem(403, "mfa-step-up-required");
     assert_eq!(problem.body["title"], "MFA step-up required");
@@ -90,13 +90,13 @@ fn assert_step_up(answer: Answer, reason: &str) {
     assert_eq!(problem.body["reason"], reason);
 }
 
-/// Expects a refusal that is not about step-up.
+/// Asserts a 403 that is not about step-up.
 fn assert_refused(answer: Answer) {
     let problem = answer.problem(403, "forbidden");
     assert!(problem.body.get("requires_mfa_step_up").is_none(), "{}", problem.body);
 }
 
-/// What the four operations that are gated by a step-up answer (contract: mfa 12).
+/// Answers of the four operations that require a recent proof (contract: mfa 12).
 async fn gated(client: &Client) -> [Answer; 4] {
     [
         delete(client, STATUS, json!({"confirm": "disable-mfa"})).await,
@@ -117,10 +117,10 @@ fn not_enrolled() -> Value {
     json!({"enrolled": false, "enrolled_at": null, "last_used_at": null, "unused_recovery_codes": 0})
 }
 
-/// Contract: mfa 1 to 4, 7. A fresh secret each call, a wrong code leaves it pending, the right one answers ten codes; it is no
-/// step-up, and it is used up.
+/// Contract: mfa 1 to 4, 7. Each enrollment call returns a new secret, and a wrong code leaves it pending. The right code
+/// returns ten recovery codes. That code is not a step-up and cannot be used again.
 #[tokio::test]
-async fn a_second_factor_is_enrolled_with_its_first_code() {
+async fn first_code_enrolls_the_second_factor() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
     let ada = app.person(Tier::Free).await;
     assert_eq!(status(&ada.client).await, not_enrolled());
@@ -140,7 +140,7 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
         assert_eq!(totp.secret().to_base32(), enrollment["secret_base32"].as_str().expect("text"));
         secrets.push(totp);
     }
-    let [before, totp] = &secrets[..] else { panic!("there are two") };
+    let [before, totp] = &secrets[..] else { panic!("expected two secrets") };
     assert_ne!(before.secret().to_base32(), totp.secret().to_base32());
     assert_eq!(status(&ada.client).await, not_enrolled());
     let app_of_ada = Authenticator { totp: totp.clone(), recovery_codes: Vec::new() };
@@ -179,7 +179,7 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
     assert_eq!((rows.len(), &rows[0].payload), (1, &json!({})));
     assert_eq!((rows[0].actor_type.as_str(), rows[0].actor_key_id), ("customer", None));
 
-    // Sealed and hashed at rest, and in no log.
+    // The secret and the codes are stored sealed or hashed, and not logged.
     let secret = totp.secret().as_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let plain = codes[0].replace('-', "");
     for needle in [&secret, &totp.secret().to_base32(), &codes[0], &plain] {
@@ -189,10 +189,10 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
     app.stop().await;
 }
 
-/// Contract: mfa 5 to 7, 9, 10; audit-log 13. A challenge is met once, by a code or a recovery code however it was typed, and a
-/// wrong one does not use it up. And what the audit rows say.
+/// Contract: mfa 5 to 7, 9, 10; audit-log 13. A challenge can be met once, with a code or a recovery code in any spelling;
+/// wrong codes do not use it up. The audit rows record the method.
 #[tokio::test]
-async fn an_enrolled_account_meets_a_challenge() {
+async fn challenge_is_met_once_by_code_or_recovery_code() {
     let app = App::simulated().with_second_factors().start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
@@ -201,7 +201,7 @@ async fn an_enrolled_account_meets_a_challenge() {
     assert_eq!(login.headers["cache-control"], "no-store");
     assert_timestamp(&login.body["challenge_expires_at"]);
     let token = challenge_of(&login).to_owned();
-    assert_eq!(app.devices(&ada).await, 1, "a session was begun");
+    assert_eq!(app.devices(&ada).await, 1, "a session was started");
     assert!(app.tables_with(&token).await.is_empty(), "a token is stored");
     assert!(app.audited(ada.account, "account.login").await.is_empty());
     Client::new(&app.base_url, Some(&token)).get(ME).await.problem(401, "unauthorized");
@@ -236,7 +236,7 @@ async fn an_enrolled_account_meets_a_challenge() {
     assert_eq!(met.headers["cache-control"], "no-store");
     assert!(app.tables_with(token_of(&met)).await.is_empty(), "a token is stored");
     let client = app.signed_in(&met);
-    // The challenge was a fresh proof.
+    // Meeting the challenge counts as a recent proof.
     client.post(DISABLE, json!({"confirm": "no"})).await.invalid("confirm");
     assert_timestamp(&status(&client).await["last_used_at"]);
     stranger.post(CHALLENGE, with("recovery_code", recovery)).await.invalid("challenge_token");
@@ -266,7 +266,7 @@ async fn an_enrolled_account_meets_a_challenge() {
     let proof = json!({"challenge_token": third, "code": app.fresh_code(&ada, &authenticator).await});
     stranger.post(CHALLENGE, proof).await.invalid("challenge_token");
 
-    // Contract: mfa 7. One period off is accepted, two are not.
+    // Contract: mfa 7. A code of the next period is accepted, one of two periods ago is not.
     let period = |offset: i64| {
         let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
         authenticator.totp.generate(now.saturating_add_signed(30 * offset)).to_string()
@@ -278,10 +278,10 @@ async fn an_enrolled_account_meets_a_challenge() {
     app.stop().await;
 }
 
-/// Contract: mfa 5, 6; requests 10. A challenge is met only from the address that it was given to, and not by an account that
-/// was suspended meanwhile.
+/// Contract: mfa 5, 6; requests 10. A challenge can be met only from the address of its login, and not while the account is
+/// suspended.
 #[tokio::test]
-async fn a_challenge_is_met_from_where_it_was_issued() {
+async fn challenge_is_bound_to_the_address_of_its_login() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
     let ada = app.person(Tier::Free).await;
     let authenticator = app.enroll(&ada).await;
@@ -312,10 +312,10 @@ async fn a_challenge_is_met_from_where_it_was_issued() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 9, 12. An enrolled account gets no session from a link of any kind, until its challenge is met; the
-/// address is verified either way, and a reset ends challenges too.
+/// Contract: sign-ins 9, 12. A mail link of any kind gives an enrolled account a challenge instead of a session. The address is
+/// verified nevertheless, and a password reset ends earlier challenges.
 #[tokio::test]
-async fn no_link_leads_around_the_second_factor() {
+async fn mail_links_do_not_bypass_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
@@ -334,7 +334,7 @@ async fn no_link_leads_around_the_second_factor() {
         let result = stranger.post(&format!("/v1/auth/{follow}"), body).await;
         challenges.push(challenge_of(&result).to_owned());
     }
-    assert_eq!(app.devices(&ada).await, 0, "only the session from before the reset");
+    assert_eq!(app.devices(&ada).await, 0, "the reset ended the earlier session, and no link started one");
     let verified = "select count(*) from accounts
                     where email_verified_at is not null and id in (select account_id from mfa_factors)";
     assert_eq!(app.count(verified).await, 1);
@@ -350,10 +350,10 @@ async fn no_link_leads_around_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 8. Wrong guesses are limited for each challenge and for each account, wherever they are made; who has guessed
-/// too often waits, however right they are then.
+/// Contract: mfa 8. Wrong guesses are limited per challenge and per account, across routes. Beyond the limit a right code is
+/// rejected too.
 #[tokio::test]
-async fn guesses_are_limited() {
+async fn wrong_guesses_are_limited() {
     let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
     let app = builder.set("limits.mfa_guesses", "10").start().await;
     let stranger = app.stranger();
@@ -390,7 +390,7 @@ async fn guesses_are_limited() {
     app.execute(later, ada.account.as_uuid()).await;
     guess(&second, &app.fresh_code(&ada, &authenticator).await).await.expect(200);
 
-    // A pending enrolment is not guessed at either.
+    // Guesses of a pending enrollment are limited too.
     let bob = app.person(Tier::Free).await;
     bob.client.post(ENROLL, json!({})).await.expect(200);
     let mut statuses = Vec::new();
@@ -401,14 +401,14 @@ async fn guesses_are_limited() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 13; errors 6. What is gated needs a proof from the last 15 minutes, which a code or a recovery code gives,
-/// in the same session and for no other.
+/// Contract: mfa 12, 13; errors 6. Gated operations require a proof from the last 15 minutes in the same session, by code or
+/// recovery code.
 #[tokio::test]
-async fn what_is_gated_needs_a_fresh_proof() {
+async fn gated_operations_require_a_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
     let ada = app.person(Tier::SoloManual).await;
-    let nobody_yet = ada.client.post(STEP_UP, json!({"code": "123456"})).await;
-    nobody_yet.invalid("code");
+    let not_enrolled_yet = ada.client.post(STEP_UP, json!({"code": "123456"})).await;
+    not_enrolled_yet.invalid("code");
     ada.client.post(REGENERATE, json!({})).await.problem(404, "not-found");
     let authenticator = app.enroll(&ada).await;
     let other = app.device_of(ada.account).await;
@@ -426,7 +426,7 @@ async fn what_is_gated_needs_a_fresh_proof() {
     assert_eq!(stepped_up.body["via"], "totp");
     assert_eq!(stepped_up.headers["x-service-unknown-fields"], "odd");
     assert_timestamp(&stepped_up.body["mfa_satisfied_at"]);
-    assert_eq!(app.devices(&ada).await, 2, "a session was begun");
+    assert_eq!(app.devices(&ada).await, 2, "a session was started");
     ada.client.post(DISABLE, json!({"confirm": "no"})).await.invalid("confirm");
     for answer in gated(&other).await {
         assert_step_up(answer, "never_satisfied");
@@ -440,7 +440,7 @@ async fn what_is_gated_needs_a_fresh_proof() {
     let used = app.audited(ada.account, "account.recovery_code_used").await;
     assert_eq!((used.len(), &used[0].payload), (1, &json!({"remaining": 1})));
 
-    // A refreshed session is the same session.
+    // A refreshed session keeps its proof.
     let refreshed = app.stranger().post("/v1/auth/refresh", json!({"token": ada.token()})).await.expect(200);
     let client = Client::new(&app.base_url, refreshed.body["token"].as_str());
     let regenerated = recovery_codes(&client.post(REGENERATE, json!({})).await.expect(200));
@@ -461,10 +461,10 @@ async fn what_is_gated_needs_a_fresh_proof() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 14. With a fresh proof and the confirmation the second factor is gone, secret and codes; without one
-/// nothing changes, 204 all the same.
+/// Contract: mfa 12, 14. With a recent proof and the confirmation, the secret and the recovery codes are deleted. Without a
+/// second factor the answer is 204 too.
 #[tokio::test]
-async fn a_second_factor_is_taken_away() {
+async fn disabling_deletes_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
     let ada = app.person(Tier::Free).await;
     let confirmed = json!({"confirm": "disable-mfa"});
@@ -500,10 +500,10 @@ async fn a_second_factor_is_taken_away() {
     app.stop().await;
 }
 
-/// Contract: mfa 15. Keys are rejected where second factors are changed and at step-up, also with `account_owner`, and before
-/// anything else is looked at; the status is open to `read` and `account_owner`, and to no granular scope.
+/// Contract: mfa 15. Keys are 403 on routes that change second factors and on step-up, also with `account_owner` and before the
+/// body is validated. The status requires `read` or `account_owner`.
 #[tokio::test]
-async fn keys_cannot_touch_second_factors() {
+async fn keys_cannot_change_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let key = app.client_of(ada.account, &["account_owner"]).await;
@@ -544,10 +544,10 @@ async fn keys_cannot_touch_second_factors() {
     app.stop().await;
 }
 
-/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` enrolling is 503 `feature-unavailable`, and everything else works, recovery
-/// codes of those who enrolled before among it.
+/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` enrollment is 503 `feature-unavailable`. Everything else works, including
+/// recovery codes of accounts that enrolled before.
 #[tokio::test]
-async fn without_an_encryption_key_only_enrolling_fails() {
+async fn without_encryption_key_only_enrollment_fails() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     ada.client.post(ENROLL, json!({})).await.problem(503, "feature-unavailable");
@@ -569,9 +569,9 @@ async fn without_an_encryption_key_only_enrolling_fails() {
     app.stop().await;
 }
 
-/// Contract: mfa 1, 16. A key that was replaced still opens what it sealed, and seals nothing any more.
+/// Contract: mfa 1, 16. A retired key opens secrets that it sealed. New secrets are sealed with the current key.
 #[tokio::test]
-async fn secrets_outlive_the_key_that_sealed_them() {
+async fn retired_key_opens_old_secrets() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");
     let builder = App::simulated()
         .with_second_factors()
@@ -580,7 +580,7 @@ async fn secrets_outlive_the_key_that_sealed_them() {
     let ada = app.person(Tier::Free).await;
     let mut conn = app.database.pool.acquire().await.expect("a connection");
     let enrollment = mfa::enroll(&mut conn, ada.account, &Vault::new(OLD_KEY, &[])).await.expect("a statement");
-    let uri = enrollment.expect("nothing was enrolled before").otpauth_uri();
+    let uri = enrollment.expect("the account was not enrolled").otpauth_uri();
     let totp = Totp::from_url(uri).expect("a URI");
     drop(conn);
     let code = totp.generate_current().to_string();
@@ -600,9 +600,9 @@ async fn secrets_outlive_the_key_that_sealed_them() {
     let new = Vault::new(*b"new new new new new new new key!", &[]);
     let opened = new.open("mfa", &bob.account.to_string(), &sealed).expect("the new key seals");
     assert_eq!(opened, totp.secret().as_bytes());
-    assert!(new.open("mfa", &ada.account.to_string(), &sealed).is_err(), "a secret fits another account");
+    assert!(new.open("mfa", &ada.account.to_string(), &sealed).is_err(), "the secret of one account opens for another");
 
-    // A secret whose key is lost proves nothing, but its recovery codes do.
+    // If the key of a secret is lost, its codes are 503, but the recovery codes work.
     let carol = app.person(Tier::Free).await;
     app.enrolled_elsewhere(&carol).await;
     carol.client.post(STEP_UP, json!({"code": "123456"})).await.problem(503, "feature-unavailable");
@@ -612,10 +612,10 @@ async fn secrets_outlive_the_key_that_sealed_them() {
     app.stop().await;
 }
 
-/// Contract: mfa 7, 17. A challenge raced with the right codes opens one session; a code of the moment proves one thing, and so
-/// does a recovery code, whoever presents it where; a first code enrolls once.
+/// Contract: mfa 7, 17. Of concurrent proofs for one challenge one opens a session. A code or recovery code proves once across
+/// sessions and routes, and a first code enrolls once.
 #[tokio::test]
-async fn a_proof_raced_proves_one_thing() {
+async fn concurrent_proofs_succeed_once() {
     let app = App::simulated().with_second_factors().start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
@@ -632,7 +632,7 @@ async fn a_proof_raced_proves_one_thing() {
         won.len()
     };
 
-    // One challenge; half of them would have a code of their own.
+    // One challenge, with two valid codes.
     let challenge = app.challenge(&ada).await;
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let codes = [app.fresh_code(&ada, &authenticator).await, authenticator.totp.generate(now + 30).to_string()];

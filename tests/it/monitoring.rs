@@ -1,4 +1,4 @@
-//! What is watched: alerts, dashboards, the chart's scaling and the runbook, held against what the service tells (contract: operators 10).
+//! Alerts, dashboards, the chart's scaling and the runbook, checked against the service's metrics (contract: operators 10).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::support::sink::Sink;
 use crate::support::{App, Redis, eventually, plain_http};
 use crate::webhooks;
 
-/// What others tell: Prometheus of whom it scrapes, and the blackbox exporter of whom it probes.
+/// Metrics of Prometheus about its targets and of the blackbox exporter.
 const OF_OTHERS: [&str; 3] = ["up", "probe_success", "probe_ssl_earliest_cert_expiry"];
 
 /// Labels that Prometheus adds to a target. A static configuration has none of them.
@@ -30,8 +30,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(folder().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The expressions of both dashboards, with "All" chosen for each variable.
-fn of_dashboards() -> Vec<String> {
+/// Expressions of both dashboards, with "All" chosen for each variable.
+fn dashboard_expressions() -> Vec<String> {
     let boards = ["service", "workers"].map(|name| read(&format!("dashboards/{name}.json")));
     let panels = boards.iter().flat_map(|board| {
         let board: Value = serde_json::from_str(board).expect("JSON");
@@ -42,8 +42,8 @@ fn of_dashboards() -> Vec<String> {
     expressions.map(|expression| expression.replace("$namespace", ".*").replace("$release", ".*")).collect()
 }
 
-/// The expressions of the alerts.
-fn of_alerts() -> Vec<String> {
+/// Expressions of the alerts.
+fn alert_expressions() -> Vec<String> {
     let alert = Regex::new(r"(?s)\n        expr: (?:>-)?(.*?)\n        (?:for|labels):").expect("an expression");
     let expressions: Vec<_> =
         alert.captures_iter(&read("alerts.yaml")).map(|found| found[1].trim().to_owned()).collect();
@@ -51,15 +51,15 @@ fn of_alerts() -> Vec<String> {
     expressions
 }
 
-/// What the chart asks a Prometheus for.
-fn of_the_chart() -> Vec<String> {
+/// Prometheus queries of the chart.
+fn chart_expressions() -> Vec<String> {
     let chart = read("../packaging/helm/kitfleet/templates/worker.yaml");
     let queries = chart.lines().filter_map(|line| line.trim().strip_prefix("query: "));
     let values = Regex::new(r"\{\{[^}]*\}\}").expect("an expression");
     queries.map(|query| values.replace_all(query, "fleet").into_owned()).collect()
 }
 
-/// A metric that an expression asks for, and what it wants of labels: any of these values.
+/// A metric of an expression, with the values its labels must have one of.
 #[derive(Debug)]
 struct Selector {
     metric: String,
@@ -71,7 +71,7 @@ impl Selector {
         !OF_OTHERS.contains(&self.metric.as_str())
     }
 
-    /// As a query of its own.
+    /// The selector as a query.
     fn query(&self) -> String {
         let labels: Vec<_> =
             self.labels.iter().map(|(name, values)| format!("{name}=~\"{}\"", values.join("|"))).collect();
@@ -79,7 +79,7 @@ impl Selector {
     }
 }
 
-/// The selectors of an expression: names that are neither called nor grouped by.
+/// Selectors of an expression: names that are neither function calls nor grouping labels.
 fn selectors(expression: &str) -> Vec<Selector> {
     let groups = Regex::new(r"\b(by|without|on|ignoring)\s*\([^)]*\)").expect("an expression");
     let named = Regex::new(r"\b([a-z_:][a-z0-9_:]*)\s*(?:\{([^}]*)\})?\s*(\()?").expect("an expression");
@@ -98,16 +98,16 @@ fn selectors(expression: &str) -> Vec<Selector> {
         .collect()
 }
 
-/// Every selector of alerts, dashboards and the chart.
-fn watched() -> Vec<Selector> {
-    let expressions = of_alerts().into_iter().chain(of_dashboards()).chain(of_the_chart());
-    let watched: Vec<_> = expressions.flat_map(|expression| selectors(&expression)).collect();
-    assert!(watched.len() > 60, "{watched:?}");
-    watched
+/// All selectors of alerts, dashboards and the chart.
+fn watched_selectors() -> Vec<Selector> {
+    let expressions = alert_expressions().into_iter().chain(dashboard_expressions()).chain(chart_expressions());
+    let found: Vec<_> = expressions.flat_map(|expression| selectors(&expression)).collect();
+    assert!(found.len() > 60, "{found:?}");
+    found
 }
 
-/// A service that has something to tell of each kind: operations, deliveries, and requests that ended as requests can.
-async fn busy(sink: &Sink, redis: &Redis) -> App {
+/// A service with samples of every metric: operations, deliveries, and requests with different results.
+async fn busy_service(sink: &Sink, redis: &Redis) -> App {
     let builder = App::simulated().set("worker.max_sessions", "1").set("redis.url", &redis.url());
     let app = scraped(builder.delivering_to(sink)).start().await;
     let client = app.client().await;
@@ -116,7 +116,7 @@ async fn busy(sink: &Sink, redis: &Redis) -> App {
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     let endpoint = webhooks::create(&client, &sink.url("/ok"), &["session.failed"]).await;
     webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
-    eventually(Duration::from_secs(10), "the attempt is told", async || {
+    eventually(Duration::from_secs(10), "the attempt is counted", async || {
         let count = "service_webhook_attempt_duration_seconds_count 1";
         samples(&app.base_url).await.iter().any(|sample| sample == count).then_some(())
     })
@@ -129,26 +129,26 @@ fn alerts() -> BTreeSet<String> {
     rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(ToOwned::to_owned).collect()
 }
 
-/// Contract: operators 10. Each metric that an alert, a dashboard or the chart asks for is one that the service tells, and so is each
-/// value of a label.
+/// Contract: operators 10. The service reports every metric that an alert, a dashboard or the chart uses, with every label
+/// value they use.
 #[tokio::test]
-async fn what_is_watched_is_told() {
+async fn watched_metrics_are_reported() {
     let (sink, redis) = (Sink::start().await, Redis::start());
-    let app = busy(&sink, &redis).await;
+    let app = busy_service(&sink, &redis).await;
     let samples = samples(&app.base_url).await;
-    for selector in watched().into_iter().filter(Selector::is_ours) {
-        let told: Vec<_> = samples
+    for selector in watched_selectors().into_iter().filter(Selector::is_ours) {
+        let reported: Vec<_> = samples
             .iter()
             .filter_map(|sample| sample.strip_prefix(&selector.metric))
             .filter(|rest| rest.starts_with(['{', ' ']))
             .collect();
-        assert!(!told.is_empty(), "nobody tells {selector:?}");
+        assert!(!reported.is_empty(), "the service does not report {selector:?}");
         for (label, values) in &selector.labels {
             for value in values {
-                let said = format!("{label}=\"{value}\"");
+                let pair = format!("{label}=\"{value}\"");
                 assert!(
-                    told.iter().any(|rest| rest.contains(&said)),
-                    "{said} of {selector:?} is never told: {told:#?}"
+                    reported.iter().any(|rest| rest.contains(&pair)),
+                    "{pair} of {selector:?} is not reported: {reported:#?}"
                 );
             }
         }
@@ -156,35 +156,35 @@ async fn what_is_watched_is_told() {
     app.stop().await;
 }
 
-/// Contract: operators 10. The runbook has a section for each alert, and for no other.
+/// Contract: operators 10. The runbook has exactly one section for each alert.
 #[test]
-fn the_runbook_has_each_alert() {
+fn runbook_has_a_section_for_each_alert() {
     let runbook = fs::read_to_string(folder().join("../docs/runbook.md")).expect("the runbook");
     let headings = runbook.lines().filter_map(|line| line.strip_prefix("## "));
     let headings = headings.filter(|heading| heading.starts_with("Kitfleet")).map(ToOwned::to_owned);
     assert_eq!(headings.collect::<BTreeSet<_>>(), alerts());
 }
 
-/// A program that `tests/promtool/install` has unpacked.
+/// A program unpacked by `tests/promtool/install`.
 fn unpacked(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("promtool").join(name)
 }
 
-/// Runs Prometheus's own reader of rules.
+/// Runs Prometheus's own checker of rules.
 fn promtool(at: &Path, args: &[&str]) {
     let ran = Command::new(unpacked("promtool")).args(args).current_dir(at).output().expect("promtool runs");
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{args:?}: {said}");
+    let output = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{args:?}: {output}");
 }
 
-/// Contract: operators 10, 11. The alerts fire when they should, and do not when they should not.
+/// Contract: operators 10, 11. The alerts fire in the tested cases only.
 #[test]
-fn promtool_reads_the_rules() {
+fn promtool_accepts_the_rules() {
     promtool(&folder(), &["check", "rules", "alerts.yaml"]);
     promtool(&folder(), &["test", "rules", "alerts.test.yaml"]);
 }
 
-/// A Prometheus that scrapes a service twice a second and has our alerts.
+/// A Prometheus that scrapes a service twice per second and loads the alerts.
 struct Prometheus {
     base_url: String,
     http: reqwest::Client,
@@ -196,7 +196,7 @@ impl Prometheus {
     fn start(app: &App) -> Self {
         let folder = TempDir::new().expect("a folder");
         let target = app.base_url.strip_prefix("http://").expect("an address");
-        // JSON is YAML.
+        // JSON is also YAML.
         let config = json!({
             "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
             "rule_files": [self::folder().join("alerts.yaml")],
@@ -222,13 +222,13 @@ impl Prometheus {
         Self { base_url: format!("http://{address}"), http, _process: process, _folder: folder }
     }
 
-    /// What it answers; `None` while it does not listen yet.
+    /// The answer; `None` while Prometheus is not listening yet.
     async fn get(&self, path: &str, query: &[(&str, &str)]) -> Option<Value> {
         let answer = self.http.get(format!("{}{path}", self.base_url)).query(query).send().await.ok()?;
         answer.json().await.ok()
     }
 
-    /// What an expression comes to now.
+    /// Present result of an expression.
     async fn ask(&self, expression: &str) -> Vec<Value> {
         let answer = self.get("/api/v1/query", &[("query", expression)]).await.unwrap_or_default();
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
@@ -236,15 +236,15 @@ impl Prometheus {
     }
 }
 
-/// Contract: operators 10. A Prometheus that scrapes the service takes every expression, and has something to show for each of a
-/// dashboard and each metric of an alert that is ours.
+/// Contract: operators 10. A Prometheus that scrapes the service accepts every expression. Every expression of a dashboard and
+/// every metric of ours has a result.
 #[tokio::test]
-async fn promtools_prometheus_answers_every_expression() {
+async fn promtool_prometheus_answers_every_expression() {
     let (sink, redis) = (Sink::start().await, Redis::start());
-    let app = busy(&sink, &redis).await;
+    let app = busy_service(&sink, &redis).await;
     let prometheus = Prometheus::start(&app);
     let limit = Duration::from_secs(40);
-    let rules = eventually(limit, "the rules were evaluated", async || {
+    let rules = eventually(limit, "the rules are evaluated", async || {
         let answer = prometheus.get("/api/v1/rules", &[]).await?;
         let rules = answer["data"]["groups"][0]["rules"].as_array()?.clone();
         rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)
@@ -252,18 +252,18 @@ async fn promtools_prometheus_answers_every_expression() {
     .await;
     assert_eq!(rules.len(), alerts().len());
     assert!(rules.iter().all(|rule| rule["health"] == "ok"), "{rules:#?}");
-    // A rate is of two scrapes.
+    // A rate needs two scrapes.
     let scrapes = "min(count_over_time(service_build_info[5m]))";
-    eventually(limit, "it has scraped thrice", async || {
+    eventually(limit, "Prometheus has scraped three times", async || {
         let count = prometheus.ask(scrapes).await.first()?["value"][1].as_str()?.parse::<u32>().ok()?;
         (count >= 3).then_some(())
     })
     .await;
-    let ours = watched().into_iter().filter(Selector::is_ours).map(|selector| selector.query());
-    for expression in of_dashboards().into_iter().chain(of_the_chart()).chain(ours) {
-        assert!(!prometheus.ask(&expression).await.is_empty(), "{expression} has nothing to show");
+    let ours = watched_selectors().into_iter().filter(Selector::is_ours).map(|selector| selector.query());
+    for expression in dashboard_expressions().into_iter().chain(chart_expressions()).chain(ours) {
+        assert!(!prometheus.ask(&expression).await.is_empty(), "{expression} has no result");
     }
-    for expression in of_alerts() {
+    for expression in alert_expressions() {
         prometheus.ask(&expression).await;
     }
     app.stop().await;

@@ -1,4 +1,4 @@
-//! What happens on an account, followed while it happens (contract: notifications).
+//! Notifications of an account, as a list and as an event stream (contract: notifications).
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::support::{App, Client, Role, assert_timestamp, at_once, eventually, m
 
 const LIST: &str = "/v1/account/notifications";
 const STREAM: &str = "/v1/account/notifications/stream";
-/// What a notification, or the end of a stream, may take on a busy machine.
+/// Time limit for a notification or the end of a stream, on a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 
-/// What a client has read of a stream.
+/// A stream with the text read so far.
 struct Stream {
     response: Response,
     text: String,
@@ -60,7 +60,7 @@ impl Stream {
         Self { response, text: String::new() }
     }
 
-    /// The next block of lines; `None` at the end of the stream.
+    /// Next block of lines; `None` at the end of the stream.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -68,8 +68,9 @@ impl Stream {
                 self.text = rest;
                 return Some(block);
             }
-            let chunk =
-                timeout(SOON + Duration::from_secs(5), self.response.chunk()).await.expect("it goes on or ends");
+            let chunk = timeout(SOON + Duration::from_secs(5), self.response.chunk())
+                .await
+                .expect("the stream continues or ends");
             self.text += std::str::from_utf8(&chunk.ok()??).expect("UTF-8");
         }
     }
@@ -90,11 +91,11 @@ impl Stream {
         }
     }
 
-    /// The next so many.
+    /// Next messages, this many.
     async fn take(&mut self, count: usize) -> Vec<Message> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            taken.push(self.next().await.expect("the stream goes on"));
+            taken.push(self.next().await.expect("the stream continues"));
         }
         taken
     }
@@ -118,9 +119,9 @@ fn assert_rising(messages: &[Message]) {
 }
 
 impl App {
-    /// Has something happen on the account that tells nobody.
-    async fn happen_untold(&self, account: AccountId) {
-        let insert = "insert into notifications (account_id, event, data) values ($1, 'untold', '{}')";
+    /// Inserts a notification without a NOTIFY.
+    async fn insert_silently(&self, account: AccountId) {
+        let insert = "insert into notifications (account_id, event, data) values ($1, 'silent', '{}')";
         self.execute(insert, account.as_uuid()).await;
     }
 
@@ -129,9 +130,9 @@ impl App {
     }
 }
 
-/// Contract: notifications 1 to 4, 8. The life of a session is told as it happens, in its order, and listed the same.
+/// Contract: notifications 1 to 4, 8. A session's events are streamed as they occur, in order, and the list has the same.
 #[tokio::test]
-async fn the_life_of_a_session_is_told() {
+async fn session_events_are_streamed_in_order() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let reader = app.client_of(account, &["read"]).await;
@@ -139,14 +140,14 @@ async fn the_life_of_a_session_is_told() {
     let session = client.session().await;
     client.operate(&session, "wait", moment()).await.expect(200);
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    let told = stream.take(5).await;
+    let messages = stream.take(5).await;
     let life = ["session.created", "session.ready", "operation.started", "operation.ended", "session.completed"];
-    assert_eq!(events(&told), life);
-    assert_rising(&told);
-    assert!(told.iter().all(|message| message.data["session_id"] == session), "{told:?}");
-    assert_eq!(told[2].data, json!({"session_id": session, "operation": "wait"}));
-    assert_eq!(told[3].data, json!({"session_id": session, "operation": "wait", "outcome": "done"}));
-    assert!(told[4].data["duration_ms"].is_u64());
+    assert_eq!(events(&messages), life);
+    assert_rising(&messages);
+    assert!(messages.iter().all(|message| message.data["session_id"] == session), "{messages:?}");
+    assert_eq!(messages[2].data, json!({"session_id": session, "operation": "wait"}));
+    assert_eq!(messages[3].data, json!({"session_id": session, "operation": "wait", "outcome": "done"}));
+    assert!(messages[4].data["duration_ms"].is_u64());
 
     let (mut listed, mut path) = (Vec::new(), format!("{LIST}?limit=2"));
     loop {
@@ -155,19 +156,19 @@ async fn the_life_of_a_session_is_told() {
         let Some(cursor) = page["next_cursor"].as_str() else { break };
         path = format!("{LIST}?limit=2&cursor={cursor}");
     }
-    for (message, entry) in told.iter().rev().zip(&listed) {
+    for (message, entry) in messages.iter().rev().zip(&listed) {
         assert_eq!(members(entry), ["created_at", "data", "event", "id"].into());
         assert_timestamp(&entry["created_at"]);
         assert_eq!(entry["id"], message.id.to_string());
         assert_eq!((&entry["event"], &entry["data"]), (&json!(message.event), &message.data));
     }
-    assert_eq!(listed.len(), told.len());
+    assert_eq!(listed.len(), messages.len());
     app.stop().await;
 }
 
-/// Contract: notifications 2. Agents, webhooks and failures are told of, and nothing that anybody typed.
+/// Contract: notifications 2. Agents, webhooks and failures create notifications, which contain nothing that a caller typed.
 #[tokio::test]
-async fn agents_webhooks_and_failures_are_told_of() {
+async fn agents_webhooks_and_failures_create_notifications() {
     let app =
         App::simulated().set("webhooks.auto_disable_after", "1").set("webhooks.retry_schedule", "[]").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -179,19 +180,19 @@ async fn agents_webhooks_and_failures_are_told_of() {
     client.post(&format!("{path}/heartbeat"), json!({"client_id": "ada"})).await.expect(200);
     client.post(&format!("{path}/handback"), json!({"client_id": "ada"})).await.expect(200);
     client.delete(&path).await.expect(204);
-    let told = client.notified().await;
-    let changes = told.iter().filter(|(event, _)| event == "agent_session.changed");
+    let messages = client.notified().await;
+    let changes = messages.iter().filter(|(event, _)| event == "agent_session.changed");
     let changes: Vec<_> = changes.map(|(_, data)| (data["control"].clone(), data["status"].clone())).collect();
     let change = |control: &str, status: &str| (json!(control), json!(status));
     assert_eq!(
         changes,
         [change("ai", "active"), change("human", "active"), change("ai", "active"), change("ai", "closed")],
     );
-    let turns: Vec<_> = told.iter().filter(|(event, _)| event == "agent_turn.completed").collect();
+    let turns: Vec<_> = messages.iter().filter(|(event, _)| event == "agent_turn.completed").collect();
     assert_eq!(turns.len(), 1);
     assert_eq!(members(&turns[0].1), ["agent_session_id", "kind", "tokens_used", "turn_id"].into());
     assert_eq!(turns[0].1["agent_session_id"], agent["id"]);
-    assert!(!format!("{told:?}").contains("hunter2"));
+    assert!(!format!("{messages:?}").contains("hunter2"));
 
     let disable = "insert into webhook_endpoints (id, account_id, url, events, sealed_secret, secret_prefix)
                    values (gen_random_uuid(), $1, 'https://example.com', '{session.failed}', '', 'whsec')";
@@ -207,26 +208,26 @@ async fn agents_webhooks_and_failures_are_told_of() {
     let session = client.session().await;
     let late = json!({"condition": {"kind": "time", "ms": 30_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.problem(504, "session-timeout");
-    let told = client.notified().await;
-    let last = |wanted: &str| told.iter().rev().find(|(event, _)| event == wanted).map(|(_, data)| data.clone());
+    let messages = client.notified().await;
+    let last = |wanted: &str| messages.iter().rev().find(|(event, _)| event == wanted).map(|(_, data)| data.clone());
     let ended = json!({"session_id": session, "operation": "wait", "outcome": "failed"});
-    assert_eq!(last("operation.ended"), Some(ended), "{told:?}");
-    let failed = last("session.failed").expect("it failed");
+    assert_eq!(last("operation.ended"), Some(ended), "{messages:?}");
+    let failed = last("session.failed").expect("the session failed");
     assert_eq!((&failed["session_id"], &failed["error_name"]), (&json!(session), &json!("SessionTimeoutError")));
     app.stop().await;
 }
 
-/// Contract: notifications 3, 5, 6, 7. Whoever hangs up goes on behind the last that arrived. What is no number, another account's, or
-/// too old is answered with a reset, behind which one can go on.
+/// Contract: notifications 3, 5, 6, 7. A client that reconnects continues after its last event. An id that is not a number,
+/// belongs to another account or is too old is answered with `reset`, from which the client can continue.
 #[tokio::test]
-async fn a_stream_goes_on_where_it_ended() {
+async fn reconnected_stream_continues_after_its_last_event() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let mut stream = client.follow().await;
     let session = client.session().await;
     let last = stream.take(2).await.pop().expect("two").id;
     drop(stream);
-    eventually(SOON, "its place is free", async || (app.streams().await == 0).then_some(())).await;
+    eventually(SOON, "the stream is released", async || (app.streams().await == 0).then_some(())).await;
     for _ in 0..100 {
         client.operate(&session, "wait", moment()).await.expect(200);
     }
@@ -238,7 +239,7 @@ async fn a_stream_goes_on_where_it_ended() {
         assert_eq!(message.event, ["operation.started", "operation.ended"][nth % 2]);
     }
     let highest = missed.last().expect("some").id;
-    // The highest of all is as good as any.
+    // The highest id is valid too.
     let mut at_the_end = client.resume(&highest.to_string()).await;
     let by_query = client.request(Method::GET, &format!("{STREAM}?last_event_id={}", highest - 1)).send().await;
     assert_eq!(Stream::of(by_query.expect("an answer")).next().await.expect("one").id, highest);
@@ -265,7 +266,7 @@ async fn a_stream_goes_on_where_it_ended() {
     assert_eq!(events(&after), ["reset", "operation.started", "operation.ended"]);
     assert_eq!(client.resume(&highest.to_string()).await.take(2).await, after[1..]);
 
-    // What is behind it is not all kept any more, and then nobody has asked for a day.
+    // First some notifications after the id have expired, then the account had no reader for a day.
     let age = "update notifications set created_at = created_at - interval '25 hours' where account_id = $1";
     app.execute(age, account.as_uuid()).await;
     assert_eq!(client.resume(&highest.to_string()).await.next().await.expect("one").event, "reset");
@@ -276,9 +277,10 @@ async fn a_stream_goes_on_where_it_ended() {
     app.stop().await;
 }
 
-/// Contract: notifications 3, 12. What is committed late is told late, with a higher number; what nobody was told of is found.
+/// Contract: notifications 3, 12. A notification that is committed late is streamed late, with a higher number. One without a
+/// NOTIFY is still found.
 #[tokio::test]
-async fn none_is_skipped_whatever_commits_first() {
+async fn late_commits_are_not_skipped() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let mut stream = client.follow().await;
@@ -291,15 +293,15 @@ async fn none_is_skipped_whatever_commits_first() {
     client.session().await;
     let early = stream.take(2).await;
     late.commit().await.expect("a commit");
-    let told = stream.next().await.expect("it is told");
-    assert_eq!(told.event, "late");
-    assert!(told.id > early[1].id);
-    app.happen_untold(account).await;
-    assert_eq!(stream.next().await.expect("it is found").event, "untold");
+    let late_message = stream.next().await.expect("the late notification");
+    assert_eq!(late_message.event, "late");
+    assert!(late_message.id > early[1].id);
+    app.insert_silently(account).await;
+    assert_eq!(stream.next().await.expect("the silent notification").event, "silent");
 
-    // Of operations that end at the same time each is told, once, to everybody.
-    let mut others = [client.follow().await, client.resume(&told.id.to_string()).await];
-    assert_eq!(others[1].next().await.expect("one").event, "untold");
+    // Operations that end concurrently are each streamed once to every reader.
+    let mut others = [client.follow().await, client.resume(&late_message.id.to_string()).await];
+    assert_eq!(others[1].next().await.expect("one").event, "silent");
     let mut sessions = Vec::new();
     for _ in 0..4 {
         sessions.push(client.session().await);
@@ -322,9 +324,9 @@ async fn none_is_skipped_whatever_commits_first() {
     app.stop().await;
 }
 
-/// Contract: notifications 9. Of any number that ask at once no more are let in than may be, and one that is closed makes place.
+/// Contract: notifications 9. Concurrent requests never exceed the limit of streams, and a closed stream frees its place.
 #[tokio::test]
-async fn an_account_has_so_many_streams_and_no_more() {
+async fn streams_beyond_the_limit_are_429() {
     let app = App::simulated().set("server.max_connections_per_address", "128").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let opened = at_once((0..64).map(|_| {
@@ -339,17 +341,17 @@ async fn an_account_has_so_many_streams_and_no_more() {
         let body: Value = answer.json().await.expect("JSON");
         assert_eq!((&body["title"], &body["limit"]), (&json!("ConcurrencyLimit"), &json!(16)));
     }
-    // Another account's are its own.
+    // The limit is per account.
     let _other = app.client().await.follow().await;
     open.pop();
-    eventually(SOON, "there is place", async || (client.open(None).await.status() == 200).then_some(())).await;
+    eventually(SOON, "a stream can be opened", async || (client.open(None).await.status() == 200).then_some(())).await;
     app.stop().await;
 }
 
-/// Contract: notifications 10, 11. A member follows the owner's account. Streams end with their credential, their account and their
-/// caller's place on the team.
+/// Contract: notifications 10, 11. A member can follow the owner's account. A stream ends when its credential, account or team
+/// membership ends.
 #[tokio::test]
-async fn a_stream_ends_with_what_let_it_in() {
+async fn stream_ends_with_its_credential_or_membership() {
     let app = App::simulated().start().await;
     let owner = app.person(Tier::Enterprise).await;
     let member = app.person(Tier::Enterprise).await;
@@ -374,14 +376,14 @@ async fn a_stream_ends_with_what_let_it_in() {
     assert_eq!(as_member().await.status(), 403);
     app.execute("update accounts set status = 'suspended' where id = $1", owner.account.as_uuid()).await;
     suspended.ends().await;
-    eventually(SOON, "all are closed", async || (app.streams().await == 0).then_some(())).await;
+    eventually(SOON, "all streams are closed", async || (app.streams().await == 0).then_some(())).await;
     app.stop().await;
 }
 
-/// Contract: notifications 4, 11, 12. A stream on which nothing happens is kept alive, and ends when its process stops, without a wait. Where
-/// nobody has asked, operations are not written down.
+/// Contract: notifications 4, 11, 12. An idle stream receives comments, and ends at once when its process stops. Without a
+/// reader operations are not recorded.
 #[tokio::test]
-async fn a_quiet_stream_is_kept_alive_until_its_process_stops() {
+async fn idle_stream_is_kept_alive_until_shutdown() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -398,12 +400,12 @@ async fn a_quiet_stream_is_kept_alive_until_its_process_stops() {
     assert!(stopping.elapsed() < Duration::from_secs(8), "{:?}", stopping.elapsed());
 }
 
-/// Contract: notifications 12. A process listens to what accounts are told of as long as it has a stream, and no longer.
+/// Contract: notifications 12. A process listens for notifications only while it has a stream.
 #[tokio::test]
-async fn nobody_listens_without_a_stream() {
+async fn process_listens_only_while_it_has_a_stream() {
     let app = App::simulated().start().await;
     let client = app.client().await;
-    // What the connection did last that listens for the process.
+    // The last statement of the connection that listens.
     let listening_did = async |last: &str| {
         let query = "select count(*) from pg_stat_activity where datname = current_database() and query like $1 || '%'";
         eventually(SOON, last, async || {
@@ -421,9 +423,9 @@ async fn nobody_listens_without_a_stream() {
     app.stop().await;
 }
 
-/// Contract: notifications 11. A client that takes nothing is cut off, and is in nobody's way meanwhile.
+/// Contract: notifications 11. A client that does not read is disconnected, and does not delay other streams.
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_cut_off() {
+async fn client_that_does_not_read_is_disconnected() {
     let app = App::simulated().set("server.write_timeout", "1s").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let stalled = client.follow().await;
@@ -432,14 +434,15 @@ async fn a_client_that_takes_nothing_is_cut_off() {
                  from generate_series(1, 200)";
     app.execute(large, account.as_uuid()).await;
     assert_eq!(reading.take(200).await.len(), 200);
-    eventually(SOON, "it is cut off", async || (app.streams().await == 1).then_some(())).await;
+    eventually(SOON, "the stalled stream is closed", async || (app.streams().await == 1).then_some(())).await;
     drop(stalled);
     app.stop().await;
 }
 
-/// Contract: notifications 9. A stream counts wherever it is, and one of a process that died for as long as its lease lasts.
+/// Contract: notifications 9. The limit counts streams of all processes. A stream of a dead process counts until its lease
+/// expires.
 #[tokio::test]
-async fn streams_of_a_process_that_died_count_for_their_lease() {
+async fn streams_of_dead_process_count_until_lease_expires() {
     let app = App::simulated().set("notifications.max_streams", "2").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let elsewhere = "insert into notification_streams (id, account_id, until)
@@ -448,7 +451,7 @@ async fn streams_of_a_process_that_died_count_for_their_lease() {
     sqlx::query(elsewhere).execute(&app.database.pool).await.expect("a stream");
     assert_eq!(client.open(None).await.status(), 429);
     let died = Instant::now();
-    eventually(SOON, "its lease is over", async || (client.open(None).await.status() == 200).then_some(())).await;
+    eventually(SOON, "the lease has expired", async || (client.open(None).await.status() == 200).then_some(())).await;
     assert!(died.elapsed() > Duration::from_secs(2));
     client.session().await;
     assert_eq!(events(&stream.take(2).await), ["session.created", "session.ready"]);

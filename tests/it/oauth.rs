@@ -11,19 +11,19 @@ use crate::support::{Answer, App, Client, assert_timestamp, eventually, members,
 
 const CLIENTS: &str = "/v1/oauth/clients";
 
-/// A client as it was created.
+/// Credentials of a new client.
 pub struct Credentials {
     pub id: String,
     secret: String,
 }
 
-pub async fn created(owner: &Client, scopes: &[&str]) -> Credentials {
+pub async fn create_client(owner: &Client, scopes: &[&str]) -> Credentials {
     let answer = owner.post(CLIENTS, json!({"name": "nightly", "scopes": scopes})).await.expect(201);
     let text = |member: &str| answer.body[member].as_str().expect("a text").to_owned();
     Credentials { id: text("client_id"), secret: text("client_secret") }
 }
 
-/// A token request with these parameters, and these credentials by HTTP Basic.
+/// A token request with these parameters and, if given, HTTP Basic credentials.
 async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) -> Answer {
     let stranger = app.stranger();
     let mut request = stranger.request(Method::POST, "/v1/oauth/token").form(form);
@@ -33,13 +33,13 @@ async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) 
     stranger.send(request).await
 }
 
-/// A token of the client, with all its scopes.
+/// A client with an access token of all scopes.
 pub async fn token(app: &App, client: &Credentials) -> Client {
     let answer = request(app, Some(client), &[("grant_type", "client_credentials")]).await.expect(200);
     Client::new(&app.base_url, answer.body["access_token"].as_str())
 }
 
-/// RFC 6749, section 5.2.
+/// Asserts an error answer in the form of RFC 6749, section 5.2.
 #[track_caller]
 fn refused(answer: &Answer, status: u16, error: &str) {
     assert_eq!((answer.status.as_u16(), &answer.body["error"]), (status, &error.into()), "{}", answer.body);
@@ -51,9 +51,9 @@ fn refused(answer: &Answer, status: u16, error: &str) {
     assert_eq!(answer.headers.contains_key("www-authenticate"), status == 401);
 }
 
-/// Contract: oauth 1. A client is made by an owner, and its secret is shown once and stored nowhere; `admin` is staff's.
+/// Contract: oauth 1. An owner creates a client. Its secret is shown once and not stored. The scope `admin` is rejected.
 #[tokio::test]
-async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
+async fn client_secret_is_shown_once() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
     let made =
@@ -66,7 +66,7 @@ async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
     let secret = made.body["client_secret"].as_str().expect("a secret");
     assert_eq!(app.tables_with(secret).await, <[String; 0]>::default());
 
-    let second = created(&owner, &["read"]).await;
+    let second = create_client(&owner, &["read"]).await;
     let list = owner.get(CLIENTS).await.expect(200);
     let ids: Vec<_> = list.body["data"].as_array().expect("a list").iter().map(|one| &one["client_id"]).collect();
     assert_eq!(ids, [&Value::from(second.id.as_str()), &made.body["client_id"]]);
@@ -91,12 +91,12 @@ async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
     app.stop().await;
 }
 
-/// RFC 6749, sections 2.3.1, 4.4 and 5.1: a client authenticates by HTTP Basic or in the body, and gets a bearer token
-/// that is good for an hour.
+/// RFC 6749, sections 2.3.1, 4.4 and 5.1: a client authenticates by HTTP Basic or in the body, and receives a bearer token that
+/// is valid for an hour.
 #[tokio::test]
-async fn a_client_gets_a_token_by_header_or_by_body() {
+async fn client_authenticates_by_header_or_body() {
     let app = App::simulated().start().await;
-    let client = created(&app.client().await, &["read", "write:sessions"]).await;
+    let client = create_client(&app.client().await, &["read", "write:sessions"]).await;
     let Credentials { id, secret } = &client;
     let grant = ("grant_type", "client_credentials");
     let in_body = [grant, ("client_id", id), ("client_secret", secret), ("unknown", "1"), ("scope", "")];
@@ -118,7 +118,7 @@ async fn a_client_gets_a_token_by_header_or_by_body() {
         Client::new(&app.base_url, Some(text)).session().await;
     }
 
-    // A narrower token; a scope of a broad one counts as narrower.
+    // A narrower scope can be requested, including a granular part of a broad one.
     let scoped = async |scope: &str| request(&app, Some(&client), &[grant, ("scope", scope)]).await;
     for scope in ["read", "write:sessions read", "read:sessions"] {
         assert_eq!(scoped(scope).await.expect(200).body["scope"], scope);
@@ -133,14 +133,13 @@ async fn a_client_gets_a_token_by_header_or_by_body() {
     app.stop().await;
 }
 
-/// RFC 6749, sections 2.3.1, 3.2 and 5.2: what is wrong is told in the RFC's words and not as a problem document
-/// (contract: oauth 4, 7). An unknown client and a wrong secret are answered alike. Every outcome is counted
-/// (contract: operators 5).
+/// RFC 6749, sections 2.3.1, 3.2 and 5.2: errors have the RFC's form instead of a problem document (contract: oauth 4, 7). An
+/// unknown client and a wrong secret get the same answer. Every outcome is counted (contract: operators 5).
 #[tokio::test]
-async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
+async fn token_errors_have_the_form_of_the_rfc() {
     let app = App::simulated().set("metrics.scrape_token", "t").start().await;
     let owner = app.client().await;
-    let client = created(&owner, &["read"]).await;
+    let client = create_client(&owner, &["read"]).await;
     let Credentials { id, secret } = &client;
     let grant = ("grant_type", "client_credentials");
 
@@ -193,7 +192,7 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     app.execute("update accounts set status = 'deleted' where id = $1", account).await;
     refused(&request(&app, Some(&client), &[grant]).await, 401, "invalid_client");
 
-    // What is not about OAuth is a problem like everywhere else.
+    // Errors outside of OAuth are problem documents.
     stranger.get("/v1/oauth/token").await.problem(405, "method-not-allowed");
     let long = stranger.request(Method::POST, "/v1/oauth/token").body(vec![b'a'; 2 * 1024 * 1024]);
     stranger.send(long).await.problem(413, "payload-too-large");
@@ -219,12 +218,12 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     app.stop().await;
 }
 
-/// Contract: oauth 5. A token ends with its time and, at once, with its client.
+/// Contract: oauth 5. A token is invalid after its expiry and after the deletion of its client.
 #[tokio::test]
-async fn a_token_ends_with_its_time_and_with_its_client() {
+async fn token_ends_with_its_expiry_and_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "2s").start().await;
     let owner = app.client().await;
-    let client = created(&owner, &["account_owner"]).await;
+    let client = create_client(&owner, &["account_owner"]).await;
     let short = token(&app, &client).await;
     short.get("/v1/sessions").await.expect(200);
     eventually(Duration::from_secs(10), "the token expires", async || {
@@ -249,13 +248,13 @@ async fn a_token_ends_with_its_time_and_with_its_client() {
     app.stop().await;
 }
 
-/// Contract: oauth 6; authorization 4. An access token is refused while the account is on the free tier, also one that worked a
-/// moment ago, and works again after an upgrade.
+/// Contract: oauth 6; authorization 4. An access token is 403 while the account is on the free tier, and works again after an
+/// upgrade.
 #[tokio::test]
-async fn a_token_does_not_work_on_the_free_tier() {
+async fn token_on_the_free_tier_is_403() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
-    let client = created(&owner, &["account_owner"]).await;
+    let client = create_client(&owner, &["account_owner"]).await;
     let bearer = token(&app, &client).await;
     let account = bearer.get("/v1/account/me").await.expect(200).body["id"].clone();
     let account = uuid_of(account.as_str().expect("an id"));
@@ -272,15 +271,14 @@ async fn a_token_does_not_work_on_the_free_tier() {
     app.stop().await;
 }
 
-/// An account has so many clients at once.
 #[tokio::test]
-async fn an_account_has_so_many_clients() {
+async fn create_beyond_the_client_limit_is_409() {
     let app = App::simulated().set("limits.oauth_clients", "2").start().await;
     let owner = app.client().await;
-    let (first, _) = (created(&owner, &["read"]).await, created(&owner, &["read"]).await);
+    let (first, _) = (create_client(&owner, &["read"]).await, create_client(&owner, &["read"]).await);
     let full = owner.post(CLIENTS, json!({"name": "nightly", "scopes": ["read"]})).await.problem(409, "conflict");
     assert_eq!(full.body["limit"], 2);
     owner.delete(&format!("{CLIENTS}/{}", first.id)).await.expect(204);
-    created(&owner, &["read"]).await;
+    create_client(&owner, &["read"]).await;
     app.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What Kitfleet is deployed with: a container image, compose, units of systemd, a Debian package and a chart (docs/deploying.md). Programs of others
-//! judge them, and every setting that they name is one.
+//! Packaging: container image, compose file, systemd units, Debian package and Helm chart (docs/deploying.md). Third-party
+//! validators check them, and every setting they name must exist.
 
 mod nginx;
 
@@ -21,10 +21,10 @@ use crate::support::{App, serve};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The values that the chart requires.
+/// Values that the chart requires.
 const REQUIRED: &str = "baseUrl: https://fleet.example.com\nexistingSecret: kitfleet\n";
 
-/// Values that use everything in the chart.
+/// Values that use every part of the chart.
 const EVERYTHING: &str = "
 baseUrl: https://fleet.example.com
 existingSecret: kitfleet
@@ -51,13 +51,12 @@ networkPolicy:
   egress: { enabled: true, postgres: { to: [{ ipBlock: { cidr: 10.1.0.0/24 } }] }, extra: [{ ports: [{ port: 587 }] }] }
 ";
 
-/// The label that distinguishes the pods of the API, the workers and the jobs.
+/// Label that distinguishes the pods of the API, the workers and the jobs.
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// The newest versions of Kubernetes that `kubernetes-validate` has schemas of.
+/// Newest Kubernetes versions for which `kubernetes-validate` has schemas.
 const KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
 
-/// A file of the project.
 fn path(name: &str) -> PathBuf {
     Path::new(ROOT).join(name)
 }
@@ -66,17 +65,16 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A program that `tests/packages/install` has installed.
+/// A program installed by `tests/packages/install`.
 pub fn judge(name: &str) -> Command {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("packages");
     let program = [folder.join("bin").join(name), folder.join(name)].into_iter().find(|program| program.is_file());
     Command::new(program.unwrap_or_else(|| panic!("{name} is installed by tests/packages/install")))
 }
 
-/// What a program prints.
+/// Output of a program.
 ///
-/// # Panics
-/// When it fails.
+/// # Panics If the program fails.
 #[track_caller]
 fn output(command: &mut Command) -> String {
     let done = command.output().expect("a program");
@@ -95,10 +93,9 @@ fn render(values: &str, release: &str) -> Output {
     helm.output().expect("a program")
 }
 
-/// The chart's documents.
+/// Documents of the rendered chart.
 ///
-/// # Panics
-/// When Helm refuses the values.
+/// # Panics If Helm rejects the values.
 #[track_caller]
 fn documents(values: &str, release: &str) -> Vec<Value> {
     let done = render(values, release);
@@ -107,20 +104,20 @@ fn documents(values: &str, release: &str) -> Vec<Value> {
     text.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The template of each workload's pods.
+/// Pod template of each workload.
 fn pods(documents: &[Value]) -> Vec<&Value> {
     let paths = ["/spec/template", "/spec/jobTemplate/spec/template"];
     documents.iter().filter_map(|document| paths.iter().find_map(|path| document.pointer(path))).collect()
 }
 
-/// The template of a component's pods.
+/// Pod template of a component.
 #[track_caller]
 fn pod<'a>(documents: &'a [Value], component: &str) -> &'a Value {
     let found = pods(documents).into_iter().find(|pod| pod["metadata"]["labels"][COMPONENT] == component);
     found.unwrap_or_else(|| panic!("no pod of {component}"))
 }
 
-/// The environment of a component's container.
+/// Environment of a component's container.
 #[track_caller]
 fn environment(documents: &[Value], component: &str) -> BTreeMap<String, String> {
     let variables = pod(documents, component)["spec"]["containers"][0]["env"].as_array().expect("variables");
@@ -128,12 +125,11 @@ fn environment(documents: &[Value], component: &str) -> BTreeMap<String, String>
     variables.iter().map(|variable| (text(variable, "name"), text(variable, "value"))).collect()
 }
 
-/// Documents of one kind.
 fn of_kind<'a>(documents: &'a [Value], kind: &str) -> Vec<&'a Value> {
     documents.iter().filter(|document| document["kind"] == kind).collect()
 }
 
-/// The files below a folder.
+/// Files below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         if entry.path().is_dir() { files(&entry.path(), found) } else { found.push(entry.path()) }
@@ -145,7 +141,7 @@ fn rendered_chart_is_valid_in_three_versions_of_kubernetes() {
     let folder = TempDir::new().expect("a folder");
     for values in [REQUIRED, EVERYTHING] {
         let documents = documents(values, "fleet");
-        // helm.py checks those of KEDA and the Prometheus operator.
+        // helm.py validates the documents of KEDA and the Prometheus operator.
         let foreign = ["ScaledObject", "PodMonitor"];
         let own = documents.iter().filter(|document| !foreign.iter().any(|kind| document["kind"] == *kind));
         let text = own.map(ToString::to_string).collect::<Vec<_>>().join("\n---\n");
@@ -217,7 +213,7 @@ fn every_pod_has_the_values_of_its_component() {
         assert!(spec["tolerations"].is_array() && spec["affinity"].is_object(), "{pod}");
         assert_eq!(metadata["annotations"]["team"], "browsers", "{pod}");
         assert_eq!(metadata["labels"]["team"], "browsers", "{pod}");
-        // Selectors depend on this one.
+        // Selectors depend on this label.
         assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "kitfleet", "{pod}");
     }
 }
@@ -271,7 +267,7 @@ fn settings_replace_the_charts_defaults() {
             assert_eq!(environment[name], value, "{name} of {component}");
         }
     }
-    // They are derived from the time that a process drains.
+    // Both are derived from the drain timeout.
     for (component, seconds) in [("api", 635), ("worker", 630)] {
         assert_eq!(pod(&documents, component)["spec"]["terminationGracePeriodSeconds"], json!(seconds));
     }
@@ -279,14 +275,14 @@ fn settings_replace_the_charts_defaults() {
 
 #[test]
 fn names_fit_with_the_longest_release_name() {
-    // Two that differ only at their end.
+    // Two names that differ only in the last character.
     let releases = [format!("{}1", "r".repeat(52)), format!("{}2", "r".repeat(52))];
     let mut names = BTreeSet::new();
     for release in &releases {
         let documents = documents(EVERYTHING, release);
         for document in &documents {
             let (kind, name) = (document["kind"].to_string(), document["metadata"]["name"].to_string());
-            // With the quotes of JSON.
+            // The length includes the quotes of JSON.
             let most = if document["kind"] == "CronJob" { 54 } else { 65 };
             assert!(name.len() <= most, "{kind} {name}");
             assert!(names.insert((kind, name)), "two objects have the name of {document}");
@@ -317,7 +313,7 @@ fn listeners_follow_the_ip_family() {
         assert_eq!(api["KITFLEET_SERVER__LISTEN"], listen, "{values}");
         assert_eq!(worker["KITFLEET_WORKER__LISTEN"], listen, "{values}");
         assert_eq!(worker["KITFLEET_WORKER__LIVE_LISTEN"], live, "{values}");
-        // A variable can refer only to those before it.
+        // A variable can refer only to earlier variables.
         assert_eq!(pod(&documents, "worker")["spec"]["containers"][0]["env"][0]["name"], "POD_IP");
     }
 }
@@ -348,7 +344,7 @@ fn one_network_policy_selects_each_pod() {
         let egress = spec["egress"].as_array().expect("rules");
         let postgres = json!({"ports": [{"port": 5432}], "to": [{"ipBlock": {"cidr": "10.1.0.0/24"}}]});
         assert!(egress.contains(&postgres), "{spec}");
-        // Only the job of the deletion cost calls the Kubernetes API, and neither job the internet.
+        // Only the job for the deletion cost calls the Kubernetes API, and neither job calls the internet.
         let has_port = |port: u16| egress.iter().any(|rule| rule["ports"][0]["port"] == port);
         let component = labels[COMPONENT].as_str().unwrap_or_default();
         assert_eq!(has_port(443), component == "deletion-cost", "{spec}");
@@ -372,12 +368,12 @@ fn pod_monitor_sends_the_scrape_token() {
     assert_eq!(endpoint["relabelings"][0]["replacement"], "kitfleet-$1");
 }
 
-/// `monitoring` checks what the autoscaler asks Prometheus for.
+/// `monitoring` tests the Prometheus query of the autoscaler.
 #[test]
 fn chart_scales_workers_and_lets_them_drain() {
     let documents = documents(EVERYTHING, "fleet");
     assert_eq!(of_kind(&documents, "ScaledObject").len(), 1);
-    // The autoscaler decides on the number of workers.
+    // The autoscaler sets the number of workers.
     let mut deployments = of_kind(&documents, "Deployment").into_iter();
     let workers = deployments.find(|deployment| deployment["metadata"]["name"] == "fleet-worker").expect("workers");
     assert!(workers["spec"].get("replicas").is_none(), "{workers}");
@@ -385,16 +381,16 @@ fn chart_scales_workers_and_lets_them_drain() {
     assert_eq!(environment(&documents, "worker")["KITFLEET_WORKER__DRAIN_TIMEOUT"], "1800s");
 }
 
-/// What the chart's job does every minute, with somebody who stands in for Kubernetes: each worker's pod is told how many sessions live
-/// there, and one that is no pod keeps nobody else from being told.
+/// Runs the chart's job with a stand-in for the Kubernetes API. Each worker's pod is annotated with its number of live
+/// sessions, and a worker without a pod does not prevent the other annotations.
 #[tokio::test]
-async fn pods_are_told_what_it_costs_to_delete_them() {
+async fn pods_are_annotated_with_their_deletion_cost() {
     let app = App::simulated().in_processes().set("worker.name", "worker-b").start().await;
     let client = app.client().await;
     client.session().await;
     client.session().await;
-    let told = Arc::<Mutex<Vec<(String, HeaderMap, Value)>>>::default();
-    let kept = Arc::clone(&told);
+    let patches = Arc::<Mutex<Vec<(String, HeaderMap, Value)>>>::default();
+    let kept = Arc::clone(&patches);
     let patch_pod = async move |uri: Uri, headers: HeaderMap, Json(body): Json<Value>| {
         let pod = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
         let status = if pod == "worker-b" { StatusCode::OK } else { StatusCode::NOT_FOUND };
@@ -403,7 +399,7 @@ async fn pods_are_told_what_it_costs_to_delete_them() {
     };
     let routes = Router::new().route("/api/v1/namespaces/fleet/pods/{pod}", patch(patch_pod));
     let (kubernetes, _server) = serve(routes).await;
-    // Of another machine, with sessions of its own.
+    // A worker on another machine that is not a pod.
     let elsewhere = "insert into workers (id, name, driver, max_sessions, public_key, last_seen_at)
                      values (uuid_v7(), 'elsewhere', 'none', 1, '', now() + interval '1 hour')";
     app.execute_all(elsewhere).await;
@@ -421,8 +417,8 @@ async fn pods_are_told_what_it_costs_to_delete_them() {
     job.env("KUBERNETES", &kubernetes).env("ACCOUNT", account.path());
     let ran = run(job, "").await.code(0);
     assert!(ran.stderr.contains("cannot annotate the pod elsewhere"), "{ran:?}");
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let mut costs: Vec<_> = told
+    let patches = patches.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut costs: Vec<_> = patches
         .iter()
         .map(|(pod, headers, body)| {
             assert_eq!(headers["authorization"], "Bearer secret");
@@ -435,9 +431,9 @@ async fn pods_are_told_what_it_costs_to_delete_them() {
     app.stop().await;
 }
 
-/// The container file, the services of compose and the release's workflow are what their readers expect.
+/// The container file, the compose file and the release workflow are valid.
 #[test]
-fn documents_are_what_their_readers_expect() {
+fn container_compose_and_workflow_files_are_valid() {
     output(judge("hadolint").arg("--no-color").arg(path("packaging/Containerfile")));
     for (schema, file) in
         [("compose-spec", "packaging/compose.yaml"), ("github-workflows", ".github/workflows/release.yaml")]
@@ -446,15 +442,16 @@ fn documents_are_what_their_readers_expect() {
     }
     let profile: Value = serde_json::from_str(&read("packaging/seccomp.json")).expect("JSON");
     let refused = profile["syscalls"][0]["names"].to_string();
-    // What browsers are confined with.
+    // System calls needed for the confinement of browsers.
     for call in ["clone", "unshare", "setns", "mount", "umount2", "pivot_root"] {
         assert!(!refused.contains(&format!("\"{call}\"")), "{call}");
     }
 }
 
-/// systemd finds nothing wrong with the units, and none of them is exposed more than it has to be: a worker makes namespaces.
+/// systemd accepts the units and rates their exposure below the limit; the worker's limit is higher because it creates
+/// namespaces.
 #[test]
-fn units_are_sound() {
+fn systemd_units_are_valid_and_hardened() {
     let folder = TempDir::new().expect("a folder");
     let names = ["api", "worker"].map(|role| format!("kitfleet-{role}.service"));
     for name in &names {
@@ -474,16 +471,17 @@ fn units_are_sound() {
     }
 }
 
-/// The Debian package and the image need what the setup installs for running, and the package's file is a configuration.
+/// The Debian package and the image depend on the packages that the setup installs, and the package's configuration file is
+/// valid.
 #[test]
-fn packages_of_the_setup_are_those_of_the_debian_package_and_the_image() {
+fn debian_package_and_image_have_the_setups_packages() {
     let setup = read("ops/setup");
     let (_, list) = setup.split_once("\nrun=(").expect("a list");
     let mut needed: BTreeSet<_> = list.split_once(')').expect("an end").0.split_whitespace().collect();
     let image = read("packaging/Containerfile");
     let lacking: Vec<_> = needed.iter().filter(|package| !image.contains(*package)).collect();
     assert!(lacking.is_empty(), "{lacking:?}");
-    // It makes the user.
+    // Creates the user.
     needed.insert("systemd | systemd-standalone-sysusers");
     let manifest = read("Cargo.toml");
     let depends = manifest.lines().find_map(|line| line.strip_prefix("depends = ")).expect("dependencies");
@@ -493,9 +491,8 @@ fn packages_of_the_setup_are_those_of_the_debian_package_and_the_image() {
     output(&mut config);
 }
 
-/// Every setting that any of this names is one.
 #[test]
-fn only_settings_that_there_are_are_named() {
+fn packaging_names_only_known_settings() {
     let known = read("docs/configuration.md");
     let mut all = vec![path(".github/workflows/release.yaml"), path("docs/deploying.md")];
     files(&path("packaging"), &mut all);
@@ -506,7 +503,7 @@ fn only_settings_that_there_are_are_named() {
         named.extend(variable.captures_iter(&text).map(|found| found[1].to_lowercase().replace("__", ".")));
     }
     assert!(named.len() > 5, "{named:?}");
-    // What the tests are told is no setting of the program, nor is what Kubernetes says of a service.
+    // Variables of the tests and of Kubernetes services are not settings.
     let services = ["service_host", "port", "port_80_tcp_proto"];
     named.retain(|key| !key.starts_with("test_") && !services.contains(&key.as_str()));
     let unknown: Vec<_> = named.iter().filter(|key| !known.contains(&format!("| `{key}` |"))).collect();

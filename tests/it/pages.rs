@@ -1,4 +1,4 @@
-//! The pages that people see in their browsers (contract: pages): what they are, and in `webkit` what they do.
+//! The pages for people's browsers (contract: pages): their headers and addresses here, their behaviour in `webkit`.
 
 mod webkit;
 
@@ -9,10 +9,10 @@ use reqwest::header::HeaderMap;
 use crate::support::routes::sample;
 use crate::support::{App, Client};
 
-/// Contract: pages 3. Tokens are in addresses, so that nothing of a page is kept or told to others; and no page runs what does
-/// not come from the service, nor sends a form by itself.
+/// Contract: pages 3. Addresses contain tokens, so pages are not cached and send no referrer. Pages run only scripts of the
+/// service and send no forms.
 #[tokio::test]
-async fn a_page_keeps_its_address_to_itself_and_runs_only_scripts_of_the_service() {
+async fn pages_are_not_cached_and_run_only_own_scripts() {
     let app = App::simulated().start().await;
     for page in ["/activate", "/verify-email", "/magic-link", "/reset-password", "/confirm-sign-in", "/team/accept"] {
         let (headers, text) = get(&app.stranger(), &format!("{page}?token=secret&user_code=secret")).await;
@@ -24,18 +24,18 @@ async fn a_page_keeps_its_address_to_itself_and_runs_only_scripts_of_the_service
             assert!(policy.split("; ").any(|one| one == rule), "{rule} is not in {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
-        assert!(!text.contains("secret"), "a page is the same for everybody: {text}");
+        assert!(!text.contains("secret"), "the page does not depend on the query: {text}");
         for address in addresses(&text).filter(|address| !address.starts_with("data:")) {
-            assert!(address.starts_with('/') && !address.starts_with("//"), "{page} leads to {address}");
+            assert!(address.starts_with('/') && !address.starts_with("//"), "{page} links to {address}");
         }
     }
     app.stop().await;
 }
 
-/// A browser may keep scripts and styles for ever, because others have another address; an address that was of another
-/// version still leads to something that works.
+/// Assets can be cached forever because a new version has another address. An address of another version still returns the
+/// file, uncached.
 #[tokio::test]
-async fn scripts_and_styles_are_kept_as_long_as_they_are_good() {
+async fn assets_are_cached_by_version() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let (_, page) = get(&stranger, "/activate").await;
@@ -55,10 +55,10 @@ async fn scripts_and_styles_are_kept_as_long_as_they_are_good() {
     app.stop().await;
 }
 
-/// Contract: pages 3, 7. Every route whose answer is a page has the headers of pages, whichever route it is, and what is no page says
-/// what it is.
+/// Contract: pages 3, 7. Every route that answers with a page has the protective headers, and every other route has its media
+/// type.
 #[tokio::test]
-async fn every_page_is_protected() {
+async fn every_page_has_protective_headers() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let mut pages = Vec::new();
@@ -75,7 +75,7 @@ async fn every_page_is_protected() {
         assert_eq!(is_page(headers), !is_for_programs, "{}: {}", route.path, answer.status());
     }
     assert!(pages.contains(&"/docs".to_owned()) && pages.contains(&"/status".to_owned()), "{pages:?}");
-    // What the pages of the contract are made of has pages, too.
+    // The files of the API documentation have the headers too.
     for asset in ["/docs/index.html", "/docs/oauth2-redirect.html"] {
         let (headers, _) = get(&stranger, asset).await;
         assert!(is_page(&headers), "{asset}");
@@ -108,7 +108,7 @@ async fn get(client: &Client, path: &str) -> (HeaderMap, String) {
     (headers, answer.text().await.expect("a text"))
 }
 
-/// Where a page leads, and what it loads.
+/// Links and resources of a page.
 fn addresses(page: &str) -> impl Iterator<Item = &str> {
     let quoted = ["href=\"", "src=\""].into_iter().flat_map(|attribute| page.split(attribute).skip(1));
     quoted.filter_map(|rest| rest.split('"').next())

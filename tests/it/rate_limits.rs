@@ -1,5 +1,4 @@
-//! Rate limits (contract: rate-limits). What a limit counts, and how, is tested in the API's own crate; here is what a customer
-//! and an operator see.
+//! Rate limits (contract: rate-limits) as customers and operators see them. The API's own crate tests the counting.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -15,9 +14,10 @@ fn header(answer: &Answer, name: &str) -> u64 {
     value.to_str().expect("text").parse().expect("a number")
 }
 
-/// Contract: rate-limits 1, 2, 6. A limit per key on everything, `Retry-After` and `RateLimit-*`.
+/// Contract: rate-limits 1, 2, 6. Each key has a limit on all routes; answers have `RateLimit-*`, and `Retry-After` when
+/// rejected.
 #[tokio::test]
-async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
+async fn key_beyond_its_limit_is_429_with_retry_after() {
     let app = App::simulated()
         .set("rate_limits.credential_per_minute", "4")
         .set("metrics.scrape_token", "scrape")
@@ -25,7 +25,7 @@ async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
         .await;
     let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
-    // An answer that is no success counts, and says how the caller stands, as well.
+    // Failed requests count too, and have the same headers.
     let paths = ["/v1/sessions", "/v1/sessions?limit=0", "/v1/sessions/x", "/v1/sessions"];
     for (path, remaining) in paths.into_iter().zip([3, 2, 1, 0]) {
         let answer = client.get(path).await;
@@ -44,7 +44,7 @@ async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
     }
     client.post("/v1/sessions", json!({})).await.problem(429, "rate-limited");
 
-    // Another key of the same account has its own, and what needs no key has no such limit.
+    // Another key of the account has its own limit. Routes without a credential have no such limit.
     app.client_of(account, &["read"]).await.get("/v1/sessions").await.expect(200);
     assert!(!app.stranger().get("/v1/archetypes").await.expect(200).headers.contains_key("ratelimit-limit"));
     app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
@@ -62,8 +62,8 @@ async fn metrics(base_url: &str) -> String {
     scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text")
 }
 
-/// Contract: rate-limits 3, 8. Three requests a minute and address; replicas share them through Redis, and when its memory is full, or
-/// it is frozen or dead, requests are answered as before, and that is counted.
+/// Contract: rate-limits 3, 8. Three requests per minute and address, shared by replicas through Redis. If Redis is full,
+/// frozen or dead, each replica counts alone, which a metric counts.
 #[tokio::test]
 async fn replicas_share_the_limit_of_an_address() {
     let mut redis = Redis::start();
@@ -84,9 +84,9 @@ async fn replicas_share_the_limit_of_an_address() {
         assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
         answer
     };
-    // The first request after a pause, or on a busy machine, may not have waited for Redis.
+    // The first request after a pause, or on a busy machine, may time out at Redis and be counted locally.
     let addresses = AtomicU8::new(0);
-    let share = async || {
+    let share_limit = async || {
         let address = format!("192.0.2.{}", addresses.fetch_add(1, Ordering::Relaxed));
         let mut statuses = Vec::new();
         for replica in [0, 1, 0, 1, 0] {
@@ -104,25 +104,25 @@ async fn replicas_share_the_limit_of_an_address() {
             assert!(!metrics(&replica.base_url).await.contains(fallbacks));
         }
     };
-    eventually(Duration::from_secs(20), "they share a limit", share).await;
+    eventually(Duration::from_secs(20), "the replicas share a limit", share_limit).await;
     redis.fill();
     alone("198.51.100.1").await;
     redis.make_room();
-    eventually(Duration::from_secs(20), "they share it when there is room", share).await;
+    eventually(Duration::from_secs(20), "the replicas share the limit when Redis has memory again", share_limit).await;
     redis.signal(Signal::SIGSTOP);
     alone("198.51.100.2").await;
     redis.signal(Signal::SIGCONT);
     redis.kill();
     alone("198.51.100.3").await;
     redis.restart();
-    eventually(Duration::from_secs(20), "they share it again", share).await;
+    eventually(Duration::from_secs(20), "the replicas share the limit after the restart", share_limit).await;
     app.stop().await;
 }
 
-/// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor says when one that is configured
-/// does not answer.
+/// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor warns if a configured Redis does
+/// not answer.
 #[tokio::test]
-async fn the_doctor_asks_redis() {
+async fn doctor_checks_redis() {
     let mut redis = Redis::start();
     let app = App::simulated().set("redis.url", &redis.url()).start().await;
     let found = async |url: &str| {
@@ -133,17 +133,17 @@ async fn the_doctor_asks_redis() {
         redis.expect("a check")["status"].clone()
     };
     let well = async || (found(&redis.url()).await == "ok").then_some(());
-    eventually(Duration::from_secs(20), "Redis is well", well).await;
-    assert_eq!(found(&redis.url_without_channels()).await, "warn", "it carries no wake-ups");
+    eventually(Duration::from_secs(20), "the doctor reports Redis as ok", well).await;
+    assert_eq!(found(&redis.url_without_channels()).await, "warn", "this user cannot subscribe to channels");
     redis.kill();
     assert_eq!(found(&redis.url()).await, "warn");
     app.client().await.get("/v1/sessions").await.expect(200);
     app.stop().await;
 }
 
-/// Contract: rate-limits 9. A limit is a configuration value, and one that would let nobody in is refused.
+/// Contract: rate-limits 9. A configured limit of zero is rejected.
 #[tokio::test]
-async fn a_limit_of_nothing_is_no_limit() {
+async fn limit_of_zero_is_rejected() {
     let app = App::simulated().start().await;
     for key in ["KITFLEET_RATE_LIMITS__LOGIN_PER_MINUTE", "KITFLEET_AUTH__SEND_RATE_PER_MINUTE"] {
         let mut command = app.command(&["config"]);

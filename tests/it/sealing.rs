@@ -1,4 +1,4 @@
-//! The deployment's encryption key: its check, and its rotation (contract: command-line 15 to 17; operators 2).
+//! The deployment's encryption key: its check and its rotation (contract: command-line 15 to 17; operators 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,12 +29,12 @@ use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually};
 use crate::webhooks;
 
-/// The key that is retired; [`SEALS`] is the same as bytes.
+/// The retired key; [`SEALS`] has the same bytes.
 const OLD: &str = ENCRYPTION_KEY;
 const NEW: [u8; 32] = *b"the new key of this deployment!!";
 const OTHER: [u8; 32] = *b"no key that this deployment has!";
 
-/// Columns of bytes that the vault does not seal.
+/// Binary columns that the vault does not seal.
 const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
     "agent_message_receipts.fingerprint",
     "api_keys.key_hash",
@@ -42,7 +42,7 @@ const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
     "identity_flows.browser_hash",
     "identity_flows.state_hash",
     "intents.content",
-    // Sealed to the one worker that opens it, as the secrets of `proxy_checks` and `session_proxies` are.
+    // Sealed to the one worker that opens it, as are the secrets of `proxy_checks` and `session_proxies`.
     "intents.sealed",
     "live_links.secret_hash",
     "live_tickets.ticket_hash",
@@ -75,7 +75,7 @@ fn variable(name: &str, value: &str) -> (String, String) {
 }
 
 impl App {
-    /// Ends the running process of the service, and starts it with these variables.
+    /// Stops the running process of the service and starts it with these variables.
     async fn restart_with(&mut self, variables: &Environment) {
         let running = self.started() - 1;
         self.signal(running, Signal::SIGTERM).await;
@@ -90,7 +90,7 @@ impl App {
         run(command, "").await
     }
 
-    /// Rows of each sealed column: its table, its name, and of each row the owner of the secret, its purpose and the sealed bytes.
+    /// Each sealed column with its rows: owner of the secret, purpose and sealed bytes.
     async fn sealed_columns(&self) -> Vec<(String, Vec<(String, &'static str, Vec<u8>)>)> {
         let mut columns = Vec::new();
         for sealed in areas::sealed() {
@@ -110,7 +110,7 @@ impl App {
         columns
     }
 
-    /// Secrets that a vault with this key alone opens, and all there are.
+    /// Number of secrets that this key alone opens, and number of all secrets.
     async fn opened_with(&self, key: [u8; 32]) -> (usize, usize) {
         let vault = Vault::new(key, &[]);
         let columns = self.sealed_columns().await;
@@ -126,8 +126,8 @@ impl App {
     }
 }
 
-/// Contract: command-line 15. Each column of bytes in the schema is one that an area declares as sealed, or is known not to be sealed by the
-/// vault. A new column fails here until it is either.
+/// Contract: command-line 15. Each binary column of the schema is declared as sealed by its area or listed above as not sealed.
+/// A new column fails here until it is either.
 #[tokio::test]
 async fn every_sealed_column_of_the_schema_is_declared() {
     let app = App::simulated().start().await;
@@ -145,17 +145,21 @@ async fn every_sealed_column_of_the_schema_is_declared() {
         .collect();
     let declared: BTreeSet<_> = declared.iter().map(String::as_str).collect();
     let others = BTreeSet::from(NOT_SEALED_BY_THE_VAULT);
-    assert_eq!(columns.difference(&(&declared | &others)).collect::<Vec<_>>(), <[&&str; 0]>::default(), "neither nor");
+    assert_eq!(
+        columns.difference(&(&declared | &others)).collect::<Vec<_>>(),
+        <[&&str; 0]>::default(),
+        "columns that are not listed"
+    );
     assert_eq!(
         (&declared | &others).difference(&columns).collect::<Vec<_>>(),
         <[&&str; 0]>::default(),
-        "no such column"
+        "listed columns that do not exist"
     );
-    assert_eq!(declared.intersection(&others).collect::<Vec<_>>(), <[&&str; 0]>::default(), "both");
+    assert_eq!(declared.intersection(&others).collect::<Vec<_>>(), <[&&str; 0]>::default(), "columns listed twice");
     app.stop().await;
 }
 
-/// The owners of the secrets that are sealed before a rotation.
+/// Owners of the secrets sealed before a rotation.
 struct Seeds {
     ada: Person,
     authenticator: Authenticator,
@@ -165,7 +169,7 @@ struct Seeds {
     endpoint: String,
 }
 
-async fn say(client: &Client, agent: &str, key: &str) -> Value {
+async fn send_message(client: &Client, agent: &str, key: &str) -> Value {
     let path = format!("/v1/agent-sessions/{agent}/message");
     let message = json!({"message": "take a screenshot"});
     client
@@ -176,7 +180,7 @@ async fn say(client: &Client, agent: &str, key: &str) -> Value {
 }
 
 impl Seeds {
-    /// Has a secret of each sealed column made, through the API where there is a request that makes it.
+    /// Creates a secret in each sealed column, through the API if a request can create it.
     async fn plant(app: &App, sink: &Sink) -> Self {
         let old = Vault::new(SEALS, &[]);
         let ada = app.person(Tier::Free).await;
@@ -198,13 +202,13 @@ impl Seeds {
         assert!(app.register("mac-1", "secret-of-a-livekit-server", None, SEALS).await);
 
         let agent = client.agent().await;
-        say(&client, &agent, "before").await;
+        send_message(&client, &agent, "before").await;
         let recipe =
             client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Sign in"})).await.expect(201);
         let recipe = recipe.body["id"].as_str().expect("an id").to_owned();
-        // With a key a model would read the messages.
+        // Set last, because with a provider key a model would read the messages.
         client.set_key("anthropic", "sk-ant-a-key-of-this-test").await.expect(204);
-        // Columns that no request fills with a simulated browser.
+        // Columns that no request fills with the simulated driver.
         let turn: Uuid = sqlx::query_scalar("select id from agent_turns limit 1")
             .fetch_one(&app.database.pool)
             .await
@@ -239,7 +243,7 @@ impl Seeds {
     }
 }
 
-/// Counts of each kind, as the command prints them.
+/// Counts for each kind in the command's output: resealed, already sealed, unreadable.
 fn counts(ran: &Ran) -> BTreeMap<String, (u64, u64, u64)> {
     let kinds = ran.json();
     let kinds = kinds.as_array().expect("a list").iter();
@@ -252,33 +256,34 @@ fn counts(ran: &Ran) -> BTreeMap<String, (u64, u64, u64)> {
         .collect()
 }
 
-/// The commands and the environments of the walk in `docs/operating.md`, in their order.
-fn walk() -> Vec<Vec<String>> {
+/// Commands and environments of the procedure in `docs/operating.md`, in order.
+fn procedure() -> Vec<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operating.md");
     let page = fs::read_to_string(page).expect("a page");
-    let (_, walk) = page.split_once("### Retire a leaked encryption key\n").expect("the walk");
-    let walk = walk.split("\n## ").next().expect("a part");
+    let (_, procedure) = page.split_once("### Retire a leaked encryption key\n").expect("the procedure");
+    let procedure = procedure.split("\n## ").next().expect("a part");
     let block = Regex::new(r"(?s)```sh\n(.*?)```").expect("an expression");
-    let blocks = block.captures_iter(walk).map(|found| found[1].lines().map(|line| line.trim().to_owned()).collect());
+    let blocks =
+        block.captures_iter(procedure).map(|found| found[1].lines().map(|line| line.trim().to_owned()).collect());
     blocks.map(|lines: Vec<String>| lines.into_iter().filter(|line| !line.is_empty()).collect()).collect()
 }
 
-/// Contract: command-line 15, 16. A secret of each kind opens with the new key alone after the walk of `docs/operating.md`, whose commands
-/// and environments this test uses; a second run changes nothing.
+/// Contract: command-line 15, 16. After the procedure of `docs/operating.md` the new key alone opens a secret of each kind. The
+/// test uses the commands and environments of the page. A second run changes nothing.
 #[tokio::test]
-async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
+async fn documented_rotation_leaves_only_the_new_key_in_use() {
     let sink = Sink::start().await;
     let mut app = App::simulated().delivering_to(&sink).set("limits.recovery_codes", "2").in_processes().start().await;
     let mut environment = vec![variable("MFA_ENCRYPTION_KEY", OLD)];
     app.restart_with(&environment).await;
     let seeds = Seeds::plant(&app, &sink).await;
     let empty: Vec<_> = app.sealed_columns().await.into_iter().filter(|(_, rows)| rows.is_empty()).collect();
-    assert!(empty.is_empty(), "nothing is sealed in {empty:?}");
+    assert!(empty.is_empty(), "columns without a sealed row: {empty:?}");
     let (by_old, all) = app.opened_with(SEALS).await;
     assert_eq!(by_old, all);
 
     let mut commands = Vec::new();
-    for lines in walk() {
+    for lines in procedure() {
         if lines[0].starts_with("NEW=") {
             continue;
         }
@@ -300,10 +305,10 @@ async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
                     assert_eq!(check.expect("the check")["status"], "ok", "{checks}");
                 }
             } else {
-                let told = ran.code(0).stdout;
-                assert!(told.contains("every secret is sealed with the current key"), "{told}");
+                let output = ran.code(0).stdout;
+                assert!(output.contains("every secret is sealed with the current key"), "{output}");
                 for kind in areas::sealed() {
-                    assert!(told.contains(&format!("{}: ", kind.kind)), "no progress of {}: {told}", kind.kind);
+                    assert!(output.contains(&format!("{}: ", kind.kind)), "no progress of {}: {output}", kind.kind);
                 }
                 assert_eq!(app.stranger().get("/readyz").await.expect(200).body["encryption_key"], "ok");
                 let again = counts(&app.run_with(&["key", "rotate-sealing", "--json"], &environment).await.code(0));
@@ -323,7 +328,7 @@ async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
     assert_eq!(by_new, all);
     assert_eq!(app.opened_with(SEALS).await.0, 0);
     assert_eq!(app.stranger().get("/readyz").await.expect(200).body["encryption_key"], "ok");
-    // Its receipt is there, and its fingerprint can be compared no more: it is not carried out a second time.
+    // The receipt exists, but its fingerprint cannot be compared after the rotation. The message is not run again.
     let path = format!("/v1/agent-sessions/{}/message", seeds.agent);
     let again = seeds.client.request(Method::POST, &path).header("idempotency-key", "before");
     let again = seeds.client.send(again.json(&json!({"message": "take a screenshot"}))).await.problem(409, "conflict");
@@ -331,7 +336,7 @@ async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
     app.stop().await;
 }
 
-/// A service with the new key whose retired one has sealed these many recipes, of which it answers the ids.
+/// A service with the new key and this many recipes sealed with the retired one. Returns the ids of the recipes.
 async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     let builder = App::simulated().set("mfa.encryption_key", &base64_of(NEW));
     let app = builder.set("mfa.retired_encryption_keys", OLD).start().await;
@@ -351,11 +356,11 @@ async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     (app, ids)
 }
 
-/// Contract: command-line 15. A run that is killed in the middle of a batch leaves whole batches, and the next run continues.
+/// Contract: command-line 15. A run killed in the middle of a batch leaves whole batches, and the next run continues.
 #[tokio::test]
 async fn rotate_sealing_continues_after_a_kill() {
     let (app, ids) = with_recipes(1_200).await;
-    // Two milliseconds a row: a batch takes more than a second.
+    // With 2 ms per row a batch takes more than a second.
     app.execute_all(
         "create function take_time() returns trigger language plpgsql as
              $$ begin perform pg_sleep(0.002); return new; end $$;
@@ -364,12 +369,12 @@ async fn rotate_sealing_continues_after_a_kill() {
     .await;
     let mut child =
         app.command(&["key", "rotate-sealing"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a command");
-    eventually(Duration::from_secs(30), "the first batch is there", async || {
+    eventually(Duration::from_secs(30), "the first batch is resealed", async || {
         (app.opened_with(NEW).await.0 > 0).then_some(())
     })
     .await;
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
+    child.kill().expect("the command runs");
+    child.wait().expect("the command ends");
     app.execute_all("drop trigger slow on recipes").await;
     let done = app.opened_with(NEW).await.0;
     assert!(done < ids.len() && done % 500 == 0, "{done}");
@@ -383,10 +388,10 @@ async fn rotate_sealing_continues_after_a_kill() {
     app.stop().await;
 }
 
-/// Contract: command-line 15, 16. A change that another transaction makes at the same time is not lost. A secret that no key opens stays as
-/// it is, is named, and fails the command.
+/// Contract: command-line 15, 16. A concurrent change by another transaction is kept. A secret that no key opens stays
+/// unchanged, is listed, and the command exits with 1.
 #[tokio::test]
-async fn rotate_sealing_keeps_concurrent_changes_and_names_what_is_unreadable() {
+async fn rotate_sealing_keeps_changes_and_lists_unreadable_secrets() {
     let (app, ids) = with_recipes(3).await;
     let changed = RecipeId::from(ids[0]);
     let mut other = app.database.pool.begin().await.expect("a transaction");
@@ -414,17 +419,17 @@ async fn rotate_sealing_keeps_concurrent_changes_and_names_what_is_unreadable() 
     let opened = Vault::new(NEW, &[]).open("recipes", &changed.to_string(), &stored);
     assert_eq!(opened.expect("the new key opens it"), b"changed");
 
-    // One that another key sealed, and one that was moved to another row.
+    // One row sealed with another key, and one with the secret of another row.
     let foreign = Vault::new(OTHER, &[]).seal("recipes", &RecipeId::from(ids[1]).to_string(), b"[]");
     app.execute_sealed("update recipes set sealed_steps = $2 where id = $1", ids[1], &foreign).await;
     let moved = Vault::new(SEALS, &[]).seal("recipes", &changed.to_string(), b"[]");
     app.execute_sealed("update recipes set sealed_steps = $2 where id = $1", ids[2], &moved).await;
-    let told = app.run(&["key", "rotate-sealing"]).await.code(1);
+    let ran = app.run(&["key", "rotate-sealing"]).await.code(1);
     let named = [ids[1], ids[2]].map(|id| RecipeId::from(id).to_string());
-    assert!(told.complaint().contains("2 recipes") && named.iter().all(|id| told.complaint().contains(id)), "{told:?}");
-    let told = app.run(&["key", "rotate-sealing", "--json"]).await.code(1);
-    assert_eq!(counts(&told)["recipes"], (0, 1, 2));
-    let kinds = told.json();
+    assert!(ran.complaint().contains("2 recipes") && named.iter().all(|id| ran.complaint().contains(id)), "{ran:?}");
+    let ran = app.run(&["key", "rotate-sealing", "--json"]).await.code(1);
+    assert_eq!(counts(&ran)["recipes"], (0, 1, 2));
+    let kinds = ran.json();
     let recipes = kinds.as_array().expect("a list").iter().find(|kind| kind["kind"] == "recipes").expect("the kind");
     assert_eq!(recipes["unreadable_ids"], json!(named));
     let stored: Vec<Vec<u8>> = sqlx::query_scalar("select sealed_steps from recipes where id = any($1) order by id")
@@ -437,21 +442,21 @@ async fn rotate_sealing_keeps_concurrent_changes_and_names_what_is_unreadable() 
 }
 
 impl App {
-    /// Starts another API process with this key, and waits until it lives. Answers its number and its address.
+    /// Starts another API process with this key and waits until it answers. Returns its number and address.
     async fn another_api_with(&mut self, key: &str) -> (usize, String) {
         let address = format!("127.0.0.1:{}", free_port());
         let variables = [("KITFLEET_SERVER__LISTEN", address.as_str()), ("KITFLEET_MFA__ENCRYPTION_KEY", key)];
         let process = self.start_with(Role::Api, &variables);
         let base_url = format!("http://{address}");
         let client = Client::new(&base_url, None);
-        eventually(Duration::from_secs(30), "the other API lives", async || {
+        eventually(Duration::from_secs(30), "the other API answers", async || {
             client.request(Method::GET, "/healthz").send().await.ok()
         })
         .await;
         (process, base_url)
     }
 
-    /// What `kitfleet doctor` with this key says of the encryption key.
+    /// Status of the encryption key in the output of `kitfleet doctor` with this key.
     async fn doctor_of(&self, key: &str) -> Value {
         let environment = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", key)];
         let checks = self.run_with(&["doctor", "--json"], &environment).await.json();
@@ -471,21 +476,21 @@ async fn gauge(base_url: &str) -> String {
     sample.expect("the gauge").to_owned()
 }
 
-/// Contract: workers 17; operators 2. A worker whose key is not the deployment's takes no session.
+/// Contract: workers 17; operators 2. A worker with a wrong key opens no sessions.
 #[tokio::test]
-async fn a_worker_with_another_key_takes_no_session() {
+async fn worker_with_wrong_key_opens_no_sessions() {
     let builder = App::simulated().set("mfa.encryption_key", OLD).in_processes().roles(&[Role::Api]);
     let mut app = builder.start().await;
     let client = app.client().await;
     app.start_with(Role::Worker, &[("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))]);
-    eventually(Duration::from_secs(30), "the worker tells what it lacks", async || {
+    eventually(Duration::from_secs(30), "the worker reports no room", async || {
         let answer = client.get("/readyz").await;
         (answer.status == 200 && answer.body["workers"] == "no_room").then_some(())
     })
     .await;
     client.post("/v1/sessions", json!({})).await.expect(503);
     app.start(Role::Worker);
-    eventually(Duration::from_secs(30), "a worker with the key is there", async || {
+    eventually(Duration::from_secs(30), "a worker with the key is ready", async || {
         (client.get("/readyz").await.body["workers"] == "ok").then_some(())
     })
     .await;
@@ -493,10 +498,10 @@ async fn a_worker_with_another_key_takes_no_session() {
     app.stop().await;
 }
 
-/// Contract: operators 2, 7; command-line 10, 17. A process whose key is not the deployment's, or that has none, says so in its log, by
-/// `/readyz`, by the gauge and by `doctor`; it never becomes the deployment's by itself.
+/// Contract: operators 2, 7; command-line 10, 17. A process with a wrong key or none reports it in its log, `/readyz`, the
+/// gauge and `doctor`. It never replaces the deployment's key on its own.
 #[tokio::test]
-async fn a_process_with_another_key_says_so() {
+async fn process_with_wrong_or_missing_key_reports_it() {
     let mut app = scraped(App::simulated().set("mfa.encryption_key", OLD)).in_processes().start().await;
     assert_eq!(readiness(&app.base_url).await, (200, json!("ok")));
     let (wrong, wrong_url) = app.another_api_with(&base64_of(OTHER)).await;
@@ -515,7 +520,7 @@ async fn a_process_with_another_key_says_so() {
     assert_eq!(gauge(&app.base_url).await, "1");
     assert_eq!(app.doctor_of(OLD).await, "ok");
 
-    // Neither has taken the probe's place, and no command does so unasked.
+    // Neither process has replaced the probe, and the command does so only with `--replace-probe`.
     let other = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))];
     let refused = app.run_with(&["key", "rotate-sealing"], &other).await.code(1);
     assert!(refused.complaint().contains("--replace-probe"), "{refused:?}");
@@ -529,10 +534,10 @@ async fn a_process_with_another_key_says_so() {
     app.stop().await;
 }
 
-/// Contract: operators 2. Without a probe, as an earlier version leaves a database, sealed rows decide. A retired key that opens the
-/// probe is reported as such, and without any key the process is ready as long as no secret is sealed.
+/// Contract: operators 2. Without a probe, as in a database of an earlier version, sealed rows decide. If only a retired key
+/// opens the probe, the status is `retired`. Without a key the process is ready while no secret is sealed.
 #[tokio::test]
-async fn sealed_rows_tell_where_there_is_no_probe() {
+async fn sealed_rows_decide_without_a_probe() {
     let mut app = App::simulated().in_processes().start().await;
     assert_eq!(readiness(&app.base_url).await, (200, json!("none")));
     assert!(app.register("mac-1", "secret-of-a-livekit-server", None, SEALS).await);
@@ -549,7 +554,7 @@ async fn sealed_rows_tell_where_there_is_no_probe() {
 }
 
 impl App {
-    /// Starts `kitfleet up` again with the new key, and with the old one among the retired ones.
+    /// Restarts `kitfleet up` with the new key, and the old one as a retired key.
     async fn restart_retired(&mut self) {
         self.signal(0, Signal::SIGTERM).await;
         let new = base64_of(NEW);

@@ -1,4 +1,4 @@
-//! Signing up, in and out (contract: sign-ins).
+//! Sign-up, login and logout (contract: sign-ins).
 
 mod links;
 
@@ -26,14 +26,14 @@ const REFRESH: &str = "/v1/auth/refresh";
 const LOGOUT: &str = "/v1/auth/logout";
 const ME: &str = "/v1/account/me";
 
-/// The routes that answer the same to everybody, and what they mail to somebody.
+/// Routes that answer the same for every address, and the mail each sends if there is an account.
 const SENDING: [(&str, Template); 3] =
     [(RESEND, Template::VerifyEmail), (MAGIC_LINK, Template::MagicLink), (FORGOT, Template::ResetPassword)];
 
 const BROWSER: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)";
 
 impl App {
-    /// How long it is until an instant, in minutes.
+    /// Minutes until a timestamp.
     async fn minutes_until(&self, instant: &Value) -> f64 {
         assert_timestamp(instant);
         sqlx::query_scalar("select extract(epoch from $1::text::timestamptz - now())::float8 / 60")
@@ -43,13 +43,12 @@ impl App {
             .expect("an instant")
     }
 
-    /// Asserts that an instant lies so many minutes ahead.
+    /// Asserts that a timestamp is this many minutes ahead.
     async fn assert_ahead(&self, instant: &Value, minutes: f64) {
         let ahead = self.minutes_until(instant).await;
         assert!(ahead <= minutes && ahead > minutes - 0.75, "{instant} is {ahead} minutes ahead");
     }
 
-    /// The account of an address.
     async fn account_of(&self, email: &str) -> AccountId {
         let id: uuid::Uuid = sqlx::query_scalar("select id from accounts where email = $1 and status <> 'deleted'")
             .bind(email)
@@ -59,14 +58,14 @@ impl App {
         format!("acc_{id}").parse().expect("an account's id")
     }
 
-    /// Somebody whose address is not proven.
-    async fn unproven(&self) -> Person {
+    /// A person with an unverified address.
+    async fn unverified_person(&self) -> Person {
         let person = self.person(Tier::Free).await;
         self.execute("update accounts set email_verified_at = null where id = $1", person.account.as_uuid()).await;
         person
     }
 
-    /// Asks for a mail, and answers the token of its link.
+    /// Requests a mail and returns the token of its link.
     async fn link(&self, route: &str, email: &str) -> String {
         let (_, template) = SENDING.into_iter().find(|(path, _)| *path == route).expect("a route that mails");
         let before = self.mails_to(email, template).len();
@@ -74,13 +73,13 @@ impl App {
         self.mail_number(before + 1, email, template).await.token
     }
 
-    /// Makes an account's links expire.
+    /// Expires all links of an account.
     async fn expire_links(&self, account: AccountId) {
         let expire = "update mail_links set expires_at = now() - interval '1 second' where account_id = $1";
         self.execute(expire, account.as_uuid()).await;
     }
 
-    /// The same request many times at once; how many were answered 200, and all who were not.
+    /// Sends 64 concurrent requests. Returns the number of 200 answers and the other answers.
     async fn race(&self, path: &str, body: Value) -> (usize, Vec<Answer>) {
         let client = self.stranger();
         let answers = at_once((0..64).map(|_| {
@@ -94,8 +93,8 @@ impl App {
     }
 }
 
-/// Asserts that an answer is a session, and nothing else but a token to set a removed password with (contract: sign-ins 5, 9). Returns a
-/// client with the session.
+/// Asserts that the answer has only a session and perhaps a token to replace a removed password (contract: sign-ins 5, 9).
+/// Returns a client with the session.
 async fn session(app: &App, result: &Answer) -> Client {
     let members = members(&result.body).into_iter().filter(|name| *name != "password_reset_token");
     assert_eq!(members.collect::<Vec<_>>(), ["session"]);
@@ -120,13 +119,13 @@ fn without_request_id(problem: &Answer) -> Value {
     document
 }
 
-/// A client's request as a browser behind a proxy sends it.
+/// Sends a request with a browser's user agent.
 async fn from_browser(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::POST, path).header("user-agent", BROWSER).json(&body)).await
 }
 
-/// Asserts that a row was caused by its own account, from the test's browser, and answers the payload without what rows of
-/// sign-ins have in common (contract: audit-log 12).
+/// Asserts that the account itself caused the row from the test's browser. Returns the payload without the members that all
+/// rows of sign-ins have (contract: audit-log 12).
 fn own_row(row: &AuditRow, account: AccountId) -> Value {
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(account.as_uuid())));
     assert_eq!(row.actor_key_id, None);
@@ -138,8 +137,8 @@ fn own_row(row: &AuditRow, account: AccountId) -> Value {
     payload
 }
 
-/// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. Whoever signs up is active and gets a mail; with its link they are
-/// verified, signed in and welcomed, and can log in.
+/// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. A signup creates an active account and sends a mail. Its link verifies
+/// the address, signs in and sends a welcome mail; then the person can log in.
 #[tokio::test]
 async fn signup_with_confirmed_address_signs_in() {
     let app = App::simulated().start().await;
@@ -169,7 +168,7 @@ async fn signup_with_confirmed_address_signs_in() {
 
     let log = app.audit(account).await;
     let actions: Vec<_> = log.iter().map(|row| row.action.as_str()).collect();
-    assert_eq!(actions, ["account.email_verified"], "a link that signs in writes no login");
+    assert_eq!(actions, ["account.email_verified"], "signing in with a link writes no login row");
     assert_eq!(own_row(&log[0], account), json!({}));
     stranger.post(VERIFY, json!({"token": link.token})).await.invalid("token");
 
@@ -184,11 +183,10 @@ async fn signup_with_confirmed_address_signs_in() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 1, 3; requests 11; accounts 10. An address has one account, in whatever case or composition it is
-/// written, and when many sign up at once; `Idempotency-Key` has no effect here. After a deletion the address may sign up
-/// again.
+/// Contract: sign-ins 1, 3; requests 11; accounts 10. An address has one account, in any case or Unicode composition, and under
+/// concurrent signups. `Idempotency-Key` has no effect. After a deletion the address can sign up again.
 #[tokio::test]
-async fn an_address_signs_up_once() {
+async fn address_signs_up_once() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let sign_up = async |email: &str| {
@@ -220,10 +218,10 @@ async fn an_address_signs_up_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 1 to 3; requests 4, 8. Passwords of every length, header injection in names and addresses, and bodies
-/// that are none: nothing is made of them. Unknown fields are ignored and, here, not reported.
+/// Contract: sign-ins 1 to 3; requests 4, 8. Invalid passwords, names, addresses and bodies create nothing, including header
+/// injection. Unknown fields are ignored and not reported, because the route needs no credential.
 #[tokio::test]
-async fn a_signup_that_is_not_sound_makes_nothing() {
+async fn invalid_signup_creates_nothing() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let sound = json!({"email": "ada@example.com", "password": PASSWORD, "name": "Ada"});
@@ -284,10 +282,10 @@ async fn a_signup_that_is_not_sound_makes_nothing() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 2, 3. Twelve characters and a thousand are passwords, and it does not matter by which keyboard one was
-/// typed. Neither does it for the address.
+/// Contract: sign-ins 2, 3. Passwords of 12 to 1,000 characters are accepted. Passwords and addresses are compared after
+/// Unicode normalization.
 #[tokio::test]
-async fn a_password_is_the_same_however_it_was_typed() {
+async fn password_is_compared_after_normalization() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let (short, long) = ("cafe\u{301}1234567\u{ff18}".to_owned(), format!("{}\u{fb01}", "x".repeat(998)));
@@ -315,13 +313,13 @@ async fn a_password_is_the_same_however_it_was_typed() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 4, 13; emails 2. A verification link is good once, for half an hour, until another is mailed, and for
-/// nothing else. An address that is verified is sent none.
+/// Contract: sign-ins 4, 13; emails 2. A verification link works once, for 30 minutes, until the next one is sent, and for no
+/// other purpose. A verified address gets no such mail.
 #[tokio::test]
-async fn a_verification_link_is_good_once_and_not_for_long() {
+async fn verification_link_works_once_and_expires() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
     let stranger = app.stranger();
-    let ada = app.unproven().await;
+    let ada = app.unverified_person().await;
     let first = app.link(RESEND, &ada.email).await;
     let second = app.link(RESEND, &ada.email).await;
     stranger.post(VERIFY, json!({"token": first})).await.invalid("token");
@@ -356,12 +354,13 @@ async fn a_verification_link_is_good_once_and_not_for_long() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 6, 7. A wrong address and a wrong password are 401 with the same body, also for accounts that may not log
-/// in; only who knows the password hears why they may not.
+/// Contract: sign-ins 6, 7. An unknown address and a wrong password are 401 with the same body, also for accounts that cannot
+/// log in. Only with the right password does the answer give the reason.
 #[tokio::test]
-async fn a_login_that_fails_tells_nothing() {
+async fn failed_login_does_not_reveal_accounts() {
     let app = App::simulated().start().await;
-    let (active, unproven, suspended) = (app.person(Tier::Free).await, app.unproven().await, app.unproven().await);
+    let (active, unverified, suspended) =
+        (app.person(Tier::Free).await, app.unverified_person().await, app.unverified_person().await);
     let (linked, deleted) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
     app.run(&["account", "suspend", &suspended.account.to_string()]).await.code(0);
     app.execute("update accounts set password_hash = null where id = $1", linked.account.as_uuid()).await;
@@ -372,7 +371,7 @@ async fn a_login_that_fails_tells_nothing() {
     let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     let cases = [
         ("nobody@example.com", PASSWORD),
-        (unproven.email.as_str(), "not the password"),
+        (unverified.email.as_str(), "not the password"),
         (suspended.email.as_str(), "not the password"),
         (linked.email.as_str(), PASSWORD),
         (linked.email.as_str(), ""),
@@ -383,11 +382,11 @@ async fn a_login_that_fails_tells_nothing() {
         assert_eq!(without_request_id(&refused), without_request_id(&wrong), "{email}");
         assert_eq!(names(&refused), names(&wrong));
     }
-    for (person, title) in [(&unproven, "EmailNotVerified"), (&suspended, "AccountSuspended")] {
+    for (person, title) in [(&unverified, "EmailNotVerified"), (&suspended, "AccountSuspended")] {
         let refused = app.log_in(&person.email, PASSWORD).await.problem(403, "forbidden");
         assert_eq!(refused.body["title"], title);
     }
-    assert_eq!(app.audited(unproven.account, "account.login").await.len(), 0);
+    assert_eq!(app.audited(unverified.account, "account.login").await.len(), 0);
     app.log_in(&active.email, PASSWORD).await.expect(200);
     for bad in
         [json!({}), json!({"email": active.email}), json!({"password": PASSWORD}), json!({"email": 1, "password": 2})]
@@ -397,16 +396,16 @@ async fn a_login_that_fails_tells_nothing() {
     app.stop().await;
 }
 
-/// Logs in from another address, as a trusted proxy reports it.
+/// Logs in from another address, as reported by a trusted proxy.
 async fn log_in_from(app: &App, address: &str, email: &str, password: &str) -> Answer {
     let stranger = app.stranger();
     let request = stranger.request(Method::POST, LOGIN).header("x-forwarded-for", address);
     stranger.send(request.json(&json!({"email": email, "password": password}))).await
 }
 
-/// Contract: sign-ins 8; rate-limits 5. An address that has an account and one that has none are answered alike.
+/// Contract: sign-ins 8; rate-limits 5. Addresses with and without an account get the same answers.
 #[tokio::test]
-async fn wrong_passwords_from_one_network_lock_out_that_network_only() {
+async fn failures_from_one_network_block_only_that_network() {
     let app = App::simulated()
         .set("server.trusted_proxies", "127.0.0.1")
         .set("rate_limits.login_failures_of_network_per_hour", "3")
@@ -436,10 +435,10 @@ async fn wrong_passwords_from_one_network_lock_out_that_network_only() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 5. Many networks together reach the limit of the account, but not that of a network from which its owner has
-/// signed in before. Wrong passwords from there have their own limit.
+/// Contract: rate-limits 5. Failures from many networks reach the limit of the account. They do not lock out networks from
+/// which its owner signed in before, which have their own limit.
 #[tokio::test]
-async fn wrong_passwords_from_many_networks_do_not_lock_out_the_owner_at_home() {
+async fn failures_from_many_networks_do_not_block_known_networks() {
     let app = App::simulated()
         .set("server.trusted_proxies", "127.0.0.1")
         .set("rate_limits.login_failures_per_hour", "5")
@@ -462,7 +461,7 @@ async fn wrong_passwords_from_many_networks_do_not_lock_out_the_owner_at_home() 
     log_in("198.51.100.7", "not the password").await.expect(401);
     log_in("198.51.100.7", PASSWORD).await.problem(429, "rate-limited");
 
-    // Networks go with their account, and after half a year without a sign-in.
+    // Networks are deleted with their account, and after 180 days without a sign-in.
     assert_eq!(app.count("select count(*) from sign_in_networks").await, 1);
     app.execute_all("update sign_in_networks set last_used_at = now() - interval '181 days'").await;
     app.run(&["sweep", "retention"]).await.code(0);
@@ -470,10 +469,10 @@ async fn wrong_passwords_from_many_networks_do_not_lock_out_the_owner_at_home() 
     app.stop().await;
 }
 
-/// Contract: accounts 6, 7. Nothing signs a suspended account in, its web sessions hear so, and all of them work again
-/// afterwards.
+/// Contract: accounts 6, 7. A suspended account cannot sign in and its web sessions are 403. After the reactivation its
+/// sessions and credentials work again.
 #[tokio::test]
-async fn a_suspended_account_is_not_signed_in() {
+async fn suspended_account_cannot_sign_in() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
     let ada = app.person(Tier::Free).await;
     let (magic, reset) = (app.link(MAGIC_LINK, &ada.email).await, app.link(FORGOT, &ada.email).await);
@@ -490,7 +489,7 @@ async fn a_suspended_account_is_not_signed_in() {
     let changed = json!({"token": reset, "new_password": "another password"});
     let answer = app.stranger().post(RESET, changed).await.problem(403, "forbidden");
     assert_eq!(answer.body["title"], "AccountSuspended");
-    assert_eq!(app.count("select count(*) from web_sessions").await, 1, "a session was begun");
+    assert_eq!(app.count("select count(*) from web_sessions").await, 1, "a session was started");
 
     app.run(&["account", "reactivate", &ada.account.to_string()]).await.code(0);
     let passwords = [PASSWORD, "another password"];
@@ -499,14 +498,14 @@ async fn a_suspended_account_is_not_signed_in() {
         statuses.push(app.log_in(&ada.email, password).await.status.as_u16());
     }
     statuses.sort_unstable();
-    assert_eq!(statuses, [200, 401], "one password is right");
+    assert_eq!(statuses, [200, 401], "exactly one password works");
     app.stop().await;
 }
 
-/// Contract: sign-ins 16, 18. Refresh answers the bare session, and the token before is worthless, whoever stole it. Of many
-/// refreshes at once one succeeds.
+/// Contract: sign-ins 16, 18. A refresh returns the bare session and invalidates the earlier token. Of concurrent refreshes one
+/// succeeds.
 #[tokio::test]
-async fn a_refresh_makes_the_token_before_worthless() {
+async fn refresh_invalidates_the_earlier_token() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
@@ -526,7 +525,7 @@ async fn a_refresh_makes_the_token_before_worthless() {
     stranger.post(REFRESH, json!({"token": token_of(&first)})).await.problem(401, "unauthorized");
     let devices = Client::new(&app.base_url, Some(&token)).get("/v1/account/web-sessions").await.expect(200).body;
     let current = devices["data"].as_array().expect("a list").iter().find(|device| device["current"] == true);
-    assert_eq!(current.expect("the session goes on")["id"].as_str(), row.as_deref());
+    assert_eq!(current.expect("the current session")["id"].as_str(), row.as_deref());
 
     let (won, lost) = app.race(REFRESH, json!({"token": token})).await;
     assert_eq!(won, 1);
@@ -550,9 +549,9 @@ async fn a_refresh_makes_the_token_before_worthless() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 17; audit-log 12. `{ok: true}`, and the token is worthless; it ends that one session.
+/// Contract: sign-ins 17; audit-log 12. A logout answers `{ok: true}` and ends only the session of the token.
 #[tokio::test]
-async fn a_logout_ends_the_session() {
+async fn logout_ends_only_its_session() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;

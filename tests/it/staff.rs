@@ -1,4 +1,4 @@
-//! What staff do over HTTP (contract: staff).
+//! Staff operations over HTTP (contract: staff).
 
 mod accounts;
 mod requeueing;
@@ -19,16 +19,16 @@ use crate::support::sink::Sink;
 use crate::support::{Answer, App, Client, at_once, eventually, unknown_id};
 use crate::webhooks::{create, id_of};
 
-/// Contract: staff 1, 2. A credential of staff is shown once and stored nowhere, opens no customer's route, and ends when it is
-/// revoked.
+/// Contract: staff 1, 2. A staff credential is shown once and not stored, is 401 on customers' routes, and is invalid once it
+/// is revoked.
 #[tokio::test]
-async fn a_credential_of_staff_is_listed_and_revoked_by_command() {
+async fn staff_credential_is_shown_once_and_revocable() {
     let app = App::simulated().start().await;
     let minted = app.run(&["key", "mint", "--staff", "--name", "Grace", "--json"]).await.code(0).json();
     let (id, key) = (minted["id"].as_str().expect("an id"), minted["key"].as_str().expect("a key"));
     assert!(id.starts_with("stf_") && key.starts_with("svc_staff_"), "{minted}");
     let stored = app.count("select count(*) from staff_credentials s where s::text like '%' || 'svc_staff_' || '%'");
-    assert_eq!(stored.await, 1, "its prefix");
+    assert_eq!(stored.await, 1, "only the prefix is stored");
     let listed = app.run(&["key", "list", "--staff", "--json"]).await.code(0);
     assert!(!listed.stdout.contains(key), "{listed:?}");
     let listed = listed.json();
@@ -63,9 +63,10 @@ async fn a_credential_of_staff_is_listed_and_revoked_by_command() {
     app.stop().await;
 }
 
-/// Contract: staff 1; api-keys 6; events. An operator revokes a customer's key, and the customer is told as if they had.
+/// Contract: staff 1; api-keys 6; events. An operator can revoke a customer's key. The audit row and the event are those of a
+/// revocation by the customer.
 #[tokio::test]
-async fn an_operator_revokes_a_customers_key() {
+async fn operator_can_revoke_a_customers_key() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let listed = app.run(&["key", "list", &account.to_string(), "--json"]).await.code(0).json();
@@ -80,13 +81,13 @@ async fn an_operator_revokes_a_customers_key() {
     app.stop().await;
 }
 
-/// Contract: staff 3. On every route of staff whoever has no credential, or a worthless one, is 401, and everybody else 404.
+/// Contract: staff 3. Routes for staff are 401 without a valid credential, and 404 for every customer.
 #[tokio::test]
-async fn for_customers_the_routes_of_staff_do_not_exist() {
+async fn staff_routes_are_404_for_customers() {
     let app = App::simulated().with_second_factors().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let person = app.device_of(account).await;
-    let token = oauth::token(&app, &oauth::created(&person, &["account_owner"]).await).await;
+    let token = oauth::token(&app, &oauth::create_client(&person, &["account_owner"]).await).await;
     let admin = app.client_of(account, &["admin"]).await;
     let (free, suspended) =
         (app.client_with(Tier::Free, &["account_owner"]).await, app.customer(Tier::Enterprise).await);
@@ -98,8 +99,8 @@ async fn for_customers_the_routes_of_staff_do_not_exist() {
     let routes = for_staff();
     assert!(routes.len() > 12, "{routes:?}");
     for route in &routes {
-        for nobody in [&app.stranger(), &mistyped] {
-            nobody.call(route).await.problem(401, "unauthorized");
+        for unauthenticated in [&app.stranger(), &mistyped] {
+            unauthenticated.call(route).await.problem(401, "unauthorized");
         }
         for customer in [&owner, &person, &token, &admin, &free, &suspended.1] {
             let absent = customer.call(route).await.problem(404, "not-found");
@@ -113,13 +114,13 @@ async fn for_customers_the_routes_of_staff_do_not_exist() {
 }
 
 impl App {
-    /// How many deeds of this kind are counted.
-    async fn deeds(&self, prefix: &str) -> u64 {
+    /// Value of the counter for audit rows with this prefix.
+    async fn audit_count(&self, prefix: &str) -> u64 {
         let counted = value(self, &format!("service_admin_audit_emit_total{{prefix=\"{prefix}\"}}")).await;
         format!("{counted}").parse().expect("a whole number")
     }
 
-    /// The rows of an account's log that staff wrote.
+    /// Payloads of the rows in an account's log that staff wrote.
     async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
         let mut rows = self.audited(account, action).await;
         rows.retain(|row| row.actor_type == "staff");
@@ -127,30 +128,30 @@ impl App {
     }
 }
 
-async fn act(staff: &Client, account: AccountId, what: &str, body: Value) -> Answer {
-    staff.post(&format!("/v1/admin/accounts/{account}/{what}"), body).await
+async fn act(staff: &Client, account: AccountId, action: &str, body: Value) -> Answer {
+    staff.post(&format!("/v1/admin/accounts/{account}/{action}"), body).await
 }
 
-/// The statuses that several are answered who want the same at the same time, in order.
+/// Sends concurrent requests for one action and returns the sorted statuses.
 async fn act_at_once<const N: usize>(
     staff: [&Client; N],
     account: AccountId,
-    what: &'static str,
+    action: &'static str,
     body: &Value,
 ) -> Vec<u16> {
     let asked = staff.map(|staff| {
         let (staff, body) = (staff.clone(), body.clone());
-        async move { act(&staff, account, what, body).await.status.as_u16() }
+        async move { act(&staff, account, action, body).await.status.as_u16() }
     });
     let mut statuses = at_once(asked).await;
     statuses.sort_unstable();
     statuses
 }
 
-/// Contract: staff 5 to 7. Of several who suspend, one does; sessions end with it, and the customer's log says that staff did it,
-/// and not who or from where.
+/// Contract: staff 5 to 7. Of concurrent suspensions one succeeds and ends the sessions. The customer's log names staff as
+/// actor, without a person or address.
 #[tokio::test]
-async fn an_account_is_suspended_once_and_reactivated_once() {
+async fn concurrent_suspensions_succeed_once() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let (staff, other) = (app.staff().await, app.staff().await);
@@ -168,7 +169,10 @@ async fn an_account_is_suspended_once_and_reactivated_once() {
     assert_eq!((&row.ip_address, &row.user_agent), (&None, &None));
     assert_eq!(app.count("select count(*) from audit_log where actor_type = 'staff' and (actor_key_id is not null or actor_account_id is not null)").await, 0);
     assert_eq!(app.count("select count(*) from staff_log where operation = 'account.suspended'").await, 1);
-    assert!(sqlx::query("delete from staff_log").execute(&app.database.pool).await.is_err(), "staff's log only grows");
+    assert!(
+        sqlx::query("delete from staff_log").execute(&app.database.pool).await.is_err(),
+        "the staff log is append-only"
+    );
 
     act(&staff, account, "reactivate", because("settled")).await.expect(200);
     act(&other, account, "reactivate", because("settled")).await.problem(409, "conflict");
@@ -177,9 +181,10 @@ async fn an_account_is_suspended_once_and_reactivated_once() {
     app.stop().await;
 }
 
-/// Contract: staff 6 to 10. A tier, notes and refunds; what is wrong with a request is told, and then nothing is written.
+/// Contract: staff 6 to 10. Staff change a tier and record notes and refunds. An invalid request is rejected and writes
+/// nothing.
 #[tokio::test]
-async fn staff_change_tiers_and_write_notes_and_refunds() {
+async fn staff_change_tiers_and_record_notes_and_refunds() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let account = app.account(Tier::Free).await;
     let staff = app.staff().await;
@@ -189,7 +194,7 @@ async fn staff_change_tiers_and_write_notes_and_refunds() {
         body.as_object_mut().expect("an object").remove(name);
         body
     };
-    for (what, body) in [
+    for (action, body) in [
         ("suspend", json!({"reason": "r"})),
         ("reactivate", json!({"reason": "r"})),
         ("tier", json!({"tier": "api_builder", "reason": "r"})),
@@ -197,14 +202,14 @@ async fn staff_change_tiers_and_write_notes_and_refunds() {
         ("refunds", refund.clone()),
     ] {
         for name in body.as_object().expect("an object").keys() {
-            act(&staff, account, what, without(&body, name)).await.invalid(name);
+            act(&staff, account, action, without(&body, name)).await.invalid(name);
         }
         for reason in [json!(""), json!("  "), json!("x".repeat(501)), json!(7)] {
             let mut body = body.clone();
             body["reason"] = reason;
-            act(&staff, account, what, body).await.invalid("reason");
+            act(&staff, account, action, body).await.invalid("reason");
         }
-        let path = |id: &str| format!("/v1/admin/accounts/{id}/{what}");
+        let path = |id: &str| format!("/v1/admin/accounts/{id}/{action}");
         for unknown in [unknown_id("acc"), unknown_id("ses"), "x".to_owned()] {
             staff.post(&path(&unknown), body.clone()).await.problem(404, "not-found");
         }
@@ -240,14 +245,14 @@ async fn staff_change_tiers_and_write_notes_and_refunds() {
     assert_eq!(app.written_by_staff(account, "admin.support_note").await, rows);
     let changed = app.audited(account, "subscription.tier_changed").await;
     assert_eq!((changed.len(), changed[0].actor_type.as_str()), (1, "system"));
-    // A tier that it has already is none of the three.
-    assert_eq!(app.deeds("admin").await, 3);
+    // The request for the tier that the account already has is not counted.
+    assert_eq!(app.audit_count("admin").await, 3);
     let found = staff.get("/v1/admin/accounts?tier=api_builder&status=active").await.expect(200);
     assert_eq!(found.body["data"].as_array().map(Vec::len), Some(1), "{}", found.body);
     assert_eq!(found.body["data"][0]["id"], json!(account));
     let email = found.body["data"][0]["email"].as_str().expect("an address").to_uppercase();
     let found = staff.get(&format!("/v1/admin/accounts?email={email}")).await.expect(200);
-    assert_eq!(found.body["data"][0]["id"], json!(account), "however it is spelled");
+    assert_eq!(found.body["data"][0]["id"], json!(account), "the search ignores case");
     for wrong in ["tier=gold", "status=gone", "limit=0", "limit=101", "email=x", "cursor=x"] {
         staff.get(&format!("/v1/admin/accounts?{wrong}")).await.problem(400, "validation-failed");
     }
@@ -255,7 +260,7 @@ async fn staff_change_tiers_and_write_notes_and_refunds() {
 }
 
 impl App {
-    /// Makes so many dead letters of an endpoint, this many hours old.
+    /// Inserts this many dead letters of an endpoint, with this age in hours.
     async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
         sqlx::query(
             "with event as (
@@ -289,9 +294,9 @@ impl App {
     }
 }
 
-/// Contract: staff 15; lists 1 to 3. Pages of staff's lists follow each other, whatever their entries are, and leave nothing out.
+/// Contract: staff 15; lists 1 to 3. Following the cursors of each list for staff returns every entry once.
 #[tokio::test]
-async fn lists_of_staff_come_in_pages() {
+async fn staff_lists_are_paginated() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let staff = app.staff().await;
@@ -317,17 +322,17 @@ async fn lists_of_staff_come_in_pages() {
         };
         let whole = page("&limit=100").await;
         assert!(ids(&whole).len() > 2 && whole["has_more"] == false && whole["next_cursor"].is_null(), "{whole}");
-        let (mut walked, mut rest) = (Vec::new(), "&limit=2".to_owned());
+        let (mut collected, mut rest) = (Vec::new(), "&limit=2".to_owned());
         loop {
             let part = page(&rest).await;
-            walked.extend(ids(&part));
+            collected.extend(ids(&part));
             assert_eq!(part["has_more"], part["next_cursor"].is_string());
             let Some(next) = part["next_cursor"].as_str() else { break };
             rest = format!("&limit=2&cursor={next}");
         }
-        // Ticks of chains come meanwhile.
-        walked.retain(|id| ids(&whole).contains(id));
-        assert_eq!(walked, ids(&whole), "{list}");
+        // Scheduled jobs may be added in between.
+        collected.retain(|id| ids(&whole).contains(id));
+        assert_eq!(collected, ids(&whole), "{list}");
         let elsewhere = format!("/v1/admin/workers?cursor={}", rest.rsplit('=').next().expect("a cursor"));
         staff.get(&elsewhere).await.problem(400, "validation-failed");
     }
@@ -335,10 +340,10 @@ async fn lists_of_staff_come_in_pages() {
     app.stop().await;
 }
 
-/// Contract: staff 11, 12. Named dead letters are sent once more all or none; an endpoint's or an account's in bounded batches, and
-/// how far that has come is told.
+/// Contract: staff 11, 12. Named dead letters are requeued all or none. Those of an endpoint or account are requeued in
+/// batches, with a resource for the progress.
 #[tokio::test]
-async fn dead_letters_are_sent_once_more() {
+async fn dead_letters_can_be_requeued_by_staff() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -352,7 +357,7 @@ async fn dead_letters_are_sent_once_more() {
     let ids: Vec<_> = listed.body["data"].as_array().expect("a list").iter().map(|row| row["id"].clone()).collect();
     assert_eq!(ids.len(), 3);
     requeue(json!({"delivery_ids": [ids[0], unknown_id("wdl")], "reason": "r"})).await.problem(404, "not-found");
-    assert_eq!(app.count_of_status("dlq").await, 1_200, "all, or none");
+    assert_eq!(app.count_of_status("dlq").await, 1_200, "the request requeues all or none");
     requeue(json!({"delivery_ids": [ids[0]], "reason": "r"})).await.expect(200);
     requeue(json!({"delivery_ids": [ids[0], ids[1]], "reason": "r"})).await.problem(409, "conflict");
     app.dead_letters(&endpoint, 2, 48).await;
@@ -389,7 +394,7 @@ async fn dead_letters_are_sent_once_more() {
     })
     .await;
     assert_eq!(done["requeued"], 1_199, "{done}");
-    assert_eq!(app.count_of_status("dlq").await, 2, "those that are older");
+    assert_eq!(app.count_of_status("dlq").await, 2, "the older dead letters stay");
     let rows = app.written_by_staff(account, "admin.support_note").await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!((&rows[1]["operation"], &rows[1]["total"]), (&json!("webhook_delivery.requeued"), &json!(1_199)));
@@ -405,9 +410,9 @@ async fn dead_letters_are_sent_once_more() {
     app.stop().await;
 }
 
-/// Contract: staff 6, 13, 14. Jobs and workers are seen and changed as by command.
+/// Contract: staff 6, 13, 14. Staff see and change jobs and workers with the same rules as the commands.
 #[tokio::test]
-async fn staff_see_and_change_jobs_and_workers() {
+async fn staff_manage_jobs_and_workers() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let staff = app.staff().await;
@@ -417,7 +422,7 @@ async fn staff_see_and_change_jobs_and_workers() {
         .await
         .expect("an operation");
     let because = json!({"reason": "stuck"});
-    let job = |id: &str, what: &str| format!("/v1/admin/jobs/{id}/{what}");
+    let job = |id: &str, action: &str| format!("/v1/admin/jobs/{id}/{action}");
     staff.post(&job(&operation, "retry"), because.clone()).await.problem(409, "conflict");
     staff.post(&job(&operation, "cancel"), because.clone()).await.problem(409, "conflict");
     for unknown in [unknown_id("int"), unknown_id("wdl"), "x".to_owned()] {
@@ -443,11 +448,11 @@ async fn staff_see_and_change_jobs_and_workers() {
     assert_eq!(staff.post(&drain, because.clone()).await.expect(200).body["status"], "draining");
     staff.post(&drain, because.clone()).await.problem(409, "conflict");
     staff.post(&format!("/v1/admin/workers/{}/drain", unknown_id("wrk")), because).await.problem(404, "not-found");
-    assert_eq!(client.status(&session).await, "ready", "those it has live on");
+    assert_eq!(client.status(&session).await, "ready", "the live session continues");
     assert_eq!(
         app.count("select count(*) from staff_log where operation in ('job.cancelled', 'worker.drained')").await,
         2
     );
-    assert_eq!((app.deeds("job").await, app.deeds("worker").await), (1, 1));
+    assert_eq!((app.audit_count("job").await, app.audit_count("worker").await), (1, 1));
     app.stop().await;
 }

@@ -32,8 +32,8 @@ impl App {
         self.stranger().get("/v1/status").await.expect(200).body
     }
 
-    /// Waits until a component is so.
-    async fn comes_to(&self, component: &str, state: &str) {
+    /// Waits until a component has this state.
+    async fn wait_for_state(&self, component: &str, state: &str) {
         eventually(Duration::from_secs(40), &format!("{component} is {state}"), async || {
             (state_of(&self.shown().await, component) == state).then_some(())
         })
@@ -47,14 +47,14 @@ impl App {
         (headers, answer.text().await.expect("a text"))
     }
 
-    /// Presses the button of a page, or does what a mail program does: without cookies, and with a form.
+    /// Sends the POST of a page's button, or of a mail program: without cookies and with a form.
     async fn press(&self, path: &str, token: &str) -> Answer {
         let request = self.stranger().request(Method::POST, &format!("{path}?token={token}"));
         let form = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         self.stranger().send(form.body("List-Unsubscribe=One-Click")).await
     }
 
-    /// Subscribes an address, and answers the mail that says so.
+    /// Subscribes an address and returns the mail that confirms the subscription.
     async fn subscribed(&self, address: &str) -> Mail {
         self.stranger().post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
         let asked = self.mail_to(address, Template::StatusConfirm).await;
@@ -62,13 +62,13 @@ impl App {
         self.mail_to(address, Template::StatusSubscribed).await
     }
 
-    /// Writes what is to be mailed of incidents now, as a worker does.
-    async fn tell(&self) {
+    /// Writes the mails for pending incident notices now, as a worker does.
+    async fn write_notices(&self) {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         while go_on_telling(&mut conn, HOUR, 500).await.expect("a statement") {}
     }
 
-    /// So many subscribers, of whom each has confirmed.
+    /// Inserts this many confirmed subscribers.
     async fn subscribers(&self, count: i32) {
         sqlx::query(
             "insert into status_subscribers (id, email, email_key, confirm_until, confirmed_at)
@@ -105,13 +105,13 @@ async fn resolve(staff: &Client, id: &str) -> Answer {
     staff.post(&format!("{INCIDENTS}/{id}/resolve"), json!({"reason": "fixed"})).await
 }
 
-/// Contract: status 1, 2, 7 to 9; retention 13. Everybody sees each component and 90 days, also those on which nothing was measured; what
-/// is older is purged. The page says the same without a script.
+/// Contract: status 1, 2, 7 to 9; retention 13. The public status has each component and 90 days, including days without
+/// samples. Older days are purged. The page shows the same without a script.
 #[tokio::test]
-async fn components_and_ninety_days_are_shown() {
+async fn components_and_90_days_are_shown() {
     let app = App::simulated().start().await;
     for component in COMPONENTS {
-        app.comes_to(component, "operational").await;
+        app.wait_for_state(component, "operational").await;
     }
     let days = "insert into status_days (day, component, samples, degraded, partial, major)
                 select (now() at time zone 'utc')::date - back, 'mail', 1440, 10, partial, major
@@ -149,15 +149,15 @@ async fn components_and_ninety_days_are_shown() {
     app.stop().await;
 }
 
-/// Contract: status 7. A chain measures every component, and counts it on its day.
+/// Contract: status 7. A scheduled job samples every component and adds the sample to the day.
 #[tokio::test]
-async fn a_chain_takes_samples() {
+async fn scheduled_job_samples_components() {
     let app = App::simulated().start().await;
-    app.comes_to("api", "operational").await;
+    app.wait_for_state("api", "operational").await;
     let hurry = "update apalis.jobs set run_at = now()
                  where job_type = 'maintenance' and status = 'Pending' and idempotency_key like 'sample_status:%'";
     sqlx::query(hurry).execute(&app.database.pool).await.expect("a statement");
-    eventually(Duration::from_secs(30), "each component was measured", async || {
+    eventually(Duration::from_secs(30), "each component is measured", async || {
         let count =
             "select count(*) from status_days where day >= (now() at time zone 'utc')::date - 1 and samples > 0";
         (app.count(count).await >= 5).then_some(())
@@ -167,33 +167,33 @@ async fn a_chain_takes_samples() {
     app.stop().await;
 }
 
-/// Contract: status 3. A worker that dies is told of, also when another takes its place.
+/// Contract: status 3. A worker that died is shown as an outage, as a partial one while another worker runs.
 #[tokio::test]
-async fn a_worker_that_is_lost_shows() {
+async fn lost_worker_is_an_outage() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
-    app.comes_to("workers", "operational").await;
+    app.wait_for_state("workers", "operational").await;
     app.signal(1, Signal::SIGKILL).await;
-    app.comes_to("workers", "major_outage").await;
+    app.wait_for_state("workers", "major_outage").await;
     assert_eq!(app.shown().await["status"], "major_outage");
     app.start(Role::Worker);
-    app.comes_to("workers", "partial_outage").await;
+    app.wait_for_state("workers", "partial_outage").await;
     let old = "update workers set last_seen_at = now() - interval '6 minutes' where status = 'lost'";
     sqlx::query(old).execute(&app.database.pool).await.expect("a statement");
-    app.comes_to("workers", "operational").await;
+    app.wait_for_state("workers", "operational").await;
     app.stop().await;
 }
 
-/// Contract: status 3. How often the API fails is what its processes say, all taken together; few failures never count, and what nobody says
-/// any more is no API.
+/// Contract: status 3. The failure rate of the API is the sum over its processes. A few failures do not count. Without recent
+/// reports the API is in a major outage.
 #[tokio::test]
-async fn an_api_that_fails_shows() {
+async fn failing_api_is_an_outage() {
     let app = App::simulated().start().await;
-    app.comes_to("api", "operational").await;
-    let said = async |answered: i64, failed: i64| {
-        let said = "insert into status_reports (process, answered, failed) values ($3, $1, $2)
+    app.wait_for_state("api", "operational").await;
+    let report = async |answered: i64, failed: i64| {
+        let statement = "insert into status_reports (process, answered, failed) values ($3, $1, $2)
                     on conflict (process) do update set answered = $1, failed = $2, seen_at = now()";
-        let said = sqlx::query(said).bind(answered).bind(failed).bind(uuid::Uuid::from_u128(7));
-        said.execute(&app.database.pool).await.expect("a statement");
+        let statement = sqlx::query(statement).bind(answered).bind(failed).bind(uuid::Uuid::from_u128(7));
+        statement.execute(&app.database.pool).await.expect("a statement");
     };
     for (answered, failed, state) in [
         (100_000, 6_000, "degraded_performance"),
@@ -201,10 +201,10 @@ async fn an_api_that_fails_shows() {
         (100_000, 60_000, "partial_outage"),
         (9, 9, "operational"),
     ] {
-        said(answered, failed).await;
-        app.comes_to("api", state).await;
+        report(answered, failed).await;
+        app.wait_for_state("api", state).await;
     }
-    eventually(Duration::from_secs(20), "nobody says anything", async || {
+    eventually(Duration::from_secs(20), "the reports have expired", async || {
         let silent = "update status_reports set seen_at = now() - interval '2 minutes'";
         sqlx::query(silent).execute(&app.database.pool).await.expect("a statement");
         (state_of(&app.shown().await, "api") == "major_outage").then_some(())
@@ -213,9 +213,9 @@ async fn an_api_that_fails_shows() {
     app.stop().await;
 }
 
-/// Contract: status 3. An answer of 500 is a failure of the API, and what a caller did wrong is not.
+/// Contract: status 3. A 500 counts as a failure of the API; an error of the caller does not.
 #[tokio::test]
-async fn an_answer_of_500_is_counted() {
+async fn answers_of_500_count_as_failures() {
     let app = App::simulated().start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     let rename = async |statement: &'static str| {
@@ -229,13 +229,13 @@ async fn an_answer_of_500_is_counted() {
         client.get("/v1/billing/crypto-orders").await.problem(500, "internal");
     }
     rename("alter table away rename to crypto_orders").await;
-    // It is said every half a minute, which may come in the midst of them.
+    // Processes report every 30 s, so a report may contain some of the failures.
     let counted = "select coalesce(sum(failed), 0)::bigint from status_reports";
     eventually(Duration::from_mins(1), "the failures are reported", async || {
         (app.count(counted).await >= 10).then_some(())
     })
     .await;
-    let shown = eventually(Duration::from_secs(10), "a look that saw them", async || {
+    let shown = eventually(Duration::from_secs(10), "the status includes the failures", async || {
         let shown = app.shown().await;
         (state_of(&shown, "api") != "operational").then_some(shown)
     })
@@ -244,20 +244,20 @@ async fn an_answer_of_500_is_counted() {
     app.stop().await;
 }
 
-/// Contract: status 3. Without a free slot the workers are degraded, until there is one again.
+/// Contract: status 3. Without a free slot the workers are degraded until one is free.
 #[tokio::test]
-async fn workers_without_a_free_slot_show() {
+async fn workers_without_a_free_slot_are_degraded() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let sessions = [client.session().await, client.session().await];
-    app.comes_to("workers", "degraded_performance").await;
+    app.wait_for_state("workers", "degraded_performance").await;
     client.delete(&format!("/v1/sessions/{}", sessions[0])).await.expect(204);
-    app.comes_to("workers", "operational").await;
+    app.wait_for_state("workers", "operational").await;
     client.delete(&format!("/v1/sessions/{}", sessions[1])).await.expect(204);
     app.stop().await;
 }
 
-/// So many accounts with an endpoint there, which is told of keys that are revoked.
+/// This many accounts with a webhook endpoint at the URL, subscribed to `api_key.revoked`.
 async fn subscribed_accounts(app: &App, url: &str, count: usize) -> Vec<(Client, String)> {
     let mut accounts = Vec::new();
     for _ in 0..count {
@@ -268,18 +268,18 @@ async fn subscribed_accounts(app: &App, url: &str, count: usize) -> Vec<(Client,
     accounts
 }
 
-/// Has an endpoint told of something.
-async fn happen(client: &Client) {
+/// Creates and revokes a key, which emits an event.
+async fn emit_event(client: &Client) {
     let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
     client.delete(&format!("/v1/api-keys/{}", key["id"].as_str().expect("an id"))).await.expect(204);
 }
 
 impl App {
-    /// Runs a statement, and waits until a look has seen what that left.
-    async fn looked_after(&self, statement: &'static str) -> Value {
+    /// Runs a statement and returns the first status measured after it.
+    async fn status_after(&self, statement: &'static str) -> Value {
         sqlx::query(statement).execute(&self.database.pool).await.expect("a statement");
         let before = self.shown().await["measured_at"].clone();
-        eventually(Duration::from_secs(20), "a look that saw it", async || {
+        eventually(Duration::from_secs(20), "the status is measured again", async || {
             let shown = self.shown().await;
             (shown["measured_at"] != before).then_some(shown)
         })
@@ -287,68 +287,81 @@ impl App {
     }
 }
 
-/// Contract: status 4, 23. Endpoints that refuse, are not there or have no name are their owners', for however many of them.
+/// Contract: status 4, 23. Failures of targets (errors, refused connections, unknown names) do not affect the status, for any
+/// number of owners.
 #[tokio::test]
-async fn deliveries_that_targets_refuse_do_not_show() {
+async fn failures_of_targets_do_not_affect_the_status() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     for url in [sink.url("/status/500"), "https://127.0.0.1:9/dead".to_owned(), "https://nowhere.invalid/".to_owned()] {
         for (client, endpoint) in subscribed_accounts(&app, &url, 3).await {
-            happen(&client).await;
+            emit_event(&client).await;
             for _ in 0..4 {
                 send_test(&client, &endpoint).await;
             }
         }
     }
-    eventually(Duration::from_secs(40), "each was attempted", async || {
+    eventually(Duration::from_secs(40), "each delivery is attempted", async || {
         let waiting = "select count(*) from webhook_deliveries where attempts = 0";
         (app.count(waiting).await == 0).then_some(())
     })
     .await;
     assert_eq!(app.count("select count(*) from webhook_deliveries where last_error is not null").await, 6 * 5);
-    let shown = app.looked_after("select 1").await;
+    let shown = app.status_after("select 1").await;
     assert_eq!(state_of(&shown, "webhooks"), "operational");
-    // Even when they have waited for long since then.
+    // Long-waiting retries of such deliveries do not count either.
     let late = "update webhook_deliveries set due = true, next_attempt_at = now() - interval '6 minutes'
                 where event_type = 'test.ping' and status = 'pending'";
-    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational");
+    assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "operational");
     app.stop().await;
 }
 
-/// Contract: status 4, 23, 24. What is not attempted in time is the service's: for two accounts it is not counted, and tests, and what a
-/// paused endpoint has waiting, never are.
+/// Contract: status 4, 23, 24. Deliveries that are not attempted in time count for the service if they belong to at least three
+/// accounts. Tests and deliveries of paused endpoints do not count.
 #[tokio::test]
-async fn deliveries_that_are_not_attempted_show() {
-    // Nobody sends anything.
+async fn late_deliveries_of_three_accounts_are_an_outage() {
+    // No worker sends the deliveries.
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let accounts = subscribed_accounts(&app, "https://example.com/hook", 4).await;
     let late = "update webhook_deliveries set next_attempt_at = now() - interval '6 minutes'";
     for (client, endpoint) in &accounts {
         send_test(client, endpoint).await;
     }
-    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational", "tests are none");
+    assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "operational", "tests do not count");
     for (client, _) in &accounts[..2] {
         for _ in 0..5 {
-            happen(client).await;
+            emit_event(client).await;
         }
     }
-    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational", "of two accounts");
-    happen(&accounts[2].0).await;
-    assert_eq!(state_of(&app.looked_after("select 1").await, "webhooks"), "operational", "not for long");
-    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "major_outage");
+    assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "operational", "two accounts do not count");
+    emit_event(&accounts[2].0).await;
+    assert_eq!(
+        state_of(&app.status_after("select 1").await, "webhooks"),
+        "operational",
+        "the third delivery is not late yet"
+    );
+    assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "major_outage");
     let attempted = "update webhook_endpoints set last_failure_at = now()";
-    assert_eq!(state_of(&app.looked_after(attempted).await, "webhooks"), "operational", "others of theirs were");
+    assert_eq!(
+        state_of(&app.status_after(attempted).await, "webhooks"),
+        "operational",
+        "the endpoints were attempted recently"
+    );
     let long_ago = "update webhook_endpoints set last_failure_at = now() - interval '10 minutes'";
-    assert_eq!(state_of(&app.looked_after(long_ago).await, "webhooks"), "major_outage");
+    assert_eq!(state_of(&app.status_after(long_ago).await, "webhooks"), "major_outage");
     let (client, endpoint) = &accounts[2];
     client.patch(&format!("/v1/webhooks/{endpoint}"), json!({"active": false})).await.expect(200);
-    assert_eq!(state_of(&app.looked_after("select 1").await, "webhooks"), "operational", "one is paused");
+    assert_eq!(
+        state_of(&app.status_after("select 1").await, "webhooks"),
+        "operational",
+        "a paused endpoint does not count"
+    );
     app.stop().await;
 }
 
-/// Contract: status 23. What cannot be signed is the service's failure.
+/// Contract: status 23. A delivery that cannot be signed counts as a failure of the service.
 #[tokio::test]
-async fn deliveries_that_cannot_be_signed_show() {
+async fn deliveries_that_cannot_be_signed_are_an_outage() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let accounts = subscribed_accounts(&app, &sink.url("/status/200"), 3).await;
@@ -357,24 +370,25 @@ async fn deliveries_that_cannot_be_signed_show() {
         .await
         .expect("a statement");
     for (client, _) in &accounts {
-        happen(client).await;
+        emit_event(client).await;
     }
-    app.comes_to("webhooks", "major_outage").await;
+    app.wait_for_state("webhooks", "major_outage").await;
     let (client, _) = &subscribed_accounts(&app, &sink.url("/status/200"), 1).await[0];
-    happen(client).await;
-    app.comes_to("webhooks", "partial_outage").await;
+    emit_event(client).await;
+    app.wait_for_state("webhooks", "partial_outage").await;
     app.stop().await;
 }
 
-/// Contract: webhooks 30; rate-limits 13. Tests and replays are limited by account, both together, and nothing else of webhooks is.
+/// Contract: webhooks 30; rate-limits 13. Tests and replays share a limit per account, which other webhook requests do not
+/// have.
 #[tokio::test]
-async fn tests_and_replays_are_limited() {
+async fn tests_and_replays_are_rate_limited() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).set("rate_limits.webhook_sends_per_minute", "3").start().await;
     let accounts = subscribed_accounts(&app, &sink.url("/status/200"), 2).await;
     let (client, endpoint) = &accounts[0];
     let delivery = send_test(client, endpoint).await;
-    eventually(Duration::from_secs(20), "it arrived", async || {
+    eventually(Duration::from_secs(20), "the delivery has arrived", async || {
         (app.count("select count(*) from webhook_deliveries where status = 'delivered'").await == 1).then_some(())
     })
     .await;
@@ -388,32 +402,33 @@ async fn tests_and_replays_are_limited() {
     }
     let another = id_of(&create(client, &sink.url("/status/200"), &["api_key.revoked"]).await);
     client.post(&format!("/v1/webhooks/{another}/test"), json!({})).await.problem(429, "rate-limited");
-    happen(client).await;
+    emit_event(client).await;
     send_test(&accounts[1].0, &accounts[1].1).await;
     app.stop().await;
 }
 
-/// Contract: status 4. A mail server that is down shows, until mails arrive.
+/// Contract: status 4. An unreachable mail server is an outage until mails arrive again.
 #[tokio::test]
-async fn a_mail_server_that_is_down_shows() {
+async fn unreachable_mail_server_is_an_outage() {
     let mut server = MailServer::down();
     let app = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
     for _ in 0..3 {
         let address = app.address_of(app.account(Tier::Free).await).await;
         app.stranger().post("/v1/auth/password-reset/request", json!({"email": address})).await.expect(200);
     }
-    app.comes_to("mail", "major_outage").await;
+    app.wait_for_state("mail", "major_outage").await;
     server.come_up();
     let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
     sqlx::query(hurry).execute(&app.database.pool).await.expect("a statement");
-    app.comes_to("mail", "operational").await;
+    app.wait_for_state("mail", "operational").await;
     assert_eq!(server.taken().len(), 3);
     app.stop().await;
 }
 
-/// Contract: status 1, 5. While the database is away the answer is 200 within a second, and says so with what was known before.
+/// Contract: status 1, 5. While the database is unreachable the status is 200 within a second, with the outage and the last
+/// known data.
 #[tokio::test]
-async fn a_database_that_is_away_shows() {
+async fn unreachable_database_is_an_outage() {
     let app = App::simulated().start().await;
     let staff = app.staff().await;
     posted(&staff).await;
@@ -443,15 +458,15 @@ async fn a_database_that_is_away_shows() {
     let (_, page) = app.page("/status").await;
     assert!(page.contains("Mails are late") && page.contains("the last time the database responded"), "{page}");
     let_in(&mut server, &app.database, true).await;
-    app.comes_to("database", "operational").await;
+    app.wait_for_state("database", "operational").await;
     app.stop().await;
 }
 
-/// Contract: status 6. However many ask, a process asks the database once in three seconds.
+/// Contract: status 6. A process queries the database at most once in 3 s, for any number of requests.
 #[tokio::test]
-async fn many_who_look_cost_the_database_no_more_than_one() {
+async fn status_requests_share_one_database_query() {
     let app = App::simulated().counting_statements().start().await;
-    app.comes_to("api", "operational").await;
+    app.wait_for_state("api", "operational").await;
     app.count_statements().await;
     let began = Instant::now();
     for _ in 0..20 {
@@ -463,14 +478,15 @@ async fn many_who_look_cost_the_database_no_more_than_one() {
     }
     let looks = i64::try_from(began.elapsed().as_secs() / 3 + 2).expect("a few");
     for statement in app.statements().await.iter().filter(|one| one.query.contains("status_days")) {
-        assert!(statement.calls <= looks, "{looks} looks: {statement}");
+        assert!(statement.calls <= looks, "at most {looks}: {statement}");
     }
     app.stop().await;
 }
 
-/// Contract: status 10 to 14; staff 5, 6, 16. Staff post, update and resolve, once and for good; what they write is text and nothing else.
+/// Contract: status 10 to 14; staff 5, 6, 16. Staff post, update and resolve an incident. A resolved incident is final, and its
+/// texts are escaped.
 #[tokio::test]
-async fn staff_tell_of_an_incident() {
+async fn staff_post_update_and_resolve_incidents() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
     let staff = app.staff().await;
     for (name, wrong) in [
@@ -513,8 +529,8 @@ async fn staff_tell_of_an_incident() {
     }
     let updated = update(&staff, id, "We know why.").await.expect(200).body;
     assert_eq!((&updated["status"], updated["updates"].as_array().map(Vec::len)), (&json!("identified"), Some(2)));
-    assert_eq!(updated["updates"][0]["message"], "We know why.", "the newest first");
-    eventually(Duration::from_secs(10), "it is shown", async || {
+    assert_eq!(updated["updates"][0]["message"], "We know why.", "newest first");
+    eventually(Duration::from_secs(10), "the incident is shown", async || {
         let shown = app.shown().await;
         (shown["incidents"][0]["status"] == "identified").then_some(())
     })
@@ -534,7 +550,7 @@ async fn staff_tell_of_an_incident() {
         update(&staff, &unknown, "m").await.problem(404, "not-found");
         resolve(&staff, &unknown).await.problem(404, "not-found");
     }
-    eventually(Duration::from_secs(10), "it is shown no more", async || {
+    eventually(Duration::from_secs(10), "the incident is no longer shown", async || {
         (app.shown().await["incidents"] == json!([])).then_some(())
     })
     .await;
@@ -542,18 +558,18 @@ async fn staff_tell_of_an_incident() {
         .fetch_all(&app.database.pool)
         .await
         .expect("the log");
-    let deeds = ["incident.posted", "incident.updated", "incident.resolved"];
-    assert_eq!(log, deeds.map(|deed| (deed.to_owned(), id.to_owned())));
+    let operations = ["incident.posted", "incident.updated", "incident.resolved"];
+    assert_eq!(log, operations.map(|operation| (operation.to_owned(), id.to_owned())));
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let counted = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
     assert!(counted.contains("service_admin_audit_emit_total{prefix=\"incident\"} 3"), "{counted}");
     app.stop().await;
 }
 
-/// Contract: status 15 to 18; rate-limits 4. An address is subscribed when its reader presses a button, and not when a program opens the
-/// link; each mail ends it by a POST, and then nothing of it is left.
+/// Contract: status 15 to 18; rate-limits 4. A subscription requires a press of the button; opening the link is not enough.
+/// Each mail has a one-click unsubscribe, after which no data of the address remains.
 #[tokio::test]
-async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
+async fn address_subscribes_by_button_and_unsubscribes_fully() {
     let app = App::simulated().set("rate_limits.status_subscriptions_per_minute", "4").start().await;
     let (stranger, address) = (app.stranger(), "ada@example.com");
     for wrong in
@@ -567,9 +583,9 @@ async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
     let asked = app.mail_to("Ada@example.com", Template::StatusConfirm).await;
     assert_eq!(asked.link(), format!("{}/status/confirm?token={}", app.base_url, asked.token));
     assert!(app.tables_with(&asked.token).await.is_empty(), "a token is stored");
-    // Asked for again at once, it is asked by the mail that it has.
+    // A second request for the address sends no second mail.
     let again = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
-    assert_eq!(members(&again.body), members(&first.body), "the same for who was asked already");
+    assert_eq!(members(&again.body), members(&first.body), "the answer is the same for a pending address");
     let done = "select count(*) from emails where status = 'done'";
     eventually(Duration::from_secs(20), "both mails are done", async || (app.count(done).await == 2).then_some(()))
         .await;
@@ -590,21 +606,21 @@ async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
     }));
     let mut statuses = pressed.await;
     statuses.sort_unstable();
-    assert_eq!(statuses, [200, 400, 400], "once");
+    assert_eq!(statuses, [200, 400, 400], "the token works once");
 
-    let told = app.mail_to("Ada@example.com", Template::StatusSubscribed).await;
-    let path = format!("/status/unsubscribe?token={}", told.token);
-    assert_eq!(told.header("List-Unsubscribe"), format!("<{}{path}>", app.base_url));
-    assert_eq!(told.header("List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
+    let mailed = app.mail_to("Ada@example.com", Template::StatusSubscribed).await;
+    let path = format!("/status/unsubscribe?token={}", mailed.token);
+    assert_eq!(mailed.header("List-Unsubscribe"), format!("<{}{path}>", app.base_url));
+    assert_eq!(mailed.header("List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
     let confirmed = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
-    assert_eq!(confirmed.body["sent"], true, "the same for who is subscribed");
+    assert_eq!(confirmed.body["sent"], true, "the answer is the same for a subscribed address");
     app.page(&path).await;
-    assert_eq!(app.count("select count(*) from status_subscribers").await, 1, "opening it does nothing");
-    let mut broken = told.token.clone();
+    assert_eq!(app.count("select count(*) from status_subscribers").await, 1, "opening the page has no effect");
+    let mut broken = mailed.token.clone();
     broken.replace_range(30..31, if &broken[30..31] == "A" { "B" } else { "A" });
     app.press("/status/unsubscribe", &broken).await.invalid("token");
     for _ in 0..2 {
-        app.press("/status/unsubscribe", &told.token).await.expect(200);
+        app.press("/status/unsubscribe", &mailed.token).await.expect(200);
     }
     assert_eq!(app.tables_with("ada@example.com").await, Vec::<String>::new());
     assert_eq!(app.count("select count(*) from emails").await, 0);
@@ -613,10 +629,10 @@ async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
     app.stop().await;
 }
 
-/// Contract: status 16, 18; retention 13. A link is good for its time; an address that did not follow it goes a day later, and one that did
-/// stays.
+/// Contract: status 16, 18; retention 13. A confirmation link expires. An unconfirmed address is deleted a day later, a
+/// confirmed one stays.
 #[tokio::test]
-async fn an_address_that_does_not_confirm_is_forgotten() {
+async fn unconfirmed_address_is_deleted() {
     let app = App::simulated().start().await;
     app.subscribed("bob@example.com").await;
     app.stranger().post(SUBSCRIBERS, json!({"email": "ada@example.com"})).await.expect(200);
@@ -634,10 +650,10 @@ async fn an_address_that_does_not_confirm_is_forgotten() {
     app.stop().await;
 }
 
-/// Contract: status 17, 19 to 21. A subscriber is told that there is an incident, at most once an hour what is new, which is the newest then, and
-/// that it is over; an update that waits by then is told to nobody.
+/// Contract: status 17, 19 to 21. A subscriber is mailed when an incident is posted, at most once an hour with the newest
+/// update, and when it is resolved. A pending update is not mailed after that.
 #[tokio::test]
-async fn a_subscriber_is_told_of_an_incident() {
+async fn subscriber_is_mailed_at_most_hourly() {
     let app = App::simulated().start().await;
     let (staff, address) = (app.staff().await, "ada@example.com");
     app.subscribed(address).await;
@@ -646,7 +662,7 @@ async fn a_subscriber_is_told_of_an_incident() {
     body["message"] = json!(format!("We look into it.\n\nCaf\u{e9} & {}", "long ".repeat(300)));
     let first = staff.post(INCIDENTS, body).await.expect(201).body;
     let id = first["id"].as_str().expect("an id");
-    // By the chain alone.
+    // The scheduled job alone writes this mail.
     let mail = app.mail_to(address, Template::IncidentPosted).await;
     assert_eq!(mail.subject, "[Kitfleet] Incident: Posts \u{2013} late <b>");
     assert!(mail.text.contains("Caf\u{e9} & long long") && mail.text.contains("Affected: mail."), "{}", mail.text);
@@ -655,11 +671,11 @@ async fn a_subscriber_is_told_of_an_incident() {
     assert!(mail.header("List-Unsubscribe").ends_with(&format!("token={}>", mail.token)));
 
     update(&staff, id, "First news.").await.expect(200);
-    app.tell().await;
+    app.write_notices().await;
     assert!(app.mail_to(address, Template::IncidentUpdated).await.text.contains("First news."));
     for news in ["Second news.", "Third news."] {
         update(&staff, id, news).await.expect(200);
-        app.tell().await;
+        app.write_notices().await;
     }
     let written = "select count(*) from emails where template = 'incident_updated'";
     assert_eq!(app.count(written).await, 1, "an hour has not passed");
@@ -668,7 +684,7 @@ async fn a_subscriber_is_told_of_an_incident() {
         "update emails set done_at = done_at - interval '1 hour 1 second' where template = 'incident_updated'",
     ];
     let pass_an_hour = async || {
-        eventually(Duration::from_secs(20), "what was sent is known to be", async || {
+        eventually(Duration::from_secs(20), "all mails are done", async || {
             (app.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
         })
         .await;
@@ -677,31 +693,31 @@ async fn a_subscriber_is_told_of_an_incident() {
         }
     };
     pass_an_hour().await;
-    app.tell().await;
+    app.write_notices().await;
     let newest = app.mail_number(2, address, Template::IncidentUpdated).await;
     assert!(newest.text.contains("Third news.") && !newest.text.contains("Second news."), "{}", newest.text);
 
     update(&staff, id, "Fourth news.").await.expect(200);
     resolve(&staff, id).await.expect(200);
-    app.tell().await;
+    app.write_notices().await;
     let over = app.mail_to(address, Template::IncidentResolved).await;
     assert!(over.text.contains("This incident has been resolved."), "{}", over.text);
     pass_an_hour().await;
-    app.tell().await;
-    assert_eq!(app.count(written).await, 2, "what waited is told to nobody");
+    app.write_notices().await;
+    assert_eq!(app.count(written).await, 2, "the pending update is not mailed");
     app.press("/status/unsubscribe", &over.token).await.expect(200);
     let silent = posted(&staff).await;
-    app.tell().await;
+    app.write_notices().await;
     resolve(&staff, &silent).await.expect(200);
-    app.tell().await;
+    app.write_notices().await;
     assert_eq!(app.count("select count(*) from emails where subscriber_id is not null").await, 0);
     app.stop().await;
 }
 
-/// Contract: status 20. An update goes out no sooner than an hour after the one before was sent, however late that was: it waits, and of
-/// those that wait the newest is told.
+/// Contract: status 20. The next update is mailed at least an hour after the earlier one was actually sent. Of several pending
+/// updates only the newest is mailed.
 #[tokio::test]
-async fn an_update_rests_after_one_that_was_sent_late() {
+async fn update_waits_an_hour_after_a_late_one() {
     let mut server = MailServer::up();
     let app = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
     let staff = app.staff().await;
@@ -711,38 +727,45 @@ async fn an_update_rests_after_one_that_was_sent_late() {
     };
     let hurry = "update emails set next_attempt_at = now() where status = 'queued'";
     let id = posted(&staff).await;
-    app.tell().await;
-    eventually(Duration::from_secs(30), "it is posted", async || (server.taken().len() == 1).then_some(())).await;
+    app.write_notices().await;
+    eventually(Duration::from_secs(30), "the posting is mailed", async || (server.taken().len() == 1).then_some(()))
+        .await;
 
     server.go_down();
     update(&staff, &id, "First news.").await.expect(200);
-    app.tell().await;
+    app.write_notices().await;
     let failed = "select count(*) from emails where template = 'incident_updated' and outcome = 'transport'";
-    eventually(Duration::from_secs(30), "nobody is there", async || (app.count(failed).await == 1).then_some(())).await;
-    // 59 minutes later the server is back.
+    eventually(Duration::from_secs(30), "the attempt has failed", async || {
+        (app.count(failed).await == 1).then_some(())
+    })
+    .await;
+    // 59 minutes later the server is up again.
     change("update emails set expires_at = expires_at - interval '59 minutes' where template = 'incident_updated'")
         .await;
     server.come_up();
     change(hurry).await;
-    eventually(Duration::from_secs(30), "the first is sent", async || (server.taken().len() == 2).then_some(())).await;
+    eventually(Duration::from_secs(30), "the first update is sent", async || (server.taken().len() == 2).then_some(()))
+        .await;
     assert!(server.taken()[1].text.contains("First news."), "{}", server.taken()[1].text);
 
-    // An hour after the first was told to all, and two that come after it.
+    // One hour after the notices of the first update, followed by two more updates.
     let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
     let waiting = "select count(*) from emails where template = 'incident_updated' and status = 'queued'
                    and next_attempt_at > now() + interval '59 minutes' and expires_at > next_attempt_at";
     for (number, news) in [(1, "Second news."), (2, "Third news.")] {
         change(hour).await;
         update(&staff, &id, news).await.expect(200);
-        app.tell().await;
-        eventually(Duration::from_secs(30), "it waits", async || (app.count(waiting).await == number).then_some(()))
-            .await;
+        app.write_notices().await;
+        eventually(Duration::from_secs(30), "the update waits", async || {
+            (app.count(waiting).await == number).then_some(())
+        })
+        .await;
     }
     assert_eq!(server.taken().len(), 2, "an hour has not passed");
 
     change("update emails set done_at = done_at - interval '1 hour' where status = 'done'").await;
     let open = "select count(*) from emails where status <> 'done'";
-    eventually(Duration::from_mins(1), "nothing waits", async || {
+    eventually(Duration::from_mins(1), "all mails are done", async || {
         change(hurry).await;
         (app.count(open).await == 0).then_some(())
     })
@@ -752,11 +775,11 @@ async fn an_update_rests_after_one_that_was_sent_late() {
     app.stop().await;
 }
 
-/// Contract: status 19, 25. What was written before an address confirmed is not mailed to it, however late it is told; what is written after
-/// that is, also to one that unsubscribed and subscribed again.
+/// Contract: status 19, 25. A notice is mailed only to addresses that had confirmed before it was written. A new subscription
+/// of an address counts as a new one.
 #[tokio::test]
-async fn a_subscriber_is_told_only_what_was_written_after_they_confirmed() {
-    // Nobody sends what is written, and nobody tells but the test.
+async fn subscriber_gets_only_notices_after_confirmation() {
+    // No worker runs, so only the test writes the mails.
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let staff = app.staff().await;
     let joins = async |name: &str| {
@@ -771,12 +794,12 @@ async fn a_subscriber_is_told_only_what_was_written_after_they_confirmed() {
         let gone = sqlx::query("delete from status_subscribers where email = $1").bind(format!("{name}@example.com"));
         gone.execute(&app.database.pool).await.expect("a statement");
     };
-    // Who was told, in the order of the alphabet, since the last time.
-    let told = async |template: &str| {
-        app.tell().await;
-        let names = "with told as (delete from emails where template = $1 returning subscriber_id)
+    // Names mailed since the last call, sorted.
+    let mailed = async |template: &str| {
+        app.write_notices().await;
+        let names = "with mailed as (delete from emails where template = $1 returning subscriber_id)
                      select coalesce(string_agg(split_part(s.email, '@', 1), ' ' order by s.email), '')
-                     from told join status_subscribers s on s.id = told.subscriber_id";
+                     from mailed join status_subscribers s on s.id = mailed.subscriber_id";
         let names = sqlx::query_scalar::<_, String>(names).bind(template);
         names.fetch_one(&app.database.pool).await.expect("names")
     };
@@ -784,44 +807,44 @@ async fn a_subscriber_is_told_only_what_was_written_after_they_confirmed() {
     joins("ada").await;
     let id = posted(&staff).await;
     joins("bob").await;
-    assert_eq!(told("incident_posted").await, "ada");
+    assert_eq!(mailed("incident_posted").await, "ada");
     update(&staff, &id, "First news.").await.expect(200);
     joins("cid").await;
-    assert_eq!(told("incident_updated").await, "ada bob");
-    // One that waits for its hour tells of the newest text.
+    assert_eq!(mailed("incident_updated").await, "ada bob");
+    // An update that waits for its hour is mailed with the newest text.
     update(&staff, &id, "Second news.").await.expect(200);
     joins("dan").await;
-    assert_eq!(told("incident_updated").await, "", "an hour has not passed");
+    assert_eq!(mailed("incident_updated").await, "", "an hour has not passed");
     update(&staff, &id, "Third news.").await.expect(200);
     joins("eve").await;
     leaves("bob").await;
     joins("bob").await;
     let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
     sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
-    assert_eq!(told("incident_updated").await, "ada cid dan");
+    assert_eq!(mailed("incident_updated").await, "ada cid dan");
     resolve(&staff, &id).await.expect(200);
     joins("fay").await;
     leaves("ada").await;
     joins("ada").await;
-    assert_eq!(told("incident_resolved").await, "bob cid dan eve");
+    assert_eq!(mailed("incident_resolved").await, "bob cid dan eve");
 
     let (open, over) = (posted(&staff).await, posted(&staff).await);
     resolve(&staff, &over).await.expect(200);
     leaves("bob").await;
     joins("bob").await;
     joins("gus").await;
-    assert_eq!(told("incident_posted").await, "ada ada cid cid dan dan eve eve fay fay");
-    assert_eq!(told("incident_resolved").await, "ada cid dan eve fay");
+    assert_eq!(mailed("incident_posted").await, "ada ada cid cid dan dan eve eve fay fay");
+    assert_eq!(mailed("incident_resolved").await, "ada cid dan eve fay");
     resolve(&staff, &open).await.expect(200);
-    assert_eq!(told("incident_resolved").await, "ada bob cid dan eve fay gus");
+    assert_eq!(mailed("incident_resolved").await, "ada bob cid dan eve fay gus");
     app.stop().await;
 }
 
-/// Contract: status 18, 19, 22. Many are told in batches, each once, however many processes do so and whenever one dies; who unsubscribes
-/// meanwhile is told no more.
+/// Contract: status 18, 19, 22. Many subscribers are mailed in batches, each once, with several processes and after a crash. A
+/// subscriber who leaves in the meantime is not mailed afterwards.
 #[tokio::test]
-async fn each_of_many_subscribers_is_told_once() {
-    // Nobody sends what is written.
+async fn each_of_many_subscribers_is_mailed_once() {
+    // No worker sends the mails.
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let staff = app.staff().await;
     app.subscribers(1_300).await;
@@ -844,16 +867,16 @@ async fn each_of_many_subscribers_is_told_once() {
     sqlx::query("delete from status_subscribers where email = '1300@example.com'")
         .execute(&app.database.pool)
         .await
-        .expect("somebody unsubscribes");
-    let told = at_once((0..3).map(|_| {
+        .expect("a subscriber leaves");
+    let mailed = at_once((0..3).map(|_| {
         let pool = app.database.pool.clone();
         async move {
             let mut conn = pool.acquire().await.expect("a connection");
             while go_on_telling(&mut conn, HOUR, 100).await.expect("a statement") {}
         }
     }));
-    told.await;
-    app.tell().await;
+    mailed.await;
+    app.write_notices().await;
     for (template, count) in [("incident_posted", 1_299_i64), ("incident_resolved", 1_299)] {
         let counts: (i64, i64) =
             sqlx::query_as("select count(*), count(distinct subscriber_id) from emails where template = $1")
@@ -865,7 +888,7 @@ async fn each_of_many_subscribers_is_told_once() {
     }
     let order = "select count(*) from emails p join emails r on r.subscriber_id = p.subscriber_id
                  where p.template = 'incident_posted' and r.template = 'incident_resolved' and r.id < p.id";
-    assert_eq!(app.count(order).await, 0, "first what it is, and then that it is over");
+    assert_eq!(app.count(order).await, 0, "the posting is mailed before the resolution");
     let queued = app.run(&["jobs", "stats", "--json"]).await.code(0).stdout;
     assert!(queued.contains("emails"), "{queued}");
     assert_eq!(app.count("select count(*) from incident_notices where done_at is null").await, 0);

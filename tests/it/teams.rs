@@ -1,5 +1,5 @@
-//! Several people on one account (contract: teams; authorization 9 to 13). Which credential opens which route is in
-//! [`crate::authentication`].
+//! Teams: several people on one account (contract: teams; authorization 9 to 13). The credential each route requires is tested
+//! in [`crate::authentication`].
 
 mod invites;
 mod roles;
@@ -40,7 +40,7 @@ const MEMBERSHIP: [&str; 8] = [
 ];
 
 impl Client {
-    /// The same, with `X-Service-Account`.
+    /// The same client with `X-Service-Account`.
     pub fn on(&self, owner: impl Display) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert("x-service-account", owner.to_string().parse().expect("a header"));
@@ -69,7 +69,6 @@ impl Client {
         self.delete(&format!("{MEMBERS}/{membership}")).await
     }
 
-    /// The entries of a list.
     async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.expect(200).body;
         assert_eq!(members(&list), BTreeSet::from(["data"]), "{path}");
@@ -82,21 +81,21 @@ impl Client {
 }
 
 impl App {
-    /// Invites an address. Answers the token of the mail's link.
+    /// Invites an address and returns the token of the mail's link.
     async fn invited(&self, owner: &Person, email: &str, role: &str) -> String {
         let count = self.mails_to(email, Template::TeamInvite).len();
         owner.client.invite(email, role).await.expect(202);
         self.mail_number(count + 1, email, Template::TeamInvite).await.token
     }
 
-    /// Puts somebody on a team. Answers the membership's id.
+    /// Adds a person to a team and returns the id of the membership.
     pub async fn join(&self, owner: &Person, member: &Person, role: &str) -> String {
         let token = self.invited(owner, &member.email, role).await;
         let accepted = member.client.accept(&token).await.expect(200).body;
         accepted["membership"]["id"].as_str().expect("an id").to_owned()
     }
 
-    /// The keys that somebody made on an account and that still work.
+    /// Number of unrevoked keys that a person created on the owner's account.
     async fn live_keys(&self, owner: AccountId, maker: AccountId) -> i64 {
         let live = "select count(*) from api_keys
                     where account_id = $1 and created_by_account_id = $2 and revoked_at is null";
@@ -104,11 +103,11 @@ impl App {
         live.fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Waits until so many statements wait for each other's locks.
-    async fn queued(&self, statements: i64) {
+    /// Waits until exactly this many statements wait for a lock.
+    async fn wait_for_lock_waiters(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
-        eventually(Duration::from_secs(10), "statements wait", async || {
+        eventually(Duration::from_secs(10), "the statements wait for locks", async || {
             (self.count(query).await == statements).then_some(())
         })
         .await;
@@ -123,7 +122,7 @@ impl App {
     }
 }
 
-/// A row of the actions of teams, without what varies.
+/// Parts of an audit row that do not vary between runs.
 fn row(row: &AuditRow) -> (&str, Option<Uuid>, &str, Option<&str>, Value) {
     let AuditRow { actor_type, actor_account_id, action, target_resource_id, payload, .. } = row;
     (actor_type, *actor_account_id, action, target_resource_id.as_deref(), payload.clone())
@@ -134,7 +133,7 @@ pub async fn delete_me(person: &Person) -> Answer {
     person.client.send(person.client.request(Method::DELETE, ME).json(&body)).await
 }
 
-/// Contract: teams 1, 2. A team exists for every account.
+/// Contract: teams 1, 2.
 #[tokio::test]
 async fn every_account_has_a_team() {
     let app = App::simulated().start().await;
@@ -162,9 +161,9 @@ async fn every_account_has_a_team() {
     app.stop().await;
 }
 
-/// Contract: teams 2; audit-log 16. An unknown id and another owner's team are the same 404.
+/// Contract: teams 2; audit-log 16. Unknown ids and teams of other owners get the same 404.
 #[tokio::test]
-async fn a_team_is_renamed() {
+async fn rename_validates_and_records_the_name() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let before = ada.client.list(TEAMS).await.remove(0);
@@ -203,7 +202,7 @@ async fn a_team_is_renamed() {
         let answer = ada.client.rename_team(id, json!({"name": "Mine"})).await.problem(404, "not-found");
         details.insert(answer.body["detail"].to_string());
     }
-    assert_eq!(details.len(), 1, "they are told apart: {details:?}");
+    assert_eq!(details.len(), 1, "the answers differ: {details:?}");
     assert_eq!(bob.client.list(TEAMS).await, [theirs]);
 
     let log = app.audited(ada.account, "team.updated").await;
@@ -211,14 +210,14 @@ async fn a_team_is_renamed() {
     let expected = [("Ada", "Engine room"), ("Engine room", "x"), ("x", &longest)];
     assert_eq!(names, expected.map(|(previous, name)| json!({"previous_name": previous, "name": name})));
     assert!(log.iter().all(|row| row.target_resource_id.as_deref() == Some(id)));
-    assert_eq!(log[0].ip_address.as_deref(), Some("127.0.0.1"), "a row of one's own says from where");
+    assert_eq!(log[0].ip_address.as_deref(), Some("127.0.0.1"), "the owner's own row has an address");
     app.stop().await;
 }
 
-/// Contract: teams 8; events 4; audit-log 16. A removal revokes, in its transaction, every live key that the member made on the
-/// owner's account, and none without a recorded maker.
+/// Contract: teams 8; events 4; audit-log 16. The removal revokes, in the same transaction, every valid key that the member
+/// created on the owner's account, and no key without a recorded creator.
 #[tokio::test]
-async fn a_removed_member_keeps_no_key() {
+async fn removal_revokes_the_members_keys() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let eve = app.person(Tier::Enterprise).await;
@@ -232,13 +231,13 @@ async fn a_removed_member_keeps_no_key() {
         (&json!(ada.account), &json!(bob.account))
     );
     let first = Minted::of(&made);
-    // By means of that key, too: whoever holds it is the member.
+    // A key created with this key counts as created by the member too.
     let by_key = first.client(&app.base_url).mint(&["read"]).await.expect(201);
     assert_eq!(by_key.body["created_by_account_id"], json!(bob.account));
     let second = Minted::of(&by_key);
     let rotated = first.client(&app.base_url).post(&format!("{}/rotate", second.path()), json!({})).await;
     let third = Minted::of(&rotated);
-    // What would outlive the membership is the owner's to make.
+    // The key cannot create an OAuth client, which would outlive the membership.
     let program = json!({"name": "nightly", "scopes": ["read"]});
     first.client(&app.base_url).post("/v1/oauth/clients", program).await.problem(403, "forbidden");
     let gone = mint(&on_ada, &["read"]).await;
@@ -281,7 +280,7 @@ async fn a_removed_member_keeps_no_key() {
 
     let ids = BTreeSet::from([&first.id, &second.id, &third.id].map(String::as_str));
     let events = revocations(&app, ada.account).await;
-    assert_eq!(events.len(), 4, "one is of the key that was revoked before: {events:?}");
+    assert_eq!(events.len(), 4, "three events of the removal and one earlier: {events:?}");
     for event in events.iter().skip(1) {
         assert_eq!(members(event), BTreeSet::from(["api_key_id", "name", "revoked_at"]));
         assert!(ids.contains(event["api_key_id"].as_str().expect("an id")), "{event}");
@@ -295,9 +294,9 @@ async fn a_removed_member_keeps_no_key() {
     assert_eq!(members(&row.payload), BTreeSet::from(["revoked_api_key_ids"]));
     let named = row.payload["revoked_api_key_ids"].as_array().expect("a list");
     assert_eq!(named.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>(), ids);
-    assert_eq!(app.audited(ada.account, "api_key.revoked").await.len(), 1, "a removal writes no row for each");
+    assert_eq!(app.audited(ada.account, "api_key.revoked").await.len(), 1, "a removal writes no row for each key");
 
-    // A member who made none leaves an empty list, and may be invited once more.
+    // A member without keys leaves an empty list, and can be invited again.
     let membership = app.join(&ada, &bob, "member").await;
     ada.client.remove(&membership).await.expect(204);
     let log = app.audited(ada.account, "team.member_removed").await;
@@ -305,10 +304,9 @@ async fn a_removed_member_keeps_no_key() {
     app.stop().await;
 }
 
-/// Contract: teams 8. A removal that meets a key being minted by that member, or the member's deletion: whichever comes first,
-/// no key survives.
+/// Contract: teams 8. If a removal races with a key creation or rotation by the member, no key survives in either order.
 #[tokio::test]
-async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
+async fn removal_and_key_creation_are_serialized() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let on_ada = bob.client.on(ada.account);
@@ -318,11 +316,11 @@ async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
         let (one, other, rotate) = (on_ada.clone(), on_ada.clone(), rotate.clone());
         let minted = tokio::spawn(async move { one.mint(&["read"]).await });
         let rotated = tokio::spawn(async move { other.post(&rotate, json!({})).await });
-        app.queued(count).await;
+        app.wait_for_lock_waiters(count).await;
         (minted, rotated)
     };
 
-    // The removal is first: the keys have not got to the membership.
+    // The removal commits first; the key requests have not locked the membership yet.
     let membership = app.join(&ada, &bob, "admin").await;
     let mut held = app.database.pool.begin().await.expect("a transaction");
     let lock = sqlx::query("select from accounts where id = $1 for no key update").bind(ada.account.as_uuid());
@@ -335,7 +333,7 @@ async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
     assert_eq!(app.live_keys(ada.account, bob.account).await, 0);
     owners_key.client(&app.base_url).get(TEAMS).await.expect(200);
 
-    // The keys are first: they have the membership, and wait to be written.
+    // The key requests hold the membership first and wait for their write.
     let membership = app.join(&ada, &bob, "admin").await;
     let mut held = app.database.pool.begin().await.expect("a transaction");
     let lock = sqlx::query("select from accounts where id = $1 for update").bind(bob.account.as_uuid());
@@ -343,13 +341,13 @@ async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
     let (minted, rotated) = minting(2).await;
     let (remover, id) = (ada.client.clone(), membership.clone());
     let removal = tokio::spawn(async move { remover.remove(&id).await });
-    app.queued(3).await;
+    app.wait_for_lock_waiters(3).await;
     held.commit().await.expect("a commit");
     removal.await.expect("a task").expect(204);
     let answers = [minted.await.expect("a task"), rotated.await.expect("a task")];
-    // Changes of one account are counted one after the other, so that the second one may find the membership gone.
+    // Changes of one account are counted one at a time, so the second request may find the membership removed.
     let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
-    assert!(!made.is_empty(), "the first change had the membership");
+    assert!(!made.is_empty(), "at least one change succeeded");
     for answer in &made {
         Minted::of(answer).client(&app.base_url).get(TEAMS).await.problem(401, "unauthorized");
     }
@@ -362,9 +360,9 @@ async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
     app.stop().await;
 }
 
-/// The same, however it falls: by a removal, or by the member's deletion of their own account.
+/// The same in random order, with the removal of the member or the member's deletion of the own account.
 #[tokio::test]
-async fn no_key_survives_a_removal_that_is_raced() {
+async fn no_key_survives_a_concurrent_removal() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     for round in 0..8 {
@@ -402,10 +400,10 @@ async fn no_key_survives_a_removal_that_is_raced() {
     app.stop().await;
 }
 
-/// Contract: accounts 9; teams 8. Memberships end both ways, invites go, and keys that it made on others' accounts are revoked
-/// as in a removal, which stands in the owner's log.
+/// Contract: accounts 9; teams 8. The memberships on both sides and the invitations of a deleted account end. Its keys on other
+/// accounts are revoked as in a removal, which is recorded in the owner's log.
 #[tokio::test]
-async fn a_deleted_account_leaves_every_team() {
+async fn deleted_account_leaves_every_team() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let eve = app.person(Tier::Enterprise).await;
@@ -433,7 +431,7 @@ async fn a_deleted_account_leaves_every_team() {
     assert_eq!((&removed.ip_address, &removed.user_agent), (&None, &None));
     assert_eq!(revocations(&app, ada.account).await.len(), 1);
 
-    // Two that are on each other's teams can go at the same time.
+    // Two accounts on each other's teams can be deleted concurrently.
     for _ in 0..4 {
         let (one, two) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
         app.join(&one, &two, "admin").await;

@@ -1,5 +1,5 @@
-//! Keys that a member of a team makes on its owner's account (contract: teams 9 to 11): each does what its maker may do there
-//! through the account header, no more and no longer.
+//! Keys that a team member creates on the owner's account (contract: teams 9 to 11). Each key has its creator's rights through
+//! the account header, for as long as the creator has them.
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -13,7 +13,7 @@ use crate::teams::delete_me;
 
 const AUDIT_LOG: &str = "/v1/account/audit-log";
 
-/// An owner, an admin of the team, and the admin's place on it.
+/// An owner, an admin of the team, and the id of the admin's membership.
 struct Team {
     app: App,
     ada: Person,
@@ -29,7 +29,7 @@ impl Team {
         Self { app, ada, bob, membership }
     }
 
-    /// Somebody who has a key that the admin made on the owner's account.
+    /// A key that the admin creates on the owner's account, with a client that uses it.
     async fn key(&self, scopes: &[&str]) -> (Minted, Client) {
         let key = mint(&self.bob.client.on(self.ada.account), scopes).await;
         let client = key.client(&self.app.base_url);
@@ -48,7 +48,7 @@ impl Team {
     }
 }
 
-/// Asserts that a credential reaches nothing of the owner's own.
+/// Asserts that a credential has no access to the owner's personal routes.
 async fn assert_no_owner(client: &Client, owner: &Person) {
     let me = "/v1/account/me";
     let answers = [
@@ -69,9 +69,9 @@ async fn assert_no_owner(client: &Client, owner: &Person) {
     assert_eq!(owner.client.get(me).await.expect(200).body["name"], json!("Ada"));
 }
 
-/// Contract: teams 9. The header's routes and none else but for whose key it is, on the account that the key is on and no other.
+/// Contract: teams 9. The key opens the routes that honor the header and `GET /v1/account/me`, on the key's account only.
 #[tokio::test]
-async fn a_members_key_opens_what_its_maker_may_open() {
+async fn members_key_has_its_creators_rights() {
     let team = Team::start().await;
     let Team { app, ada, bob, .. } = &team;
     let (minted, key) = team.key(&["account_owner"]).await;
@@ -98,17 +98,17 @@ async fn a_members_key_opens_what_its_maker_may_open() {
     }
     key.on("x").get("/v1/sessions").await.invalid("X-Service-Account");
     key.on(ada.account).get("/v1/sessions").await.expect(200);
-    // The owner's own keys are what they were.
+    // The owner's own keys are not affected.
     let own = mint(&ada.client, &["account_owner"]).await.client(&app.base_url);
     own.get("/v1/account/me").await.expect(200);
     own.on(eve.account).get("/v1/sessions").await.expect(200);
     team.app.stop().await;
 }
 
-/// Contract: teams 9; audit-log 4, 5. A member reads the owner's log without anybody's whereabouts, by whichever credential;
-/// what a member's key does stands there as the member's.
+/// Contract: teams 9; audit-log 4, 5. A member's key reads the owner's log without addresses and user agents. Actions with the
+/// key are recorded with the member as actor.
 #[tokio::test]
-async fn a_members_key_reads_and_writes_the_log_as_its_maker() {
+async fn members_key_is_logged_as_its_creator() {
     let team = Team::start().await;
     let Team { app, ada, bob, .. } = &team;
     app.log_in(&ada.email, crate::support::people::PASSWORD).await.expect(200);
@@ -142,9 +142,9 @@ async fn a_members_key_reads_and_writes_the_log_as_its_maker() {
     team.app.stop().await;
 }
 
-/// A role that changes, a suspension and an end of the membership count for the very next request.
+/// A changed role, a suspension and the end of the membership take effect on the next request.
 #[tokio::test]
-async fn a_members_key_follows_its_maker() {
+async fn members_key_follows_its_creators_role() {
     let team = Team::start().await;
     let Team { app, ada, bob, .. } = &team;
     let (_, key) = team.key(&["account_owner"]).await;
@@ -163,16 +163,16 @@ async fn a_members_key_follows_its_maker() {
         app.reactivate(suspended).await;
         key.get("/v1/sessions").await.expect(200);
     }
-    // A membership that went in another way than by a removal takes its keys along, too.
+    // Keys also stop working if the membership ends other than by a removal.
     app.execute("delete from team_members where id = $1", uuid_of(&team.membership)).await;
     key.get("/v1/sessions").await.problem(401, "unauthorized");
     team.app.stop().await;
 }
 
-/// Contract: teams 8, 11. A removal revokes what the member created, and so does a deletion of the member's account. That is
-/// whatever the member holds: what was minted by means of a key, what they rotated, and what the owner rotated of theirs.
+/// Contract: teams 8, 11. A removal, and the deletion of the member's account, revoke everything the member created: keys
+/// created with a key, keys the member rotated, and rotations by the owner of the member's keys.
 #[tokio::test]
-async fn nothing_that_a_members_key_made_outlives_the_membership() {
+async fn members_keys_end_with_the_membership() {
     for by_deletion in [false, true] {
         let team = Team::start().await;
         let Team { app, ada, bob, membership } = &team;
@@ -199,7 +199,7 @@ async fn nothing_that_a_members_key_made_outlives_the_membership() {
             key.get("/v1/sessions").await.problem(401, "unauthorized");
         }
         kept.get("/v1/account/me").await.expect(200);
-        // Whoever comes back does not get them back.
+        // A member who joins again does not get the old keys back.
         if !by_deletion {
             app.join(ada, bob, "admin").await;
             for key in &members {
@@ -210,9 +210,9 @@ async fn nothing_that_a_members_key_made_outlives_the_membership() {
     }
 }
 
-/// A key has no rights that the one that asks for it has not, whoever made that.
+/// A key cannot create or rotate keys beyond its own rights.
 #[tokio::test]
-async fn a_members_key_grants_no_more_than_it_has() {
+async fn members_key_cannot_exceed_its_own_rights() {
     let team = Team::start().await;
     let Team { app, ada, .. } = &team;
     let (minted, key) = team.key(&["read"]).await;

@@ -1,4 +1,4 @@
-//! Usage (contract: usage).
+//! Usage counters (contract: usage).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,9 +17,9 @@ const USAGE: &str = "/v1/usage";
 const SERIES: &str = "/v1/usage/series";
 const RECORDS: [&str; 6] = ["session_minute", "navigate", "interact", "wait", "state_capture", "screenshot_capture"];
 
-/// A session began this many seconds ago.
+/// Moves the start of a session to 150 s ago.
 const BEGAN: &str = "update sessions set created_at = now() - interval '150 seconds' where id = $1";
-/// A session began a minute and a half before the UTC day did.
+/// Moves the start of a session to 90 s before the present UTC day.
 const BEGAN_YESTERDAY: &str = "update sessions set created_at =
     date_trunc('day', now() at time zone 'utc') at time zone 'utc' - interval '90 seconds' where id = $1";
 
@@ -40,7 +40,7 @@ impl Client {
 }
 
 impl App {
-    /// What was counted so many UTC days ago, or ahead.
+    /// Inserts a count for a UTC day this many days ago; negative values are in the future.
     pub async fn count_usage(&self, account: AccountId, days_ago: i32, record: &str, slot: i16, count: i64) {
         sqlx::query(
             "insert into usage_counts (account_id, day, record, slot, count)
@@ -56,7 +56,7 @@ impl App {
         .expect("a count");
     }
 
-    /// The UTC date so many days ago.
+    /// UTC date this many days ago.
     async fn date(&self, days_ago: i32) -> String {
         sqlx::query_scalar("select ((now() at time zone 'utc')::date - $1)::text")
             .bind(days_ago)
@@ -65,7 +65,7 @@ impl App {
             .expect("a date")
     }
 
-    /// Minutes that were written down, as opposed to those of live sessions.
+    /// Recorded session minutes, without those of live sessions.
     async fn minutes_recorded(&self, account: AccountId) -> i64 {
         sqlx::query_scalar(
             "select coalesce(sum(count), 0)::bigint from usage_counts where account_id = $1 and record = 'session_minute'",
@@ -77,10 +77,10 @@ impl App {
     }
 }
 
-/// Contract: usage 1, 2, 4, 7. The six record types, all with zeros at first; every quota is null; what is counted, and that only
-/// what was done is.
+/// Contract: usage 1, 2, 4, 7. All six record types start at zero and every quota is null. Only completed operations are
+/// counted.
 #[tokio::test]
-async fn what_was_done_is_counted() {
+async fn completed_operations_are_counted() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::ApiScale, &["account_owner"]).await;
     let usage = client.get(USAGE).await.expect(200).body;
@@ -117,7 +117,7 @@ async fn what_was_done_is_counted() {
     for _ in 0..4 {
         client.get(&format!("/v1/sessions/{session}/state")).await.expect(200);
     }
-    // Refused before it began, and failed: neither was done.
+    // Rejected and failed operations are not counted.
     client.operate(&session, "navigate", json!({"url": "ftp://x"})).await.expect(400);
     let late = json!({"condition": {"kind": "time", "ms": 5_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.expect(504);
@@ -125,16 +125,16 @@ async fn what_was_done_is_counted() {
         "session_minute": 1, "navigate": 3, "interact": 3, "wait": 3, "state_capture": 4, "screenshot_capture": 1,
     });
     assert_eq!(client.totals().await, totals);
-    assert_eq!(client.buckets(1).await[0]["totals"], json!({}), "today is not closed");
+    assert_eq!(client.buckets(1).await[0]["totals"], json!({}), "the series excludes today");
     let other = app.client().await;
     assert_eq!(other.totals().await["navigate"], 0);
     app.stop().await;
 }
 
-/// Contract: usage 5. Usage adds no statement to an operation: what counts it is the transaction, and the command, that writes
-/// its outcome. None is lost when many end at once.
+/// Contract: usage 5. The statement that writes the outcome of an operation also counts it, in the same transaction. No count
+/// is lost when many operations end concurrently.
 #[tokio::test]
-async fn operations_are_counted_where_they_end() {
+async fn operations_are_counted_in_the_outcomes_transaction() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -155,13 +155,13 @@ async fn operations_are_counted_where_they_end() {
         at_once(navigations).await;
     }
     assert_eq!(client.totals().await["navigate"], 1 + 4 * 32);
-    assert_eq!(client.minutes().await, 32, "each has begun one minute");
+    assert_eq!(client.minutes().await, 32, "each session has started one minute");
     app.stop().await;
 }
 
-/// Contract: usage 1. The summary is the present calendar month's, `period_end` is the first instant of the next.
+/// Contract: usage 1. The summary covers the present UTC month; `period_end` is the first instant of the next.
 #[tokio::test]
-async fn the_summary_is_the_utc_months() {
+async fn summary_covers_the_utc_month() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::ApiBuilder).await;
     let client = app.client_of(account, &["read:usage"]).await;
@@ -186,10 +186,9 @@ async fn the_summary_is_the_utc_months() {
     app.stop().await;
 }
 
-/// Contract: usage 2. Counters are there to be looked at, and no tier's. A change of tier within the month changes what the
-/// summary calls the account, and no number.
+/// Contract: usage 2. A change of tier changes only `tier` in the summary, no count or quota.
 #[tokio::test]
-async fn a_change_of_tier_leaves_the_counts_alone() {
+async fn tier_change_does_not_change_counts() {
     let app = App::simulated().start().await;
     let person = app.person(Tier::ApiScale).await;
     let session = person.client.session().await;
@@ -207,13 +206,14 @@ async fn a_change_of_tier_leaves_the_counts_alone() {
         assert_eq!(person.client.buckets(1).await, yesterday);
     }
     person.client.navigate(&session, "https://example.com/").await;
-    assert_eq!(person.client.totals().await["navigate"], 2, "it goes on from where it was");
+    assert_eq!(person.client.totals().await["navigate"], 2, "the count continues");
     app.stop().await;
 }
 
-/// Contract: usage 3. Right-aligned on yesterday, a bucket a day, an empty one where there is no data, 30 by default, 1 to 90.
+/// Contract: usage 3. The series ends yesterday and has one bucket per day, empty without data; 30 days by default, 1 to 90
+/// allowed.
 #[tokio::test]
-async fn the_series_ends_yesterday() {
+async fn series_ends_yesterday() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::ApiBuilder).await;
     let client = app.client_of(account, &["read:usage"]).await;
@@ -248,9 +248,9 @@ async fn the_series_ends_yesterday() {
     app.stop().await;
 }
 
-/// Contract: limits 1. The bounds are configuration.
+/// Contract: limits 1. The bounds are configurable.
 #[tokio::test]
-async fn the_series_may_be_longer_where_its_operator_says_so() {
+async fn series_length_is_configurable() {
     let app = App::simulated().set("limits.usage_days_max", "400").set("limits.usage_days_default", "7").start().await;
     let client = app.client().await;
     assert_eq!(client.buckets(400).await.len(), 400);
@@ -260,18 +260,22 @@ async fn the_series_may_be_longer_where_its_operator_says_so() {
     app.stop().await;
 }
 
-/// Contract: usage 4. `session_minute`. A minute counts when it has begun, as its session lives and once it has ended, on the
-/// UTC day it began in.
+/// Contract: usage 4. Each started minute of a session counts as one `session_minute`, on the UTC day it started, for live and
+/// for ended sessions.
 #[tokio::test]
-async fn the_minutes_of_a_session_count_as_they_begin() {
+async fn session_minutes_count_when_they_start() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let first = client.session().await;
-    assert_eq!(client.minutes().await, 1, "its first minute has begun");
+    assert_eq!(client.minutes().await, 1, "the first minute has started");
     app.execute(BEGAN, uuid_of(&first)).await;
     assert_eq!((client.minutes().await, app.minutes_recorded(account).await), (3, 0));
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
-    assert_eq!((client.minutes().await, app.minutes_recorded(account).await), (3, 3), "nothing jumps");
+    assert_eq!(
+        (client.minutes().await, app.minutes_recorded(account).await),
+        (3, 3),
+        "ending the session does not change the count"
+    );
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     assert_eq!(client.minutes().await, 3, "a session ends once");
 
@@ -282,7 +286,7 @@ async fn the_minutes_of_a_session_count_as_they_begin() {
     client.delete(&format!("/v1/sessions/{second}")).await.expect(204);
     assert_eq!(yesterday().await, json!({"session_minute": 2}));
 
-    // Decided: a session that never was ready had no browser, and counts nothing.
+    // A session that was never ready had no browser and counts no minutes.
     let third = client.session().await;
     let before = client.minutes().await;
     app.execute(
@@ -296,9 +300,9 @@ async fn the_minutes_of_a_session_count_as_they_begin() {
     app.stop().await;
 }
 
-/// Contract: usage 4. Whatever ends a session, its minutes are counted.
+/// Contract: usage 4. Every way to end a session records its minutes.
 #[tokio::test]
-async fn every_end_of_a_session_counts_its_minutes() {
+async fn every_session_end_records_its_minutes() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
 
@@ -306,16 +310,16 @@ async fn every_end_of_a_session_counts_its_minutes() {
     app.execute(BEGAN, uuid_of(&failed)).await;
     let late = json!({"condition": {"kind": "time", "ms": 5_000}, "timeout_ms": 100});
     client.operate(&failed, "wait", late).await.expect(504);
-    assert_eq!(app.minutes_recorded(account).await, 3, "its operation failed");
+    assert_eq!(app.minutes_recorded(account).await, 3, "a failed operation ended the session");
 
     let busy = client.session().await;
     app.execute(BEGAN, uuid_of(&busy)).await;
     let waiting = client.waiting(&busy, 30_000);
     app.busy(&busy).await;
-    assert_eq!(client.minutes().await, 6, "a wait is time as well");
+    assert_eq!(client.minutes().await, 6, "the time of a wait counts");
     client.delete(&format!("/v1/sessions/{busy}")).await.expect(204);
     waiting.await.expect("an answer").expect(410);
-    assert_eq!(app.minutes_recorded(account).await, 6, "it was destroyed under an operation");
+    assert_eq!(app.minutes_recorded(account).await, 6, "the session was destroyed during an operation");
 
     let free = app.account(Tier::Free).await;
     let over = app.person(Tier::Free).await;
@@ -326,7 +330,7 @@ async fn every_end_of_a_session_counts_its_minutes() {
     assert_eq!(
         (app.minutes_recorded(over.account).await, app.minutes_recorded(free).await),
         (21, 0),
-        "its time was up"
+        "the sweep ended the session"
     );
 
     for ends in ["suspended", "deleted"] {
@@ -340,7 +344,7 @@ async fn every_end_of_a_session_counts_its_minutes() {
             let request = person.client.request(Method::DELETE, "/v1/account/me").json(&confirm);
             person.client.send(request).await.expect(204);
         }
-        assert_eq!(app.minutes_recorded(person.account).await, 3, "its account was {ends}");
+        assert_eq!(app.minutes_recorded(person.account).await, 3, "the account was {ends}");
     }
 
     let last = client.session().await;
@@ -350,13 +354,13 @@ async fn every_end_of_a_session_counts_its_minutes() {
         (app.status_of(&last).await == "errored").then_some(())
     })
     .await;
-    assert_eq!((client.minutes().await, app.minutes_recorded(account).await), (9, 9), "its worker was stopped");
+    assert_eq!((client.minutes().await, app.minutes_recorded(account).await), (9, 9), "the worker was stopped");
     app.stop().await;
 }
 
-/// The minutes of each day are what they are by definition, however a life lies across midnight.
+/// The minutes per day equal a count one minute at a time, for any position relative to midnight.
 #[tokio::test]
-async fn minutes_are_counted_as_if_one_by_one() {
+async fn minutes_per_day_match_a_count_one_by_one() {
     let app = App::simulated().start().await;
     let wrong = "with lives as (
             select since, since + make_interval(secs => (random() * 4 * 86400)::int) + interval '1 microsecond' as until
@@ -377,7 +381,7 @@ async fn minutes_are_counted_as_if_one_by_one() {
 
 /// Contract: usage 6.
 #[tokio::test]
-async fn a_member_reads_the_owners_usage() {
+async fn member_reads_the_owners_usage() {
     let app = App::simulated().start().await;
     let owner = app.account(Tier::AgencyManual).await;
     let member = app.person(Tier::Free).await;

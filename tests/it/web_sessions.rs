@@ -1,4 +1,4 @@
-//! Web sessions: signed-in devices (contract: web-sessions). Signing in and refreshing are in [`crate::sign_ins`].
+//! Web sessions, shown as signed-in devices (contract: web-sessions). Sign-in and refresh are tested in [`crate::sign_ins`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub const DEVICES: &str = "/v1/account/web-sessions";
 const OTHERS: &str = "/v1/account/web-sessions?keep=current";
 
 impl Client {
-    /// The signed-in devices of this client's account, in the order of the list.
+    /// Signed-in devices of this client's account, in list order.
     async fn devices(&self) -> Vec<Value> {
         let list = self.get(DEVICES).await.expect(200).body;
         assert_eq!(members(&list), BTreeSet::from(["data", "has_more", "next_cursor"]));
         list["data"].as_array().expect("a list").clone()
     }
 
-    /// The one of them that this client is.
+    /// Id of the device that this client is signed in on.
     async fn device(&self) -> String {
         let devices = self.devices().await;
         let current: Vec<_> = devices.iter().filter(|device| device["current"] == true).collect();
@@ -52,10 +52,10 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
     log.into_iter().filter(|row| row.action == "account.web_session_revoked").collect()
 }
 
-/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. It carries `account_owner`, on the free tier too, and a browser
-/// session that it made has no `api_key_id`.
+/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. A web session lasts 30 days and has `account_owner`, on the free tier
+/// too. A browser session created with it has no `api_key_id`.
 #[tokio::test]
-async fn signing_in_begins_a_session_of_thirty_days() {
+async fn login_starts_a_session_of_30_days() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let stranger = app.stranger();
@@ -90,7 +90,7 @@ async fn signing_in_begins_a_session_of_thirty_days() {
     let thirty_days = "select count(*) from web_sessions where expires_at - created_at = interval '30 days'";
     assert_eq!(app.count(thirty_days).await, 1);
 
-    // It may do whatever an owner may.
+    // The web session has all rights of the owner.
     let created = client.post("/v1/sessions", json!({})).await.expect(201).body;
     assert_eq!((&created["api_key_id"], &created["account_id"]), (&Value::Null, &json!(ada.account.to_string())));
     let id = created["id"].as_str().expect("an id");
@@ -103,9 +103,9 @@ async fn signing_in_begins_a_session_of_thirty_days() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 3, 5; audit-log 13. On every replica, and nobody else's.
+/// Contract: web-sessions 3, 5; audit-log 13. A sign-out takes effect on every replica and affects only the one device.
 #[tokio::test]
-async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
+async fn devices_are_listed_and_signed_out_individually() {
     let mut app = App::simulated().start().await;
     let (_, elsewhere) = app.start_another_api().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -121,9 +121,9 @@ async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
         let listed: Vec<_> = client.devices().await.iter().map(|device| device["id"].clone()).collect();
         assert_eq!(listed, ids);
     }
-    assert!(key.devices().await.iter().all(|device| device["current"] == false), "a key is no device");
+    assert!(key.devices().await.iter().all(|device| device["current"] == false), "a key is not a device");
 
-    // Nobody else's, nor one that does not exist.
+    // Devices of other accounts and unknown ids get the same 404.
     let his = bob.client.device().await;
     let [third_id, second_id, first_id] = &ids[..] else { panic!("{ids:?}") };
     let strangers = [
@@ -152,10 +152,10 @@ async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
         refused.get("/v1/account/me").await.problem(401, "unauthorized");
         refused.get(DEVICES).await.problem(401, "unauthorized");
     }
-    assert_eq!(ada.client.sign_out(second_id).await, 404, "it is no device any more");
+    assert_eq!(ada.client.sign_out(second_id).await, 404, "the device is not signed in any more");
     assert_eq!(ada.client.devices().await.len(), 2);
 
-    // One's own, an expired one, and one by a key.
+    // The current device, an expired one, and a sign-out with a key.
     assert_eq!(clients[0].sign_out(third_id).await, 204);
     assert!(!clients[0].is_signed_in().await);
     let late = app.device_of(ada.account).await;
@@ -178,9 +178,9 @@ async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 4. All other devices of the account are signed out at once, and `keep` says nothing else than that.
+/// Contract: web-sessions 4. One request signs out all other devices. `keep` accepts only `current`.
 #[tokio::test]
-async fn all_other_devices_are_signed_out_at_once() {
+async fn other_devices_are_signed_out_by_one_request() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Enterprise).await;
@@ -212,10 +212,10 @@ async fn all_other_devices_are_signed_out_at_once() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 5; audit-log 12. A session that was logged out, has expired, or whose account is suspended or deleted
-/// opens nothing, and others of its account go on. `account.logout` has the `session_id`.
+/// Contract: web-sessions 5; audit-log 12. A session that was logged out or has expired, or whose account is suspended or
+/// deleted, is rejected. Other sessions of the account continue. `account.logout` has the `session_id`.
 #[tokio::test]
-async fn a_session_that_has_ended_opens_nothing() {
+async fn ended_session_is_rejected() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (second, third) = (app.device_of(ada.account).await, app.device_of(ada.account).await);
@@ -256,10 +256,10 @@ async fn a_session_that_has_ended_opens_nothing() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 6. No other session outlives the answer, also one that is refreshed in that very moment. A single
-/// revocation raced 16 ways succeeds once.
+/// Contract: web-sessions 6. After the answer no other session works, including one refreshed concurrently. Of 16 concurrent
+/// sign-outs of one device one succeeds.
 #[tokio::test]
-async fn no_session_escapes_a_revocation() {
+async fn revocation_includes_concurrent_refreshes() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let mut thieves = Vec::new();
@@ -291,7 +291,7 @@ async fn no_session_escapes_a_revocation() {
     eventually(Duration::from_secs(20), "the sessions are refreshed", busy).await;
     assert_eq!(ada.client.delete(OTHERS).await.expect(200).body, json!({"revoked": 8}));
     revoked.store(true, Ordering::SeqCst);
-    for thief in thieves.await.expect("what a thief saw is in order") {
+    for thief in thieves.await.expect("the refreshes end") {
         assert!(!thief.is_signed_in().await);
     }
     assert_eq!(ada.client.devices().await.len(), 1);
@@ -308,16 +308,16 @@ async fn no_session_escapes_a_revocation() {
     app.stop().await;
 }
 
-/// Nobody is signed in on more than a thousand devices: beyond them the oldest is signed out.
+/// An account has at most 1,000 signed-in devices. Another sign-in signs out the oldest.
 #[tokio::test]
-async fn the_oldest_of_too_many_devices_is_signed_out() {
+async fn oldest_device_beyond_the_limit_is_signed_out() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let second = app.device_of(ada.account).await;
     let devices = "insert into web_sessions (id, account_id, token_hash, expires_at)
                    select gen_random_uuid(), $1, sha256(n::text::bytea), now() + interval '1 day' from generate_series(1, 998) n";
     app.execute(devices, ada.account.as_uuid()).await;
-    // Their ids are of no time; these two are older than each of them.
+    // The inserted ids are random; these two must sort as the oldest.
     let oldest = "update web_sessions set id = ('00000000-0000-7000-8000-' || right(id::text, 12))::uuid
                   where account_id = $1 and expires_at < now() + interval '2 hours'";
     app.execute(oldest, ada.account.as_uuid()).await;

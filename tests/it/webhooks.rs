@@ -54,13 +54,13 @@ pub async fn test_event(client: &Client, id: &str) -> Value {
     client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.expect(202).body
 }
 
-/// Sends an endpoint a test, and answers the delivery's id.
+/// Sends a test event to an endpoint and returns the id of the delivery.
 pub async fn send_test(client: &Client, id: &str) -> String {
     test_event(client, id).await["delivery_id"].as_str().expect("an id").to_owned()
 }
 
-/// Waits until a delivery stands there.
-async fn stands(client: &Client, endpoint: &str, delivery: &str, status: &str) -> Value {
+/// Waits until a delivery has this status.
+async fn wait_for_delivery(client: &Client, endpoint: &str, delivery: &str, status: &str) -> Value {
     eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
         let all = deliveries(client, endpoint).await;
         all.into_iter().find(|one| one["id"] == delivery && one["status"] == status)
@@ -68,13 +68,13 @@ async fn stands(client: &Client, endpoint: &str, delivery: &str, status: &str) -
     .await
 }
 
-/// Sends an endpoint a test, and answers the delivery when that has ended so.
-async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
+/// Sends a test event and returns the delivery once it has this status.
+async fn send_test_until(client: &Client, endpoint: &str, status: &str) -> Value {
     let delivery = send_test(client, endpoint).await;
-    stands(client, endpoint, &delivery, status).await
+    wait_for_delivery(client, endpoint, &delivery, status).await
 }
 
-/// Commits so many events of each of these accounts at once.
+/// Commits this many events for each account in one statement.
 async fn flood(app: &App, accounts: &[AccountId], events: i32) {
     sqlx::query(
         "insert into events (id, account_id, type, data)
@@ -88,29 +88,29 @@ async fn flood(app: &App, accounts: &[AccountId], events: i32) {
     .expect("events");
 }
 
-/// Contract: versioning 5; events 3. An event that is not as the contract says would be noticed, in any test.
+/// Contract: versioning 5; events 3. The schema check of the tests detects an event that violates its schema.
 #[test]
-fn an_event_is_held_against_the_contract() {
+fn invalid_events_fail_the_schema_check() {
     let mut promises = Promises::read();
     let id = "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2";
     let event = |kind: &str, data: Value| json!({"id": id, "type": kind, "created_at": "2026-11-20T18:05:00.123Z", "data": data});
     let mut failed = events::failed();
-    promises.check(&event("session.failed", failed.clone())).expect("it is as promised");
+    promises.check(&event("session.failed", failed.clone())).expect("the event matches its schema");
     failed["duration_ms"] = json!(-1);
-    let broken = promises.check(&event("session.failed", failed.clone())).expect_err("a time is negative");
+    let broken = promises.check(&event("session.failed", failed.clone())).expect_err("a negative duration");
     assert!(broken.contains("duration_ms"), "{broken}");
     failed["duration_ms"] = json!(1);
     failed["reason"] = json!("none");
-    promises.check(&event("session.failed", failed)).expect_err("a member is not promised");
-    promises.check(&event("session.completed", events::failed())).expect_err("it is of another type");
-    promises.check(&event("session.forgotten", events::failed())).expect_err("there is no such type");
-    promises.check(&json!({"id": 1, "type": "test.ping"})).expect_err("it is no event");
+    promises.check(&event("session.failed", failed)).expect_err("an unknown member");
+    promises.check(&event("session.completed", events::failed())).expect_err("data of another type");
+    promises.check(&event("session.forgotten", events::failed())).expect_err("an unknown type");
+    promises.check(&json!({"id": 1, "type": "test.ping"})).expect_err("not an event");
 }
 
-/// Contract: webhooks 1, 2, 5. The secret is shown by create and rotate and by nothing else; the list holds all endpoints,
-/// newest first; one of another account is 404.
+/// Contract: webhooks 1, 2, 5. Only create and rotate show the secret. The list has all endpoints, newest first. An endpoint of
+/// another account is 404.
 #[tokio::test]
-async fn an_endpoint_shows_its_secret_once() {
+async fn endpoint_shows_its_secret_once() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let body = json!({"url": "https://example.com/hook", "events": EVENTS, "description": "Production"});
@@ -165,9 +165,9 @@ async fn an_endpoint_shows_its_secret_once() {
     app.stop().await;
 }
 
-/// Contract: webhooks 3; events 1. Https only, 1 to 10 subscribable events, no unknown one and no `test.ping`.
+/// Contract: webhooks 3; events 1. The URL must be https. An endpoint has 1 to 10 known events, and `test.ping` is not allowed.
 #[tokio::test]
-async fn an_endpoint_is_checked_before_it_is_made() {
+async fn create_with_invalid_endpoint_is_400() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let post =
@@ -192,15 +192,15 @@ async fn an_endpoint_is_checked_before_it_is_made() {
 
     let made = post("https://bücher.example/ü", json!(vec!["session.failed"; 10])).await.expect(201);
     assert_eq!(made.body["events"], json!(["session.failed"]));
-    // A literal private address may be registered; its attempts fail (contract: webhooks 3).
+    // A private literal address can be registered; its attempts fail (contract: webhooks 3).
     post("https://10.0.0.1/", json!(["session.failed"])).await.expect(201);
     app.stop().await;
 }
 
-/// Contract: webhooks 6, 8. Any subset of the fields; an empty body is 400; a deleted endpoint is a tombstone, 409 to changes,
-/// and deleting it again changes nothing.
+/// Contract: webhooks 6, 8. Any subset of the fields can be changed; an empty body is 400. A deleted endpoint is a tombstone:
+/// changes are 409, and deleting it again has no effect.
 #[tokio::test]
-async fn an_endpoint_changes_until_it_is_disabled() {
+async fn endpoint_can_be_changed_until_it_is_deleted() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let id = id_of(&create(&client, "https://example.com/hook", &["session.failed"]).await);
@@ -243,9 +243,9 @@ async fn an_endpoint_changes_until_it_is_disabled() {
     app.stop().await;
 }
 
-/// Contract: webhooks 4. At most 10 endpoints that are not disabled; of several that would be the tenth, one is made.
+/// Contract: webhooks 4. At most 10 endpoints that are not disabled. Of concurrent creates for the last place one succeeds.
 #[tokio::test]
-async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
+async fn eleventh_endpoint_is_409_under_concurrency() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     for i in 0..9 {
@@ -264,7 +264,7 @@ async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
     for refused in answers.iter().filter(|answer| answer.status != 201) {
         assert_eq!(refused.status, 409, "{}", refused.body);
     }
-    // A paused one counts, a deleted one does not.
+    // A paused endpoint counts, a deleted one does not.
     let id = id_of(&made[0].body);
     patch(&client, &id, json!({"active": false})).await.expect(200);
     let body = json!({"url": "https://example.com/more", "events": ["session.failed"]});
@@ -274,10 +274,10 @@ async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
     app.stop().await;
 }
 
-/// Contract: webhooks 11, 16; events 2 to 7. The envelope, the headers in their order, the signature, and each payload exactly:
-/// what is absent is not false.
+/// Contract: webhooks 11, 16; events 2 to 7. The envelope, the order of the headers, the signature, and the exact members of
+/// each payload; false flags are omitted.
 #[tokio::test]
-async fn events_come_signed_and_with_exact_payloads() {
+async fn events_are_signed_and_have_exact_payloads() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -306,7 +306,7 @@ async fn events_come_signed_and_with_exact_payloads() {
     let time: i64 = time.strip_prefix("t=").expect("a time").parse().expect("seconds");
     assert!((app.count("select extract(epoch from now())::bigint").await - time).abs() < 60);
 
-    // By an account's suspension: a reason, and that it was automatic.
+    // A session ended by a suspension has a reason and `auto_destroyed`.
     let session = client.session().await;
     app.run(&["account", "suspend", &account.to_string()]).await.code(0);
     let data = sink.receives("/ok", 2).await[1].json()["data"].clone();
@@ -327,7 +327,7 @@ async fn events_come_signed_and_with_exact_payloads() {
     assert_eq!((&ping["id"], &ping["type"]), (&sent["event_id"], &json!("test.ping")));
     assert_eq!(members(&ping["data"]), ["message", "endpoint_id", "triggered_by_account_id"].into());
     assert_eq!((&ping["data"]["endpoint_id"], &ping["data"]["triggered_by_account_id"]), (&json!(id), &json!(account)));
-    let delivered = stands(&client, &id, sent["delivery_id"].as_str().expect("an id"), "delivered").await;
+    let delivered = wait_for_delivery(&client, &id, sent["delivery_id"].as_str().expect("an id"), "delivered").await;
     assert_eq!((&delivered["attempts"], &delivered["last_response_status"]), (&json!(1), &json!(200)));
     assert_eq!((&delivered["last_response_excerpt"], &delivered["last_error"]), (&json!("thank you"), &Value::Null));
     assert_timestamp(&delivered["delivered_at"]);
@@ -337,16 +337,16 @@ async fn events_come_signed_and_with_exact_payloads() {
         ("webhook_delivery.replayed", &json!("send_test_event"))
     );
 
-    let told = get(&client, &id).await;
-    assert_eq!(told["delivery_counts"], json!({"delivered": 4, "failed": 0, "dlq": 0}));
-    assert_timestamp(&told["last_success_at"]);
+    let endpoint = get(&client, &id).await;
+    assert_eq!(endpoint["delivery_counts"], json!({"delivered": 4, "failed": 0, "dlq": 0}));
+    assert_timestamp(&endpoint["last_success_at"]);
     app.stop().await;
 }
 
-/// Contract: webhooks 7, 15. An endpoint is told of what it subscribed to when that happened, of nothing else, and of nothing
-/// while it is paused.
+/// Contract: webhooks 7, 15. An endpoint receives the events it was subscribed to when they occurred, and none from the time it
+/// was paused.
 #[tokio::test]
-async fn an_endpoint_is_told_of_what_it_subscribed_to() {
+async fn endpoint_receives_only_subscribed_events() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let client = app.client().await;
@@ -369,10 +369,10 @@ async fn an_endpoint_is_told_of_what_it_subscribed_to() {
     app.stop().await;
 }
 
-/// Contract: webhooks 10, 11. During the grace one header carries two signatures, the new secret's first; a second rotation
-/// drops the oldest; afterwards one signs again.
+/// Contract: webhooks 10, 11. During the grace period one header has two signatures, the new secret's first. A second rotation
+/// drops the oldest secret. Afterwards there is one signature.
 #[tokio::test]
-async fn both_secrets_sign_during_the_grace() {
+async fn both_secrets_sign_during_the_grace_period() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -418,17 +418,17 @@ async fn both_secrets_sign_during_the_grace() {
     app.stop().await;
 }
 
-/// Contract: webhooks 20, 23. A replay is a delivery of its own with the same event and body, from any terminal state; while it
-/// is on its way, and on an endpoint that is paused or disabled, it is 409.
+/// Contract: webhooks 20, 23. A replay is a new delivery with the same event and body, from any final state. It is 409 while
+/// the delivery is in progress, and if the endpoint is paused or disabled.
 #[tokio::test]
-async fn a_delivery_that_has_ended_can_be_replayed() {
+async fn ended_delivery_can_be_replayed() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "1h").start().await;
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     let sent = test_event(&client, &id).await;
     let delivery = sent["delivery_id"].as_str().expect("an id").to_owned();
-    stands(&client, &id, &delivery, "delivered").await;
+    wait_for_delivery(&client, &id, &delivery, "delivered").await;
     let replay = async |client: &Client, delivery: &str| {
         client.post(&format!("/v1/webhook-deliveries/{delivery}/replay"), json!({})).await
     };
@@ -461,10 +461,9 @@ async fn a_delivery_that_has_ended_can_be_replayed() {
     app.stop().await;
 }
 
-/// Contract: webhooks 22. So many deliveries in a row that end in the dead-letter state disable an endpoint for good; a
-/// delivered one starts the count anew.
+/// Contract: webhooks 22. This many consecutive dead letters disable an endpoint for good. A success resets the count.
 #[tokio::test]
-async fn an_endpoint_that_keeps_failing_is_disabled() {
+async fn failing_endpoint_is_disabled() {
     let sink = Sink::start().await;
     let app = App::simulated()
         .delivering_to(&sink)
@@ -475,13 +474,13 @@ async fn an_endpoint_that_keeps_failing_is_disabled() {
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
     let fail = async |failures: i64| {
-        sent(&client, &id, "dlq").await;
+        send_test_until(&client, &id, "dlq").await;
         assert_eq!(get(&client, &id).await["consecutive_failures"], failures);
     };
     fail(1).await;
     fail(2).await;
     patch(&client, &id, json!({"url": sink.url("/ok")})).await.expect(200);
-    sent(&client, &id, "delivered").await;
+    send_test_until(&client, &id, "delivered").await;
     assert_eq!(get(&client, &id).await["consecutive_failures"], 0);
     patch(&client, &id, json!({"url": sink.url("/status/500")})).await.expect(200);
     for failures in 1..=3 {
@@ -492,12 +491,12 @@ async fn an_endpoint_that_keeps_failing_is_disabled() {
     assert_timestamp(&disabled["disabled_at"]);
     assert_eq!(disabled["active"], false);
     patch(&client, &id, json!({"active": true})).await.problem(409, "conflict");
-    // It was not its owner who disabled it: it is listed still.
+    // The owner did not disable the endpoint, so it is still listed.
     assert_eq!(client.get("/v1/webhooks").await.body["data"][0]["id"], id);
     app.stop().await;
 }
 
-/// Contract: webhooks 14; lists 3. Filtered and paged, newest first; a cursor is good for its list only.
+/// Contract: webhooks 14; lists 3. Deliveries can be filtered and paged, newest first. A cursor is valid for its list only.
 #[tokio::test]
 async fn deliveries_are_listed_by_status_and_page() {
     let sink = Sink::start().await;
@@ -512,7 +511,7 @@ async fn deliveries_are_listed_by_status_and_page() {
     sink.receives("/ok", 3).await;
     let list = async |query: &str| client.get(&format!("/v1/webhooks/{id}/deliveries?{query}")).await;
     for delivery in &sent {
-        stands(&client, &id, delivery.as_str().expect("an id"), "delivered").await;
+        wait_for_delivery(&client, &id, delivery.as_str().expect("an id"), "delivered").await;
     }
     let first = list("limit=2&status=delivered").await.expect(200).body;
     assert_eq!((&first["data"][0]["id"], &first["data"][1]["id"]), (&sent[2], &sent[1]));
@@ -547,9 +546,9 @@ async fn deliveries_are_listed_by_status_and_page() {
     app.stop().await;
 }
 
-/// Contract: webhooks 22. What waits for an endpoint that too many failures disabled fails without being sent.
+/// Contract: webhooks 22. Deliveries that wait for an endpoint fail without an attempt when failures disable it.
 #[tokio::test]
-async fn what_waits_for_a_disabled_endpoint_fails() {
+async fn waiting_deliveries_of_disabled_endpoint_fail() {
     let sink = Sink::start().await;
     let app = App::simulated()
         .delivering_to(&sink)
@@ -563,11 +562,11 @@ async fn what_waits_for_a_disabled_endpoint_fails() {
     let dies = send_test(&client, &id).await;
     sink.receives("/status/500", 2).await;
     for delivery in [&waits, &dies] {
-        stands(&client, &id, delivery, "pending").await;
+        wait_for_delivery(&client, &id, delivery, "pending").await;
     }
     app.execute("update webhook_deliveries set next_attempt_at = now() where id = $1", uuid_of(&dies)).await;
-    stands(&client, &id, &dies, "dlq").await;
-    let ended = stands(&client, &id, &waits, "failed").await;
+    wait_for_delivery(&client, &id, &dies, "dlq").await;
+    let ended = wait_for_delivery(&client, &id, &waits, "failed").await;
     assert_eq!((&ended["attempts"], &ended["last_error"]), (&json!(1), &json!("the endpoint was disabled")));
     let endpoint = get(&client, &id).await;
     assert_eq!(endpoint["delivery_counts"], json!({"delivered": 0, "failed": 1, "dlq": 1}));
@@ -576,20 +575,20 @@ async fn what_waits_for_a_disabled_endpoint_fails() {
     app.stop().await;
 }
 
-/// Contract: retention 4. What has ended goes after the configured time, with its event; what waits stays.
+/// Contract: retention 4. Ended deliveries are purged with their events after the configured time. Waiting ones stay.
 #[tokio::test]
-async fn deliveries_that_have_ended_are_purged() {
+async fn ended_deliveries_are_purged() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let client = app.client().await;
-    let told = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let delivered = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     let waiting = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
-    for id in [&told, &waiting] {
+    for id in [&delivered, &waiting] {
         test_event(&client, id).await;
     }
     sink.receives("/status/500", 1).await;
     sink.receives("/ok", 1).await;
-    eventually(Duration::from_secs(10), "their results are written", async || {
+    eventually(Duration::from_secs(10), "the results are written", async || {
         let written =
             "select count(*) from webhook_deliveries where status in ('delivered', 'pending') and attempts = 1";
         (app.count(written).await == 2).then_some(())
@@ -598,7 +597,7 @@ async fn deliveries_that_have_ended_are_purged() {
     let mut conn = app.database.pool.acquire().await.expect("a connection");
     let arm = areas::arms().into_iter().find(|arm| arm.name == "deliveries").expect("an arm");
     for (age, purged) in [(Duration::from_mins(1), 0), (Duration::ZERO, 2), (Duration::ZERO, 0)] {
-        // An id is of the millisecond in which it was made, which is to be over.
+        // An id contains the millisecond of its creation, which must be over.
         let over = "select count(*) from events where id >= uuid_v7_of(now())";
         eventually(Duration::from_secs(2), "the millisecond is over", async || {
             (app.count(over).await == 0).then_some(())
@@ -622,16 +621,16 @@ async fn deliveries_that_have_ended_are_purged() {
         assert_eq!(rows, purged, "{age:?}");
     }
     drop(conn);
-    assert!(deliveries(&client, &told).await.is_empty());
-    assert_eq!(get(&client, &told).await["delivery_counts"]["delivered"], 1);
+    assert!(deliveries(&client, &delivered).await.is_empty());
+    assert_eq!(get(&client, &delivered).await["delivery_counts"]["delivered"], 1);
     assert_eq!(deliveries(&client, &waiting).await.len(), 1);
     assert_eq!(app.count("select count(*) from events where type = 'test.ping'").await, 1);
     app.stop().await;
 }
 
-/// Contract: accounts 9. The endpoints of a deleted account hear nothing more, and what waits for them fails.
+/// Contract: accounts 9. Endpoints of a deleted account receive nothing more, and waiting deliveries fail.
 #[tokio::test]
-async fn a_deleted_account_tells_nobody() {
+async fn deleted_account_sends_no_webhooks() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let ada = app.person(Tier::Enterprise).await;
@@ -641,7 +640,7 @@ async fn a_deleted_account_tells_nobody() {
     ada.client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
     test_event(&ada.client, &id).await;
     sink.receives("/status/500", 1).await;
-    eventually(Duration::from_secs(10), "its result is written", async || {
+    eventually(Duration::from_secs(10), "the result is written", async || {
         (app.count("select count(*) from webhook_deliveries where status = 'pending'").await == 1).then_some(())
     })
     .await;
@@ -654,10 +653,10 @@ async fn a_deleted_account_tells_nobody() {
     app.stop().await;
 }
 
-/// Contract: webhooks 7. What waits when its endpoint is paused waits on, past its time, and goes when the endpoint is active
-/// again.
+/// Contract: webhooks 7. Waiting deliveries of a paused endpoint stay beyond their time, and are sent when the endpoint is
+/// active again.
 #[tokio::test]
-async fn a_paused_endpoint_keeps_what_waits_for_it() {
+async fn paused_endpoint_keeps_its_waiting_deliveries() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "1s").start().await;
     let client = app.client().await;
@@ -666,7 +665,7 @@ async fn a_paused_endpoint_keeps_what_waits_for_it() {
     let sent = send_test(&client, &id).await;
     sink.receives(path, 1).await;
     patch(&client, &id, json!({"active": false})).await.expect(200);
-    eventually(Duration::from_secs(10), "its time has passed twice over", async || {
+    eventually(Duration::from_secs(10), "the delivery is overdue by 2 s", async || {
         let overdue = "select count(*) from webhook_deliveries
                        where status = 'pending' and attempts = 1 and next_attempt_at < now() - interval '2 s'";
         (app.count(overdue).await == 1).then_some(())
@@ -674,6 +673,6 @@ async fn a_paused_endpoint_keeps_what_waits_for_it() {
     .await;
     assert_eq!(sink.received(path).len(), 1);
     patch(&client, &id, json!({"active": true})).await.expect(200);
-    assert_eq!(stands(&client, &id, &sent, "delivered").await["attempts"], 2);
+    assert_eq!(wait_for_delivery(&client, &id, &sent, "delivered").await["attempts"], 2);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Mails about the secrets of webhook endpoints (contract: emails 8; command-line 9).
+//! Mails about secrets of webhook endpoints (contract: emails 8; command-line 9).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn rotate(client: &Client, endpoint: &str) {
 }
 
 impl App {
-    /// As if a secret had been made 60 days ago.
+    /// Sets the age of a secret to 60 days.
     async fn make_old(&self, endpoint: &str) {
         let statement = "update webhook_endpoints set secret_made_at = now() - interval '60 days' where id = $1";
         self.execute(statement, uuid_of(endpoint)).await;
@@ -34,17 +34,17 @@ impl App {
         self.run(&["sweep", "webhook-secrets", "--json"]).await.code(0).json()
     }
 
-    /// Mails that were asked for: the owner's address is found out when one is sent.
-    async fn asked_for(&self, template: Template) -> i64 {
+    /// Number of queued mails of a template. Skipped mails count, because the address is looked up when a mail is sent.
+    async fn queued_mails(&self, template: Template) -> i64 {
         let count = sqlx::query_scalar("select count(*) from emails where template = $1").bind(template.name());
         count.fetch_one(&self.database.pool).await.expect("a count")
     }
 }
 
-/// Contract: emails 8; webhooks 13. The owner of a secret that reaches 60 days is mailed, once, however many look; nobody is
-/// mailed about an endpoint that is disabled or whose account may not act.
+/// Contract: emails 8; webhooks 13. The owner of a secret that is 60 days old is mailed once, also with concurrent sweeps. No
+/// mail is sent for a disabled endpoint or a suspended account.
 #[tokio::test]
-async fn the_owner_of_an_old_secret_is_reminded_once() {
+async fn owner_of_old_secret_is_reminded_once() {
     let app = App::simulated().start().await;
     let owner = app.account(Tier::Enterprise).await;
     let (client, address) = (app.client_of(owner, &["account_owner"]).await, app.address_of(owner).await);
@@ -68,7 +68,7 @@ async fn the_owner_of_an_old_secret_is_reminded_once() {
         async move { commands::run(command, "").await.code(0).json() }
     });
     let swept = at_once(sweeps).await;
-    // The service's own chain may have come first.
+    // The service's own scheduled job may have run first.
     let mailed: i64 = swept.iter().map(|swept| swept["old_secrets"].as_i64().expect("a number")).sum();
     assert!(mailed <= 2, "{swept:?}");
     let mail = app.mail_number(2, &address, REMINDER).await;
@@ -79,55 +79,55 @@ async fn the_owner_of_an_old_secret_is_reminded_once() {
         assert!(!mail.raw.contains(customers), "{}", mail.raw);
     }
     assert_eq!(app.sweep().await, json!({"old_secrets": 0, "ending_graces": 0}));
-    assert_eq!(app.asked_for(REMINDER).await, 2);
+    assert_eq!(app.queued_mails(REMINDER).await, 2);
 
-    // Another secret becomes old in its turn.
+    // A new secret becomes old too.
     rotate(&client, &old).await;
     app.sweep().await;
-    assert_eq!(app.asked_for(REMINDER).await, 2);
+    assert_eq!(app.queued_mails(REMINDER).await, 2);
     app.make_old(&old).await;
     app.sweep().await;
-    assert_eq!(app.asked_for(REMINDER).await, 3);
+    assert_eq!(app.queued_mails(REMINDER).await, 3);
     app.stop().await;
 }
 
-/// Contract: emails 8; webhooks 13. In the last 24 hours of a grace, which may be all of it, the owner is mailed, once a
-/// rotation.
+/// Contract: emails 8; webhooks 13. In the last 24 hours of a grace period, which may be all of it, the owner is mailed once
+/// per rotation.
 #[tokio::test]
-async fn the_owner_is_told_that_a_grace_ends() {
+async fn owner_is_mailed_before_the_grace_period_ends() {
     let app = App::simulated().start().await;
     let owner = app.account(Tier::Enterprise).await;
     let (client, address) = (app.client_of(owner, &["account_owner"]).await, app.address_of(owner).await);
     let id = endpoint(&client).await;
     app.sweep().await;
-    assert_eq!(app.asked_for(GRACE).await, 0);
+    assert_eq!(app.queued_mails(GRACE).await, 0);
     rotate(&client, &id).await;
     app.sweep().await;
     app.sweep().await;
     let mail = app.mail_to(&address, GRACE).await;
     assert!(mail.text.contains(&id) && mail.text.contains("another 24 hours"), "{}", mail.text);
     assert!(!mail.raw.contains("customer.example") && !mail.raw.contains("opt out"), "{}", mail.raw);
-    assert_eq!(app.asked_for(GRACE).await, 1);
+    assert_eq!(app.queued_mails(GRACE).await, 1);
 
-    // A grace that is longer is told of in its last 24 hours, and one that is over no more.
+    // For a longer grace period the mail is sent in its last 24 hours, and not after its end.
     rotate(&client, &id).await;
     let longer = "update webhook_endpoints set grace_expires_at = now() + interval '30 hours', grace_told_at = null
                   where id = $1";
     app.execute(longer, uuid_of(&id)).await;
-    let before = app.asked_for(GRACE).await;
+    let before = app.queued_mails(GRACE).await;
     app.sweep().await;
-    assert_eq!(app.asked_for(GRACE).await, before);
+    assert_eq!(app.queued_mails(GRACE).await, before);
     let over = "update webhook_endpoints set grace_expires_at = now() where id = $1";
     app.execute(over, uuid_of(&id)).await;
     app.sweep().await;
-    assert_eq!(app.asked_for(GRACE).await, before);
+    assert_eq!(app.queued_mails(GRACE).await, before);
     let later = "update webhook_endpoints set grace_expires_at = now() + interval '7 hours' where id = $1";
     app.execute(later, uuid_of(&id)).await;
 
-    // The chain does it by itself; its next tick is now.
+    // The scheduled job sends the mail; its next run is set to now.
     let tick = "update apalis.jobs set run_at = now()
                 where status = 'Pending' and idempotency_key like 'remind_webhook_secrets:%'";
-    eventually(Duration::from_secs(20), "the chain's next tick is there", async || {
+    eventually(Duration::from_secs(20), "the next scheduled job is pending", async || {
         let hurried = sqlx::query(tick).execute(&app.database.pool).await.expect("a statement");
         (hurried.rows_affected() > 0).then_some(())
     })

@@ -1,4 +1,4 @@
-//! The verifiers under `docs/verify` against real deliveries (contract: webhooks 11, 12).
+//! The verifiers in `docs/verify`, tested with real deliveries (contract: webhooks 11, 12).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,19 +16,23 @@ use crate::support::sink::{Received, Sink};
 use crate::support::{App, Client};
 
 #[path = "../../docs/verify/kitfleet_webhook.rs"]
-#[expect(clippy::duration_suboptimal_units, clippy::format_collect, reason = "it is short, and for older Rust as well")]
+#[expect(
+    clippy::duration_suboptimal_units,
+    clippy::format_collect,
+    reason = "the file is short and supports older Rust versions"
+)]
 mod kitfleet_webhook;
 
 use self::kitfleet_webhook::{NotVerified, TOLERANCE, verify, verify_at};
 
-/// What a verifier is asked.
+/// Input of a verifier.
 #[derive(Debug, Clone, Serialize)]
-struct Asked {
+struct VerifierInput {
     secret: String,
     header: Option<String>,
     #[serde(serialize_with = "in_base64")]
     body: Vec<u8>,
-    /// In seconds since 1970; without it, the time is that of the machine.
+    /// Seconds since 1970; the machine's time if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<u64>,
 }
@@ -37,7 +41,7 @@ fn in_base64<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok,
     serializer.serialize_str(&STANDARD.encode(bytes))
 }
 
-impl Asked {
+impl VerifierInput {
     fn of(received: &Received, secret: &str) -> Self {
         let header = received.header("x-service-signature").to_owned();
         Self { secret: secret.to_owned(), header: Some(header), body: received.body.clone(), now: None }
@@ -74,20 +78,20 @@ fn in_project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-async fn judged(command: Command, asked: &[Asked]) -> Vec<String> {
+async fn judged(command: Command, asked: &[VerifierInput]) -> Vec<String> {
     let asked = serde_json::to_string(asked).expect("JSON");
     serde_json::from_value(run(command, &asked).await.code(0).json()).expect("a list of words")
 }
 
-async fn in_python(asked: &[Asked]) -> Vec<String> {
+async fn in_python(asked: &[VerifierInput]) -> Vec<String> {
     let mut command = Command::new("python3");
-    // Without -B it would leave its compiled files in the project.
+    // -B prevents compiled files in the project.
     command.arg("-B").arg(in_project("tests/verifiers/judge.py")).env("PYTHONPATH", in_project("docs/verify"));
     judged(command, asked).await
 }
 
-/// Checks the types as it translates.
-async fn in_typescript(asked: &[Asked]) -> Vec<String> {
+/// Type-checks the verifier while compiling it.
+async fn in_typescript(asked: &[VerifierInput]) -> Vec<String> {
     let (folder, out) = (in_project("tests/verifiers"), TempDir::new().expect("a folder"));
     let compiler = folder.join("node_modules/typescript/bin/tsc");
     assert!(compiler.exists(), "./ops/test installs the compiler");
@@ -108,8 +112,8 @@ fn secret_of(body: &Value) -> String {
     body["secret"].as_str().expect("a secret").to_owned()
 }
 
-/// Contract: webhooks 12. Raw bytes, the time in the header within 300 seconds, any `v1=` that matches, also both secrets'
-/// during the grace; and nothing else.
+/// Contract: webhooks 12. A delivery is accepted if its raw bytes match any `v1=` and its time is within 300 s. Both secrets
+/// are valid during the grace period. Everything else is rejected.
 #[tokio::test]
 async fn verifiers_accept_only_signed_deliveries() {
     let sink = Sink::start().await;
@@ -117,7 +121,7 @@ async fn verifiers_accept_only_signed_deliveries() {
     let client = app.client().await;
     let body = json!({"url": sink.url("/ok"), "events": ["api_key.revoked"]});
     let endpoint = client.post("/v1/webhooks", body).await.expect(201).body;
-    // A name that is more than ASCII: bytes are signed, not characters.
+    // A name with non-ASCII characters: the signature is over bytes, not characters.
     let revoke = async || {
         let body = json!({"name": "Schlüssel 鍵", "scopes": ["read"]});
         let key = client.post("/v1/api-keys", body).await.expect(201).body;
@@ -134,7 +138,7 @@ async fn verifiers_accept_only_signed_deliveries() {
     let again = sink.receives("/ok", 3).await.remove(2);
     app.stop().await;
 
-    let asked = Asked::of(&single, &first);
+    let asked = VerifierInput::of(&single, &first);
     let header = asked.header.clone().expect("a header");
     let (time, signature) = header.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")).expect("two parts");
     let sent: u64 = time.parse().expect("seconds");
@@ -142,22 +146,22 @@ async fn verifiers_accept_only_signed_deliveries() {
     let rewritten = serde_json::to_vec_pretty(&single.json()).expect("JSON");
     let mut cases = vec![
         (asked.clone(), "verified"),
-        // Both secrets of a rotation, and no other.
-        (Asked::of(&double, &first), "verified"),
-        (Asked::of(&double, &second), "verified"),
-        (Asked::of(&double, &third), "signature"),
-        (Asked::of(&again, &first), "signature"),
-        (Asked::of(&again, &second), "verified"),
-        (Asked::of(&again, &third), "verified"),
+        // Both secrets of a rotation, and no other secret.
+        (VerifierInput::of(&double, &first), "verified"),
+        (VerifierInput::of(&double, &second), "verified"),
+        (VerifierInput::of(&double, &third), "signature"),
+        (VerifierInput::of(&again, &first), "signature"),
+        (VerifierInput::of(&again, &second), "verified"),
+        (VerifierInput::of(&again, &third), "verified"),
         // Other secrets.
-        (Asked::of(&single, &second), "signature"),
-        (Asked::of(&single, &first["whsec_".len()..]), "signature"),
-        (Asked::of(&single, &format!("{first} ")), "signature"),
-        (Asked::of(&single, ""), "misused"),
+        (VerifierInput::of(&single, &second), "signature"),
+        (VerifierInput::of(&single, &first["whsec_".len()..]), "signature"),
+        (VerifierInput::of(&single, &format!("{first} ")), "signature"),
+        (VerifierInput::of(&single, ""), "misused"),
         // Other bodies.
-        (Asked { body: tampered.into_bytes(), ..asked.clone() }, "signature"),
-        (Asked { body: rewritten, ..asked.clone() }, "signature"),
-        (Asked { body: Vec::new(), ..asked.clone() }, "signature"),
+        (VerifierInput { body: tampered.into_bytes(), ..asked.clone() }, "signature"),
+        (VerifierInput { body: rewritten, ..asked.clone() }, "signature"),
+        (VerifierInput { body: Vec::new(), ..asked.clone() }, "signature"),
         // Other times.
         (asked.at(sent + 300), "verified"),
         (asked.at(sent - 300), "verified"),
@@ -167,7 +171,7 @@ async fn verifiers_accept_only_signed_deliveries() {
         (asked.with_header(&format!("t=0{time},v1={signature}")), "signature"),
         (asked.with_header(&format!("t=999999999999,v1={signature}")), "time"),
         (asked.with_header(&format!("t=0,v1={signature}")), "time"),
-        // Parts in another order, and parts that are still to be invented.
+        // Parts in another order, and unknown parts.
         (asked.with_header(&format!("v1={signature},t={time}")), "verified"),
         (asked.with_header(&format!("t={time},v0=x,v1=,v1={signature},v2=y,z")), "verified"),
         // Other signatures.
@@ -176,7 +180,7 @@ async fn verifiers_accept_only_signed_deliveries() {
         (asked.with_header(&format!("t={time},v1={signature}0")), "signature"),
         (asked.with_header(&format!("t={time},v1={}", signature.to_uppercase())), "signature"),
         (asked.with_header(&format!("t={time},v1={}", "ü".repeat(32))), "signature"),
-        (Asked { header: None, ..asked.clone() }, "malformed"),
+        (VerifierInput { header: None, ..asked.clone() }, "malformed"),
     ];
     let malformed = [
         String::new(),
@@ -214,7 +218,7 @@ async fn verifiers_accept_only_signed_deliveries() {
 
 proptest! {
     #[test]
-    fn no_header_is_good_but_one_that_was_signed(header in "(t=|v1=|[0-9]{1,14}|[0-9a-f]{64}|,| |\\PC){0,12}", body in any::<Vec<u8>>()) {
+    fn arbitrary_headers_are_rejected(header in "(t=|v1=|[0-9]{1,14}|[0-9a-f]{64}|,| |\\PC){0,12}", body in any::<Vec<u8>>()) {
         let verdict = verify("whsec_secret", &header, &body);
         prop_assert!(matches!(verdict, Err(NotVerified::Malformed | NotVerified::Time | NotVerified::Signature)));
     }

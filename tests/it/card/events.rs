@@ -1,4 +1,4 @@
-//! What the card provider tells, and what comes of it (contract: billing 13 to 21, 26).
+//! Events of the card provider and their effects (contract: billing 13 to 21, 26).
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
@@ -10,10 +10,10 @@ use crate::metrics::{TOKEN, value};
 use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
 use crate::support::{App, assert_timestamp, at_once, members};
 
-/// When what is told begins.
+/// Time of the first event, in Unix seconds.
 const START: i64 = 1_790_000_000;
 
-/// A subscription, as Stripe describes one.
+/// A subscription as Stripe describes it.
 pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> Value {
     json!({
         "id": id, "object": "subscription", "customer": format!("cus_of_{id}"), "status": status, "created": START,
@@ -23,7 +23,7 @@ pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> V
     })
 }
 
-/// A checkout that somebody has gone through.
+/// A completed checkout.
 pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_status: &str) -> Value {
     json!({
         "id": "cs_test_1", "object": "checkout.session", "mode": "subscription", "status": "complete",
@@ -32,33 +32,33 @@ pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_stat
     })
 }
 
-/// Tells one thing after the other, each as an event of its own that happened so many seconds after the start.
-struct Teller<'a> {
+/// Sends events with distinct ids; each occurs a given number of seconds after the start.
+struct EventSender<'a> {
     app: &'a App,
-    told: usize,
+    sent: usize,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> EventSender<'a> {
     fn of(app: &'a App) -> Self {
-        Self { app, told: 0 }
+        Self { app, sent: 0 }
     }
 
-    async fn tell(&mut self, after: i64, kind: &str, object: &Value) {
-        self.told += 1;
-        let event = event(&format!("evt_{}", self.told), kind, START + after, object);
+    async fn send(&mut self, after: i64, kind: &str, object: &Value) {
+        self.sent += 1;
+        let event = event(&format!("evt_{}", self.sent), kind, START + after, object);
         let answer = self.app.told_by_card(&event).await.expect(200);
         assert_eq!(answer.body, json!({"received": true}));
     }
 
-    async fn stands(&mut self, after: i64, kind: &str, object: &Value, account: AccountId, tier: &str) {
-        self.tell(after, kind, object).await;
+    async fn send_expecting_tier(&mut self, after: i64, kind: &str, object: &Value, account: AccountId, tier: &str) {
+        self.send(after, kind, object).await;
         assert_eq!(self.app.tier_of(account).await, tier, "after {kind} {}", object["status"]);
     }
 }
 
-/// Contract: billing 13, 14, 16, 21, 26; operators 5. What is sent is judged in one order, and each end is counted.
+/// Contract: billing 13, 14, 16, 21, 26; operators 5. The checks run in a fixed order, and each outcome is counted.
 #[tokio::test]
-async fn each_end_of_an_event_is_counted() {
+async fn event_outcomes_are_counted() {
     let provider = CardProvider::start().await;
     let app = selling(&provider).set("metrics.scrape_token", TOKEN).start().await;
     let count =
@@ -73,10 +73,10 @@ async fn each_end_of_an_event_is_counted() {
         "empty_body",
         "malformed_event",
     ] {
-        assert!(count(outcome).await < 0.5, "{outcome} before anything came");
+        assert!(count(outcome).await < 0.5, "{outcome} before the first event");
     }
     let sign = |body: &str| signature(body, WEBHOOK_SECRET, now());
-    // What has no body is not looked at any further.
+    // An empty body is rejected before the signature is checked.
     for header in [None, Some(sign(""))] {
         app.told_by_somebody("", header.as_deref()).await.problem(400, "bad-request");
     }
@@ -121,7 +121,7 @@ async fn each_end_of_an_event_is_counted() {
     assert!((count("handled").await - 1.0).abs() < 0.5);
     assert!((count("duplicate").await - 2.0).abs() < 0.5);
     assert_eq!(app.moves(account).await, [("free".to_owned(), "api_builder".to_owned())]);
-    // What fails on our side is told so, and comes again.
+    // A failure of the service is 500, and the provider sends the event again.
     sqlx::query("alter table card_subscriptions rename to away")
         .execute(&app.database.pool)
         .await
@@ -138,25 +138,27 @@ async fn each_end_of_an_event_is_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 3, 18. A checkout that was paid moves the account at once: caps and API access follow, live sessions stay, and
-/// the log and the mailbox have it.
+/// Contract: billing 3, 18. A paid checkout changes the tier at once, and limits and API access with it. Live sessions
+/// continue, and the change is audited and mailed.
 #[tokio::test]
-async fn a_checkout_that_is_paid_moves_the_account() {
+async fn paid_checkout_changes_the_tier() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::Free).await;
     let key = app.client_of(person.account, &["account_owner"]).await;
     key.get("/v1/sessions").await.problem(403, "forbidden");
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let unpaid = checkout("sub_1", person.account, "api_starter", "unpaid");
-    teller.stands(0, "checkout.session.completed", &unpaid, person.account, "free").await;
+    sender.send_expecting_tier(0, "checkout.session.completed", &unpaid, person.account, "free").await;
     assert_eq!(person.client.get(SUBSCRIPTION).await.expect(200).body["status"], "incomplete");
     let paid = checkout("sub_1", person.account, "api_starter", "paid");
-    teller.stands(60, "checkout.session.async_payment_succeeded", &paid, person.account, "api_starter").await;
+    sender
+        .send_expecting_tier(60, "checkout.session.async_payment_succeeded", &paid, person.account, "api_starter")
+        .await;
     key.get("/v1/sessions").await.expect(200);
     let sessions = [key.session().await, key.session().await];
     key.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
     let body = subscription("sub_1", person.account, "api_starter", "active");
-    teller.stands(70, "customer.subscription.deleted", &body, person.account, "free").await;
+    sender.send_expecting_tier(70, "customer.subscription.deleted", &body, person.account, "free").await;
     key.get("/v1/sessions").await.problem(403, "forbidden");
     for session in &sessions {
         assert_eq!(app.status_of(session).await, "ready");
@@ -171,25 +173,25 @@ async fn a_checkout_that_is_paid_moves_the_account() {
     app.stop().await;
 }
 
-/// Contract: billing 2. Who pays for a tier cannot buy it twice; whoever has it otherwise can.
+/// Contract: billing 2. A tier that the customer pays for cannot be bought again; one that staff gave can.
 #[tokio::test]
-async fn a_tier_is_paid_for_once() {
+async fn second_checkout_of_paid_tier_is_400() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::ApiStarter).await;
     check_out(&person.client, "api_starter", None).await.expect(201);
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let paid = checkout("sub_1", person.account, "api_starter", "paid");
-    teller.stands(0, "checkout.session.completed", &paid, person.account, "api_starter").await;
+    sender.send_expecting_tier(0, "checkout.session.completed", &paid, person.account, "api_starter").await;
     check_out(&person.client, "api_starter", None).await.invalid("tier");
     check_out(&person.client, "api_builder", None).await.expect(201);
     app.stop().await;
 }
 
-/// Contract: billing 4, 19. Each status of a subscription says what becomes of the tier; one whose first payment never came takes none.
+/// Contract: billing 4, 19. The status of a subscription decides the tier. One whose first payment failed changes nothing.
 #[tokio::test]
-async fn a_subscriptions_status_decides() {
+async fn subscription_status_decides_the_tier() {
     let (app, _provider) = shop().await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let mut second = 0;
     for (number, (status, at_first, then)) in [
         ("active", "api_builder", "api_builder"),
@@ -218,28 +220,28 @@ async fn a_subscriptions_status_decides() {
         ] {
             second += 1;
             let object = subscription(&id, account, "api_builder", status);
-            teller.stands(second, kind, &object, account, tier).await;
+            sender.send_expecting_tier(second, kind, &object, account, tier).await;
         }
     }
     app.stop().await;
 }
 
-/// Contract: billing 4, 19, 20; staff 8. A tier that staff or a command gave stays while a subscription goes on or is deleted, or never came
-/// about; one that begins, or is paid again after it gave nothing any more, or is for another tier now, takes it, and so does one that
-/// is not paid any more.
+/// Contract: billing 4, 19, 20; staff 8. A tier given by staff or a command stays while a subscription renews, is deleted or
+/// fails its first payment. A subscription replaces it when it starts, is paid again after it lapsed, or changes its tier. One
+/// that becomes unpaid removes it.
 #[tokio::test]
-async fn what_staff_gave_stays_until_something_is_bought() {
+async fn tier_given_by_staff_stays_until_a_purchase() {
     let (app, _provider) = shop().await;
     let staff = app.staff().await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let (created, updated, deleted) =
         ("customer.subscription.created", "customer.subscription.updated", "customer.subscription.deleted");
     let give = async |account: AccountId, tier: &str| {
-        let body = json!({"tier": tier, "reason": "as was agreed"});
+        let body = json!({"tier": tier, "reason": "as agreed"});
         staff.post(&format!("/v1/admin/accounts/{account}/tier"), body).await.expect(200);
     };
 
-    // What never gave anything ends, for want of a first payment or otherwise.
+    // These subscriptions end before they gave a tier.
     for (number, (status, then)) in
         [("incomplete_expired", "enterprise"), ("unpaid", "free"), ("canceled", "free"), ("paused", "free")]
             .into_iter()
@@ -249,171 +251,179 @@ async fn what_staff_gave_stays_until_something_is_bought() {
         give(account, "enterprise").await;
         let (id, at) = (format!("sub_never_{number}"), 10 * i64::try_from(number).expect("few"));
         let begun = subscription(&id, account, "api_builder", "incomplete");
-        teller.stands(at, created, &begun, account, "enterprise").await;
+        sender.send_expecting_tier(at, created, &begun, account, "enterprise").await;
         let ends = subscription(&id, account, "api_builder", status);
-        teller.stands(at + 1, updated, &ends, account, then).await;
-        teller.stands(at + 2, deleted, &ends, account, then).await;
+        sender.send_expecting_tier(at + 1, updated, &ends, account, then).await;
+        sender.send_expecting_tier(at + 2, deleted, &ends, account, then).await;
     }
 
-    // What gave something goes on, and ends.
+    // This subscription gave a tier, renews and ends.
     let account = app.account(Tier::Free).await;
-    let stands = |status: &str| subscription("sub_renewed", account, "api_builder", status);
-    teller.stands(100, created, &stands("active"), account, "api_builder").await;
+    let with_status = |status: &str| subscription("sub_renewed", account, "api_builder", status);
+    sender.send_expecting_tier(100, created, &with_status("active"), account, "api_builder").await;
     give(account, "enterprise").await;
-    teller.stands(200, updated, &stands("active"), account, "enterprise").await;
-    teller.stands(210, updated, &stands("past_due"), account, "enterprise").await;
-    teller.stands(220, updated, &stands("active"), account, "enterprise").await;
-    // It is told late that it was paid.
+    sender.send_expecting_tier(200, updated, &with_status("active"), account, "enterprise").await;
+    sender.send_expecting_tier(210, updated, &with_status("past_due"), account, "enterprise").await;
+    sender.send_expecting_tier(220, updated, &with_status("active"), account, "enterprise").await;
+    // The paid checkout arrives late.
     let paid = checkout("sub_renewed", account, "api_builder", "paid");
-    teller.stands(100, "checkout.session.completed", &paid, account, "enterprise").await;
-    teller.stands(230, updated, &stands("unpaid"), account, "free").await;
-    // Whoever pays again has what they pay for.
-    teller.stands(240, updated, &stands("active"), account, "api_builder").await;
+    sender.send_expecting_tier(100, "checkout.session.completed", &paid, account, "enterprise").await;
+    sender.send_expecting_tier(230, updated, &with_status("unpaid"), account, "free").await;
+    // A subscription that is paid again gives its tier.
+    sender.send_expecting_tier(240, updated, &with_status("active"), account, "api_builder").await;
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     let other = subscription("sub_renewed", account, "api_scale", "active");
-    teller.stands(250, updated, &other, account, "api_scale").await;
+    sender.send_expecting_tier(250, updated, &other, account, "api_scale").await;
     give(account, "free").await;
-    teller.stands(260, updated, &other, account, "free").await;
-    // Another one is bought.
+    sender.send_expecting_tier(260, updated, &other, account, "free").await;
+    // The customer buys another subscription.
     let bought = checkout("sub_bought", account, "solo_manual", "paid");
-    teller.stands(300, "checkout.session.completed", &bought, account, "solo_manual").await;
+    sender.send_expecting_tier(300, "checkout.session.completed", &bought, account, "solo_manual").await;
     give(account, "enterprise").await;
-    teller
-        .stands(400, deleted, &subscription("sub_bought", account, "solo_manual", "active"), account, "enterprise")
+    sender
+        .send_expecting_tier(
+            400,
+            deleted,
+            &subscription("sub_bought", account, "solo_manual", "active"),
+            account,
+            "enterprise",
+        )
         .await;
-    teller.stands(410, deleted, &other, account, "enterprise").await;
+    sender.send_expecting_tier(410, deleted, &other, account, "enterprise").await;
     app.stop().await;
 }
 
-/// Contract: billing 4, 20. A subscription takes back what it gave, and nothing that somebody else has given since; where another
-/// one goes on, the account has that one's tier.
+/// Contract: billing 4, 20. The end of a subscription removes the tier it gave, and no tier given since. If another
+/// subscription continues, the account has the tier of that one.
 #[tokio::test]
-async fn a_subscription_takes_back_what_it_gave() {
+async fn ended_subscription_removes_only_its_own_tier() {
     let (app, _provider) = shop().await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let account = app.account(Tier::Free).await;
     let (created, updated, deleted) =
         ("customer.subscription.created", "customer.subscription.updated", "customer.subscription.deleted");
     let mut first = subscription("sub_first", account, "solo_manual", "active");
     let mut second = subscription("sub_second", account, "api_builder", "active");
     second["created"] = json!(START + 100);
-    teller.stands(0, created, &first, account, "solo_manual").await;
-    teller.stands(100, created, &second, account, "api_builder").await;
-    // The older one goes on, and says so.
-    teller.stands(200, updated, &first, account, "api_builder").await;
+    sender.send_expecting_tier(0, created, &first, account, "solo_manual").await;
+    sender.send_expecting_tier(100, created, &second, account, "api_builder").await;
+    // The older subscription renews.
+    sender.send_expecting_tier(200, updated, &first, account, "api_builder").await;
     first["status"] = json!("unpaid");
-    teller.stands(300, updated, &first, account, "api_builder").await;
+    sender.send_expecting_tier(300, updated, &first, account, "api_builder").await;
     first["status"] = json!("active");
-    teller.stands(400, updated, &first, account, "api_builder").await;
-    teller.stands(500, deleted, &second, account, "solo_manual").await;
-    // Staff have given it something else meanwhile.
+    sender.send_expecting_tier(400, updated, &first, account, "api_builder").await;
+    sender.send_expecting_tier(500, deleted, &second, account, "solo_manual").await;
+    // Staff have given another tier in the meantime.
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
-    teller.stands(600, deleted, &first, account, "enterprise").await;
-    // One that ends without having given anything.
+    sender.send_expecting_tier(600, deleted, &first, account, "enterprise").await;
+    // This subscription ends before it gave a tier.
     let third = subscription("sub_third", account, "solo_manual", "incomplete");
-    teller.stands(700, deleted, &third, account, "enterprise").await;
+    sender.send_expecting_tier(700, deleted, &third, account, "enterprise").await;
     app.stop().await;
 }
 
-/// Contract: billing 17, 20. The end of a subscription that is told before it ever gave anything leaves the account where another has it.
+/// Contract: billing 17, 20. If the end of a subscription arrives before it gave a tier, the account keeps the tier of its
+/// other subscription.
 #[tokio::test]
-async fn an_end_that_is_told_first_leaves_the_other() {
+async fn early_end_event_keeps_the_other_subscription() {
     let (app, _provider) = shop().await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let account = app.account(Tier::Free).await;
     let first = subscription("sub_first", account, "solo_manual", "active");
     let mut second = subscription("sub_second", account, "api_builder", "past_due");
     second["created"] = json!(START + 100);
     let updated = "customer.subscription.updated";
-    teller.stands(120, updated, &second, account, "free").await;
-    teller.stands(0, "customer.subscription.created", &first, account, "solo_manual").await;
-    teller.stands(130, "customer.subscription.deleted", &second, account, "solo_manual").await;
+    sender.send_expecting_tier(120, updated, &second, account, "free").await;
+    sender.send_expecting_tier(0, "customer.subscription.created", &first, account, "solo_manual").await;
+    sender.send_expecting_tier(130, "customer.subscription.deleted", &second, account, "solo_manual").await;
     second["status"] = json!("active");
-    teller.stands(110, updated, &second, account, "solo_manual").await;
+    sender.send_expecting_tier(110, updated, &second, account, "solo_manual").await;
     assert_eq!(app.moves(account).await.len(), 1);
     app.stop().await;
 }
 
-/// Contract: billing 17. A subscription that is past due was paid before, also when that is told later.
+/// Contract: billing 17. A past-due subscription was paid before, so a late `active` event still gives its tier.
 #[tokio::test]
-async fn what_is_past_due_was_paid() {
+async fn late_active_event_of_past_due_subscription_gives_tier() {
     let (app, _provider) = shop().await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let account = app.account(Tier::Free).await;
     let late = subscription("sub_1", account, "api_builder", "past_due");
-    teller.stands(100, "customer.subscription.updated", &late, account, "free").await;
+    sender.send_expecting_tier(100, "customer.subscription.updated", &late, account, "free").await;
     let active = subscription("sub_1", account, "api_builder", "active");
-    teller.stands(50, "customer.subscription.updated", &active, account, "api_builder").await;
+    sender.send_expecting_tier(50, "customer.subscription.updated", &active, account, "api_builder").await;
     let client = app.client_of(account, &["account_owner"]).await;
     assert_eq!(client.get(SUBSCRIPTION).await.expect(200).body["status"], "past_due");
     app.stop().await;
 }
 
-/// Contract: billing 17. What is told late changes nothing, and what has ended is final; what was not known is learned all the same.
+/// Contract: billing 17. An event older than the last one changes no tier, and an ended subscription is final. Fields that were
+/// unknown are still filled in.
 #[tokio::test]
-async fn an_older_event_changes_nothing() {
+async fn late_events_change_no_tier() {
     let (app, _provider) = shop().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let (created, updated) = ("customer.subscription.created", "customer.subscription.updated");
     let paid = checkout("sub_1", account, "api_builder", "paid");
-    teller.stands(100, "checkout.session.completed", &paid, account, "api_builder").await;
+    sender.send_expecting_tier(100, "checkout.session.completed", &paid, account, "api_builder").await;
     let shown = client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!((&shown["status"], &shown["current_period_end"]), (&json!("active"), &Value::Null));
-    // It was told late, and it alone has the period's end.
+    // The late event contains the end of the period.
     let begun = subscription("sub_1", account, "api_builder", "incomplete");
-    teller.stands(90, created, &begun, account, "api_builder").await;
+    sender.send_expecting_tier(90, created, &begun, account, "api_builder").await;
     let unpaid = subscription("sub_1", account, "api_builder", "unpaid");
-    teller.stands(95, updated, &unpaid, account, "api_builder").await;
+    sender.send_expecting_tier(95, updated, &unpaid, account, "api_builder").await;
     let shown = client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!(
         (&shown["status"], &shown["current_period_end"]),
         (&json!("active"), &json!("2026-10-21T14:13:20.000Z"))
     );
-    // Of what happened in one second a change came after the beginning.
+    // In the same second, an update follows the creation.
     let active = subscription("sub_1", account, "api_builder", "active");
-    teller.stands(200, updated, &unpaid, account, "free").await;
-    teller.stands(200, created, &active, account, "free").await;
-    teller.stands(201, updated, &active, account, "api_builder").await;
-    // The end may be told before all else.
-    teller.stands(150, "customer.subscription.deleted", &active, account, "free").await;
+    sender.send_expecting_tier(200, updated, &unpaid, account, "free").await;
+    sender.send_expecting_tier(200, created, &active, account, "free").await;
+    sender.send_expecting_tier(201, updated, &active, account, "api_builder").await;
+    // The end may arrive before all other events.
+    sender.send_expecting_tier(150, "customer.subscription.deleted", &active, account, "free").await;
     for after in [120, 300, 400] {
-        teller.stands(after, updated, &active, account, "free").await;
-        teller.stands(after, "checkout.session.completed", &paid, account, "free").await;
+        sender.send_expecting_tier(after, updated, &active, account, "free").await;
+        sender.send_expecting_tier(after, "checkout.session.completed", &paid, account, "free").await;
     }
     app.stop().await;
 }
 
-/// Contract: billing 9. The subscription is shown as it stands, and without one there is nothing to show.
+/// Contract: billing 9. The subscription is shown with its present state; without one the members are null.
 #[tokio::test]
-async fn a_subscription_is_shown() {
+async fn subscription_is_shown_to_its_account() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::Free).await;
     let none = json!({"tier": "free", "status": null, "current_period_end": null, "cancel_at_period_end": null, "provider": null});
     let shown = person.client.get(SUBSCRIPTION).await.expect(200);
     assert_eq!((&shown.body, &shown.headers["cache-control"]), (&none, &"no-store".parse().expect("a header")));
-    let mut teller = Teller::of(&app);
+    let mut sender = EventSender::of(&app);
     let mut object = subscription("sub_1", person.account, "api_builder", "active");
     object["cancel_at_period_end"] = json!(true);
-    teller.tell(0, "customer.subscription.created", &object).await;
+    sender.send(0, "customer.subscription.created", &object).await;
     let shown = person.client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!(members(&shown), members(&none));
     assert_timestamp(&shown["current_period_end"]);
     assert_eq!((&shown["tier"], &shown["status"]), (&json!("api_builder"), &json!("active")));
     assert_eq!((&shown["cancel_at_period_end"], &shown["provider"]), (&json!(true), &json!("card")));
-    // It is the account's own, whatever header there is, and nobody else's.
+    // Another account does not see it.
     let other = app.person(Tier::Free).await;
     assert_eq!(other.client.get(SUBSCRIPTION).await.expect(200).body, none);
     object["status"] = json!("canceled");
-    teller.tell(9, "customer.subscription.deleted", &object).await;
+    sender.send(9, "customer.subscription.deleted", &object).await;
     let shown = person.client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!((&shown["tier"], &shown["status"]), (&json!("free"), &json!("canceled")));
     app.stop().await;
 }
 
-/// Contract: billing 16. The same event many times at once does what it does once.
+/// Contract: billing 16. Concurrent deliveries of one event have one effect.
 #[tokio::test]
-async fn an_event_that_comes_at_once_is_one() {
+async fn concurrent_deliveries_of_event_have_one_effect() {
     let (app, _provider) = shop().await;
     let account = app.account(Tier::Free).await;
     let object = subscription("sub_1", account, "api_builder", "active");
@@ -432,14 +442,16 @@ async fn an_event_that_comes_at_once_is_one() {
     app.stop().await;
 }
 
-/// Contract: billing 21; accounts 9. A deleted account is told nothing any more.
+/// Contract: billing 21; accounts 9. Events do not change a deleted account.
 #[tokio::test]
-async fn a_deleted_account_stays_as_it_was() {
+async fn events_do_not_change_deleted_accounts() {
     let (app, _provider) = shop().await;
     let account = app.account(Tier::SoloManual).await;
     app.execute("update accounts set status = 'deleted' where id = $1", account.as_uuid()).await;
     let object = subscription("sub_1", account, "api_builder", "active");
-    Teller::of(&app).stands(0, "customer.subscription.created", &object, account, "solo_manual").await;
+    EventSender::of(&app)
+        .send_expecting_tier(0, "customer.subscription.created", &object, account, "solo_manual")
+        .await;
     assert!(app.moves(account).await.is_empty());
     app.stop().await;
 }

@@ -1,8 +1,8 @@
-//! The ledger of payments (contract: billing 27): the service dies again and again while payment providers tell it what happened, each
-//! thing up to three times and in any order, while staff and sweeps end what nobody told of, and staff move some accounts to another
-//! tier. Afterwards every account is where its providers' records and staff have it, and everything was done once.
+//! The payment ledger (contract: billing 27). The service is killed repeatedly while payment providers send events, each up to
+//! three times and in any order. Sweeps and staff end orders that no event ends, and staff change the tier of some accounts. In
+//! the end every account has the tier that its providers and staff gave it, and every effect happened once.
 //!
-//! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
+//! A seed determines the random choices. The test prints it, and `KITFLEET_TEST_SEED` repeats it. A long run is
 //! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.
 
 mod orders;
@@ -33,23 +33,23 @@ use crate::support::{App, Client, Role, eventually, given, plain_http};
 
 const START: i64 = 1_790_000_000;
 const TIERS: [&str; 3] = ["solo_manual", "api_starter", "api_builder"];
-/// Accounts whose providers tell at the same time.
+/// Number of accounts whose providers send events concurrently.
 const AT_ONCE: usize = 6;
 
-/// Something that somebody tells until it is taken.
+/// A request that is repeated until the service accepts it.
 struct Message {
     path: String,
     body: String,
     proof: Proof,
 }
 
-/// The header by which it is believed.
+/// The header that authenticates a request.
 enum Proof {
-    /// The card provider's signature, which says when it was sent.
+    /// Signature of the card provider, which contains the time of sending.
     Card,
-    /// The crypto processor's.
+    /// Signature of the crypto processor.
     Crypto(String),
-    /// The credential of staff, who do not mind when it was done already.
+    /// Credential of staff, who accept a 409 when the action already happened.
     Staff(String),
 }
 
@@ -58,29 +58,29 @@ impl Message {
         Self { path: "/v1/billing/card-webhook".to_owned(), body: event.to_string(), proof: Proof::Card }
     }
 
-    /// Whether this is an answer to it after which it need not be told again.
-    fn is_taken(&self, status: u16) -> bool {
+    /// True when the sender stops repeating the request after this status.
+    fn is_accepted(&self, status: u16) -> bool {
         status == 200 || status == 409 && matches!(self.proof, Proof::Staff(_))
     }
 }
 
-/// What the providers have written down of an account.
+/// Events and expected results of an account.
 #[derive(Default)]
 struct Record {
-    /// What the card provider tells.
+    /// Events of the card provider.
     messages: Vec<Message>,
-    /// What it tells after staff have moved the account, where they do.
+    /// Events sent after staff changed the tier, if they did.
     later: Option<Vec<Message>>,
-    /// Where the account is to end.
+    /// Expected tier in the end.
     tier: String,
     receipts: i64,
     failures: i64,
     renewals: i64,
-    /// What it bought with crypto currencies besides.
+    /// Crypto orders of the account.
     buyer: Option<Buyer>,
 }
 
-/// A subscription that the provider keeps.
+/// A subscription at the provider.
 struct Course<'a> {
     record: &'a mut Record,
     account: AccountId,
@@ -91,20 +91,20 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    fn tell(&mut self, kind: &str, object: &Value) {
+    fn push(&mut self, kind: &str, object: &Value) {
         self.at += 1;
         let id = format!("evt_{}_{}", self.id, self.at - self.began);
         self.record.messages.push(Message::of_card(&event(&id, kind, self.at, object)));
     }
 
-    fn stand(&mut self, kind: &str, status: &str) {
+    fn push_status(&mut self, kind: &str, status: &str) {
         let mut object = subscription(&self.id, self.account, self.tier, status);
         object["created"] = json!(self.began);
-        self.tell(kind, &object);
+        self.push(kind, &object);
     }
 
     fn bill(&mut self, kind: &str, id: Option<&str>, amount: i64, attempt: i64) {
-        // What the oldest versions of the provider's API tell: nothing in it says whose it is.
+        // The oldest API versions omit the account of an invoice.
         let mut object = json!({
             "object": "invoice", "customer": format!("cus_of_{}", self.id), "subscription": self.id, "amount_paid": amount,
             "amount_due": 4_900, "currency": "usd", "attempt_count": attempt, "period_end": self.at + 604_800,
@@ -112,19 +112,19 @@ impl Course<'_> {
         if let Some(id) = id {
             object["id"] = json!(id);
         }
-        self.tell(kind, &object);
+        self.push(kind, &object);
     }
 
-    /// All that happens to it. Answers whether it gives its tier at the end.
+    /// Generates all events of the subscription. Returns true when it gives its tier in the end.
     fn run(&mut self, chance: &mut StdRng) -> bool {
-        self.stand("customer.subscription.created", "incomplete");
+        self.push_status("customer.subscription.created", "incomplete");
         if chance.random_ratio(1, 8) {
-            self.stand("customer.subscription.updated", "incomplete_expired");
+            self.push_status("customer.subscription.updated", "incomplete_expired");
             return false;
         }
-        self.stand("customer.subscription.updated", "active");
+        self.push_status("customer.subscription.updated", "active");
         let done = checkout(&self.id, self.account, self.tier, "paid");
-        self.tell("checkout.session.completed", &done);
+        self.push("checkout.session.completed", &done);
         let mut gives = true;
         for month in 0..chance.random_range(1..4) {
             let invoice = format!("in_{}_{month}", self.id);
@@ -136,11 +136,11 @@ impl Course<'_> {
             for attempt in 1..=attempts {
                 self.bill("invoice.payment_failed", Some(&invoice), 0, attempt);
                 self.record.failures += 1;
-                self.stand("customer.subscription.updated", "past_due");
+                self.push_status("customer.subscription.updated", "past_due");
             }
             if attempts == 2 && chance.random_ratio(1, 2) {
                 let status = ["unpaid", "canceled", "paused"][chance.random_range(0..3)];
-                self.stand("customer.subscription.updated", status);
+                self.push_status("customer.subscription.updated", status);
                 gives = false;
                 continue;
             }
@@ -152,19 +152,19 @@ impl Course<'_> {
                 self.bill(kind, Some(&invoice), amount, attempts + 1);
             }
             self.record.receipts += i64::from(amount > 0);
-            self.stand("customer.subscription.updated", "active");
+            self.push_status("customer.subscription.updated", "active");
             gives = true;
         }
         if chance.random_ratio(1, 3) {
-            self.stand("customer.subscription.deleted", "canceled");
+            self.push_status("customer.subscription.deleted", "canceled");
             gives = false;
         }
         gives
     }
 }
 
-/// One subscription, or two of which the second begins while the first goes on. Staff may move the account to another tier, and then what
-/// goes on is renewed, or ends.
+/// Generates one subscription, or two that overlap. For some accounts staff change the tier, and the continuing subscriptions
+/// then renew or end.
 fn record(account: AccountId, chance: &mut StdRng) -> Record {
     let mut record = Record { tier: "free".to_owned(), ..Record::default() };
     record.later = chance.random_ratio(1, 4).then(Vec::new);
@@ -179,9 +179,9 @@ fn record(account: AccountId, chance: &mut StdRng) -> Record {
         }
         let so_far = course.record.messages.len();
         if course.record.later.is_some() {
-            course.stand("customer.subscription.updated", "active");
+            course.push_status("customer.subscription.updated", "active");
             if chance.random_ratio(1, 2) {
-                course.stand("customer.subscription.deleted", "canceled");
+                course.push_status("customer.subscription.deleted", "canceled");
             }
         }
         let renewals = record.messages.split_off(so_far);
@@ -193,32 +193,32 @@ fn record(account: AccountId, chance: &mut StdRng) -> Record {
     record
 }
 
-/// A service that dies, and those around it.
+/// A service that is killed repeatedly, and the parties that call it.
 struct Shop {
     base_url: String,
     pool: sqlx::PgPool,
     http: reqwest::Client,
     processor: CryptoProcessor,
     sink: Sink,
-    /// A credential of staff.
+    /// Credential of staff.
     staff: String,
-    told: RefCell<Told>,
-    /// How much was taken so far.
-    taken: Cell<usize>,
+    progress: RefCell<Progress>,
+    /// Number of requests accepted so far.
+    accepted_count: Cell<usize>,
 }
 
 #[derive(Default)]
-struct Told {
-    /// No account is begun any more.
+struct Progress {
+    /// No more accounts are started.
     over: bool,
-    /// Nobody has anything to tell any more.
+    /// All events were accepted.
     all: bool,
     copies: usize,
     records: BTreeMap<String, (AccountId, Record)>,
 }
 
 impl Shop {
-    /// Tells it until it is taken.
+    /// Repeats the request until the service accepts it.
     async fn deliver(&self, message: &Message) {
         loop {
             let request = self.http.post(format!("{}{}", self.base_url, message.path));
@@ -228,11 +228,11 @@ impl Shop {
                 Proof::Staff(key) => request.bearer_auth(key).header("content-type", "application/json"),
             };
             match request.timeout(Duration::from_secs(10)).body(message.body.clone()).send().await {
-                Ok(answer) if message.is_taken(answer.status().as_u16()) => {
-                    self.taken.set(self.taken.get() + 1);
+                Ok(answer) if message.is_accepted(answer.status().as_u16()) => {
+                    self.accepted_count.set(self.accepted_count.get() + 1);
                     return;
                 }
-                // Nothing that is good is ever refused for good.
+                // A valid request never fails with a 4xx.
                 Ok(answer) => assert!(answer.status().is_server_error(), "{} to {}", answer.status(), message.body),
                 Err(_) => {}
             }
@@ -240,50 +240,50 @@ impl Shop {
         }
     }
 
-    /// Tells all of it, each message one to three times, in any order.
-    async fn spread(&self, messages: &[Message], chance: &mut StdRng) {
+    /// Sends each request one to three times, in random order.
+    async fn deliver_shuffled(&self, messages: &[Message], chance: &mut StdRng) {
         let mut copies: Vec<_> =
             messages.iter().flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();
         copies.shuffle(chance);
-        // Two at once, so that what is the same meets itself.
+        // Two run concurrently, so that copies of one event can race.
         for pair in copies.chunks(2) {
             futures_util::future::join_all(pair.iter().map(|one| self.deliver(one))).await;
         }
-        self.told.borrow_mut().copies += copies.len();
+        self.progress.borrow_mut().copies += copies.len();
     }
 
-    /// Staff move an account to another tier.
-    fn given_by_staff(&self, account: AccountId, tier: &str) -> Message {
+    /// The request with which staff change the tier of an account.
+    fn tier_change(&self, account: AccountId, tier: &str) -> Message {
         Message {
             path: format!("/v1/admin/accounts/{account}/tier"),
-            body: json!({"tier": tier, "reason": "as was agreed"}).to_string(),
+            body: json!({"tier": tier, "reason": "as agreed"}).to_string(),
             proof: Proof::Staff(self.staff.clone()),
         }
     }
 
-    /// The providers of accounts that are made one after the other, until it is over.
-    async fn tell(&self, mut chance: StdRng) {
-        while !self.told.borrow().over {
+    /// Creates accounts one after the other and sends their events, until the end of the test.
+    async fn send_accounts(&self, mut chance: StdRng) {
+        while !self.progress.borrow().over {
             let account = account(&self.pool).await;
             let mut record = record(account, &mut chance);
-            self.spread(&record.messages, &mut chance).await;
+            self.deliver_shuffled(&record.messages, &mut chance).await;
             if chance.random_ratio(1, 2) {
                 self.buy(account, &mut record, &mut chance).await;
             }
             if let Some(later) = &record.later {
-                self.deliver(&self.given_by_staff(account, "enterprise")).await;
-                self.spread(later, &mut chance).await;
+                self.deliver(&self.tier_change(account, "enterprise")).await;
+                self.deliver_shuffled(later, &mut chance).await;
                 "enterprise".clone_into(&mut record.tier);
             }
-            self.told.borrow_mut().records.insert(account.to_string(), (account, record));
+            self.progress.borrow_mut().records.insert(account.to_string(), (account, record));
         }
     }
 }
 
-/// Sweeps again and again, and is killed now and then.
-async fn sweep(mut command: Command, told: &RefCell<Told>, mut chance: StdRng) {
+/// Runs sweeps in a loop and kills some of them.
+async fn sweep(mut command: Command, progress: &RefCell<Progress>, mut chance: StdRng) {
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    while !told.borrow().all {
+    while !progress.borrow().all {
         let mut child = command.spawn().expect("the binary starts");
         let dies = chance.random_ratio(1, 3);
         if dies {
@@ -310,7 +310,7 @@ async fn account(pool: &sqlx::PgPool) -> AccountId {
 
 /// Contract: billing 4, 16, 17, 22 to 25, 27, 31, 33, 36 to 42; staff 8.
 #[tokio::test]
-async fn a_service_that_dies_counts_nothing_twice() {
+async fn killed_service_counts_each_payment_once() {
     let (kills, seed) = (given("KITFLEET_TEST_PAYMENT_KILLS", 5), given("KITFLEET_TEST_SEED", rand::random()));
     eprintln!("KITFLEET_TEST_SEED={seed}");
     let mut chance = StdRng::seed_from_u64(seed);
@@ -325,35 +325,36 @@ async fn a_service_that_dies_counts_nothing_twice() {
         processor,
         sink,
         staff: app.staff().await.key.expect("a key"),
-        told: RefCell::default(),
-        taken: Cell::default(),
+        progress: RefCell::default(),
+        accepted_count: Cell::default(),
     };
     let began = Instant::now();
     let command = app.command(&["sweep", "crypto-orders"]);
-    let sweeping = sweep(command, &shop.told, StdRng::seed_from_u64(seed.wrapping_sub(1)));
+    let sweeping = sweep(command, &shop.progress, StdRng::seed_from_u64(seed.wrapping_sub(1)));
     let killing = async {
         let mut api = 0;
         for _ in 0..kills {
-            // In the midst of what is told, however slow the machine is; or a moment after it was begun, whatever it does then.
+            // Kills after some requests were accepted, at any speed of the machine, or shortly after the start.
             if chance.random_ratio(3, 4) {
-                let until = shop.taken.get() + chance.random_range(1..160);
-                let midst = async || (shop.taken.get() >= until).then_some(());
-                eventually(Duration::from_mins(2), "something is taken", midst).await;
+                let until = shop.accepted_count.get() + chance.random_range(1..160);
+                let accepted = async || (shop.accepted_count.get() >= until).then_some(());
+                eventually(Duration::from_mins(2), "a request is accepted", accepted).await;
             }
             sleep(Duration::from_millis(chance.random_range(0..300))).await;
             app.signal(api, Signal::SIGKILL).await;
             api = app.start(Role::Api);
         }
-        shop.told.borrow_mut().over = true;
+        shop.progress.borrow_mut().over = true;
     };
-    let tellers = (0..AT_ONCE as u64).map(|number| shop.tell(StdRng::seed_from_u64(seed.wrapping_add(1 + number))));
-    let telling = async {
-        futures_util::future::join(killing, futures_util::future::join_all(tellers)).await;
-        shop.told.borrow_mut().all = true;
+    let senders =
+        (0..AT_ONCE as u64).map(|number| shop.send_accounts(StdRng::seed_from_u64(seed.wrapping_add(1 + number))));
+    let sending = async {
+        futures_util::future::join(killing, futures_util::future::join_all(senders)).await;
+        shop.progress.borrow_mut().all = true;
     };
-    tokio::join!(telling, sweeping);
-    let told = shop.told.take();
-    assert!(told.records.len() >= kills, "{} accounts in {:?}", told.records.len(), began.elapsed());
+    tokio::join!(sending, sweeping);
+    let progress = shop.progress.take();
+    assert!(progress.records.len() >= kills, "{} accounts in {:?}", progress.records.len(), began.elapsed());
     eventually(Duration::from_mins(2), "every mail and every event is sent", async || {
         let mails = app.count("select count(*) from emails where status <> 'done'").await;
         (mails + app.count("select count(*) from webhook_deliveries where status <> 'delivered'").await == 0)
@@ -361,29 +362,29 @@ async fn a_service_that_dies_counts_nothing_twice() {
     })
     .await;
     let (mut sums, mut ends) = ([0; 4], BTreeMap::new());
-    for (account, record) in told.records.values() {
+    for (account, record) in progress.records.values() {
         balance(&app, *account, record, &mut sums).await;
         if let Some(buyer) = &record.buyer {
             buyer.balance(&app, &shop.sink, &mut ends).await;
         }
     }
     let later = |record: &Record| record.later.as_ref().map_or(0, Vec::len);
-    let messages: usize = told.records.values().map(|(_, record)| record.messages.len() + later(record)).sum();
-    let by_staff = told.records.values().filter(|(_, record)| record.later.is_some()).count();
+    let messages: usize = progress.records.values().map(|(_, record)| record.messages.len() + later(record)).sum();
+    let by_staff = progress.records.values().filter(|(_, record)| record.later.is_some()).count();
     let events = app.count("select count(*) from card_events").await;
     assert_eq!(usize::try_from(events), Ok(messages));
     let [moves, receipts, failures, renewals] = sums;
     eprintln!(
-        "{kills} deaths in {:?}: {} accounts, of which staff moved {by_staff}; {messages} events of cards, all told as {} copies; {moves} changes of tier, \
+        "{kills} kills in {:?}: {} accounts, of which staff moved {by_staff}; {messages} events of cards, sent as {} copies; {moves} changes of tier, \
          {receipts} receipts, {failures} failed payments, {renewals} renewals; ends of crypto orders: {ends:?}",
         began.elapsed(),
-        told.records.len(),
-        told.copies,
+        progress.records.len(),
+        progress.copies,
     );
     app.stop().await;
 }
 
-/// Compares what the service has to what the provider wrote down.
+/// Compares the state of the service with the expected results.
 async fn balance(app: &App, account: AccountId, record: &Record, sums: &mut [i64; 4]) {
     assert_eq!(app.tier_of(account).await, record.tier, "{account}");
     let moves = app.moves(account).await;

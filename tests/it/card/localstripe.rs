@@ -1,5 +1,5 @@
-//! `localstripe`, a double of Stripe's API that others have made and test their own code against. It knows no checkout; its events are
-//! what it has people believe, and they come at once: that an invoice was paid, often before what it would be of.
+//! Tests against `localstripe`, a third-party double of Stripe's API. It has no checkout. It sends its events at once, often
+//! `invoice.paid` before the subscription's own event.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -40,7 +40,7 @@ impl Localstripe {
         let process = command.spawn().expect("tests/localstripe/install has installed it");
         let http = plain_http().build().expect("an HTTP client");
         let double = Self { base_url: format!("http://127.0.0.1:{port}"), http, process };
-        eventually(Duration::from_secs(20), "localstripe is there", async || {
+        eventually(Duration::from_secs(20), "localstripe answers", async || {
             double.http.get(format!("{}/js.stripe.com/v3/", double.base_url)).send().await.ok()
         })
         .await;
@@ -62,9 +62,9 @@ impl Localstripe {
     }
 }
 
-/// Contract: billing 17, 19, 20, 22, 25. What somebody else's Stripe tells ends where it says that it does.
+/// Contract: billing 17, 19, 20, 22, 25. Events of a third-party Stripe double lead to the right tier and mails.
 #[tokio::test]
-async fn what_localstripe_tells_ends_right() {
+async fn localstripe_events_give_and_remove_the_tier() {
     let stripe = Localstripe::start().await;
     let app = App::simulated().selling_at(&stripe.base_url).start().await;
     let person = app.person(Tier::Free).await;
@@ -103,11 +103,11 @@ async fn what_localstripe_tells_ends_right() {
     app.mail_to(&person.email, Template::TierChanged).await;
     let shown = person.client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!((&shown["tier"], &shown["status"]), (&"api_starter".into(), &"active".into()));
-    let told =
+    let received =
         "select count(*) from card_events where type in ('invoice.payment_succeeded', 'customer.subscription.created')";
-    assert_eq!(app.count(told).await, 2);
+    assert_eq!(app.count(received).await, 2);
     stripe.call(Method::DELETE, &format!("/v1/subscriptions/{subscription}"), &[]).await;
-    eventually(Duration::from_secs(20), "the tier is taken back", async || {
+    eventually(Duration::from_secs(20), "the account is on the free tier again", async || {
         (app.tier_of(person.account).await == "free").then_some(())
     })
     .await;
@@ -116,33 +116,33 @@ async fn what_localstripe_tells_ends_right() {
     app.stop().await;
 }
 
-/// The commands of the walk in docs/billing.md: how everything is started, and then each of its steps.
-fn walk() -> Vec<String> {
+/// Shell commands of the walkthrough in docs/billing.md: the start, then each step.
+fn walkthrough() -> Vec<String> {
     let document = include_str!("../../../docs/billing.md");
     let section = document.split("\n## ").find(|section| section.starts_with("Try a subscription with localstripe"));
-    let blocks = section.expect("the walk").split("```sh\n").skip(1);
+    let blocks = section.expect("the walkthrough").split("```sh\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Runs commands of the walk as they are written, with what was set before, and answers what they print.
-async fn walked(folder: &Path, before: &str, commands: &str) -> String {
+/// Runs commands of the walkthrough with the variables set so far, and returns their output.
+async fn run_commands(folder: &Path, before: &str, commands: &str) -> String {
     let mut shell = Command::new("bash");
     shell.args(["-c", &format!("{before}\n{commands}")]).current_dir(folder);
-    // The service that is asked runs in this process.
+    // The service runs in this process, so the shell must not block the runtime.
     let output = tokio::task::spawn_blocking(move || shell.output()).await.expect("no panic").expect("bash");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.is_empty(), "{commands}: {told}");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.is_empty(), "{commands}: {errors}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Contract: billing 17, 19, 20, 22. The walk in the documentation is walked, command by command, and comes to what it says.
+/// Contract: billing 17, 19, 20, 22. Each command of the documented walkthrough has the documented result.
 #[tokio::test]
-async fn the_walk_comes_to_what_it_says() {
+async fn documented_walkthrough_has_documented_results() {
     let stripe = Localstripe::start().await;
     let app =
         App::simulated().selling_at(&stripe.base_url).set("billing.card.webhook_secret", "whsec_walk").start().await;
     let person = app.person(Tier::Free).await;
-    let steps = walk();
+    let steps = walkthrough();
     let [start, register, subscribe, look, cancel, look_again] = steps.as_slice() else {
         panic!("{} steps", steps.len())
     };
@@ -155,7 +155,7 @@ async fn the_walk_comes_to_what_it_says() {
 
     let folder = tempfile::tempdir().expect("a folder");
     symlink(app.data_dir.path().join("data"), folder.path().join(".kitfleet")).expect("a link");
-    // It is made with the first mail, and whoever looks earlier would be told that it is not there.
+    // The service creates the folder with the first mail; the commands would fail before that.
     fs::create_dir_all(folder.path().join(".kitfleet/outbox")).expect("the outbox");
     let mut before = format!(
         "STRIPE={} URL={} KEY={} ACC={}\ncall() {{ curl -sS -H \"Authorization: Bearer $KEY\" \"$@\"; echo; }}",
@@ -165,19 +165,19 @@ async fn the_walk_comes_to_what_it_says() {
         person.account,
     );
     let keep = "declare -p SUB; declare -f stripe";
-    let kept = walked(folder.path(), &before, &format!("{register}\n{subscribe}\n{keep}")).await;
-    let kept = kept.split_once("declare -- SUB").expect("what was set").1;
+    let kept = run_commands(folder.path(), &before, &format!("{register}\n{subscribe}\n{keep}")).await;
+    let kept = kept.split_once("declare -- SUB").expect("the variables").1;
     before.push_str("\ndeclare -- SUB");
     before.push_str(kept);
-    eventually(Duration::from_secs(20), "the account has its tier and its receipt", async || {
-        let shown = walked(folder.path(), &before, look).await;
+    eventually(Duration::from_secs(20), "the account has its tier and a receipt", async || {
+        let shown = run_commands(folder.path(), &before, look).await;
         let all = [r#"{"tier":"api_builder","status":"active""#, "-payment_receipt-", "-tier_changed-"];
         all.iter().all(|word| shown.contains(word)).then_some(())
     })
     .await;
-    walked(folder.path(), &before, cancel).await;
-    eventually(Duration::from_secs(20), "the tier is taken back", async || {
-        let shown = walked(folder.path(), &before, look_again).await;
+    run_commands(folder.path(), &before, cancel).await;
+    eventually(Duration::from_secs(20), "the account is on the free tier again", async || {
+        let shown = run_commands(folder.path(), &before, look_again).await;
         shown.contains(r#"{"tier":"free","status":"canceled""#).then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! What customers are mailed of what they pay (contract: billing 22 to 25; emails 13), once, however often it is told.
+//! Mails about card payments (contract: billing 22 to 25; emails 13). Each is sent once, for any number of events.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
@@ -29,16 +29,16 @@ impl App {
         self.told_by_card(&event(id, kind, START, invoice)).await.expect(200);
     }
 
-    /// How many mails of each kind were written, those that wait for their reader's opt-out among them.
+    /// Number of mails written with a template, including those that are later skipped because the reader opted out.
     async fn written(&self, template: Template) -> i64 {
         let count = sqlx::query_scalar("select count(*) from emails where template = $1").bind(template.name());
         count.fetch_one(&self.database.pool).await.expect("the mails")
     }
 }
 
-/// Contract: billing 22. A charge has one receipt, by whichever name it is told, and what cost nothing has none.
+/// Contract: billing 22. A charge has one receipt although several event types report it. A charge of zero has none.
 #[tokio::test]
-async fn a_charge_has_one_receipt() {
+async fn charge_has_one_receipt() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::ApiBuilder).await;
     let paid = invoice("in_1", Some(person.account), "cus_1", 19_900);
@@ -54,7 +54,7 @@ async fn a_charge_has_one_receipt() {
     app.invoiced("evt_4", "invoice.paid", &nothing).await;
     let mail = app.mail_to(&person.email, Template::PaymentReceipt).await;
     assert!(mail.text.contains("199.00 USD"), "{}", mail.text);
-    assert!(mail.text.contains("billing-receipt"), "how to opt out: {}", mail.text);
+    assert!(mail.text.contains("billing-receipt"), "the mail explains how to opt out: {}", mail.text);
     assert_eq!(app.written(Template::PaymentReceipt).await, 1);
     let mut yen = invoice("in_3", Some(person.account), "cus_1", 500);
     yen["currency"] = json!("jpy");
@@ -68,7 +68,7 @@ async fn a_charge_has_one_receipt() {
         .await
         .expect(200);
     app.invoiced("evt_6", "invoice.paid", &invoice("in_4", Some(person.account), "cus_1", 100)).await;
-    // What cannot be opted out of comes after it, and so tells that it was passed over.
+    // This mail cannot be opted out of. Its arrival shows that the earlier receipt was skipped.
     app.invoiced("evt_7", "invoice.payment_failed", &invoice("in_5", Some(person.account), "cus_1", 100)).await;
     app.mail_to(&person.email, Template::PaymentFailed).await;
     crate::support::eventually(std::time::Duration::from_secs(20), "all mails are done", async || {
@@ -79,9 +79,9 @@ async fn a_charge_has_one_receipt() {
     app.stop().await;
 }
 
-/// Contract: billing 23. Each attempt that fails is told once, and the tier stays.
+/// Contract: billing 23. Each failed attempt is mailed once, and the tier stays.
 #[tokio::test]
-async fn each_failed_attempt_is_told_once() {
+async fn each_failed_attempt_is_mailed_once() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::ApiBuilder).await;
     let mut failed = invoice("in_1", Some(person.account), "cus_1", 19_900);
@@ -97,9 +97,9 @@ async fn each_failed_attempt_is_told_once() {
     app.stop().await;
 }
 
-/// Contract: billing 24. A renewal is announced once a period.
+/// Contract: billing 24.
 #[tokio::test]
-async fn a_renewal_is_announced_once_a_period() {
+async fn renewal_is_announced_once_per_period() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::ApiBuilder).await;
     let mut coming = invoice("in_1", Some(person.account), "cus_1", 19_900);
@@ -115,9 +115,9 @@ async fn a_renewal_is_announced_once_a_period() {
     app.stop().await;
 }
 
-/// Contract: billing 25. An invoice that comes before anything says whose it is waits for that, and is then told once.
+/// Contract: billing 25. An invoice that arrives before its customer is known waits for the customer, and is then mailed once.
 #[tokio::test]
-async fn an_invoice_waits_for_its_customer() {
+async fn early_invoice_waits_for_its_customer() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::Free).await;
     let early = invoice("in_1", None, "cus_of_sub_1", 19_900);
@@ -130,7 +130,7 @@ async fn an_invoice_waits_for_its_customer() {
     let bought = checkout("sub_1", person.account, "api_builder", "paid");
     app.invoiced("evt_5", "checkout.session.completed", &bought).await;
     app.mail_to(&person.email, Template::PaymentReceipt).await;
-    // From now on it is known.
+    // The customer is known now.
     app.invoiced("evt_6", "invoice.paid", &early).await;
     app.invoiced("evt_7", "invoice.paid", &invoice("in_2", None, "cus_of_sub_1", 19_900)).await;
     app.mail_number(2, &person.email, Template::PaymentReceipt).await;

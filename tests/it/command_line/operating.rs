@@ -1,4 +1,4 @@
-//! What operators see of a service that runs, and do about it (contract: command-line).
+//! Operator commands on a running service (contract: command-line).
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::support::sink::Sink;
 use crate::support::{App, eventually, unknown_id};
 use crate::webhooks;
 
-/// Contract: operators 2; command-line 6, 8; workers 2. The operators' views of workers and jobs, for people and for machines; an operation
-/// is neither retried nor cancelled.
+/// Contract: operators 2; command-line 6, 8; workers 2. Workers and jobs can be listed as text and JSON. An operation can be
+/// neither retried nor cancelled.
 #[tokio::test]
-async fn operators_see_workers_and_jobs() {
+async fn operator_lists_workers_and_jobs() {
     let app = App::simulated().set("worker.name", "left").start().await;
     let client = app.client().await;
     let session = client.session().await;
     client.navigate(&session, "https://example.com/").await;
 
     let workers = app.run(&["workers", "list", "--json"]).await.code(0).json();
-    let [worker] = &workers.as_array().expect("a list")[..] else { panic!("not one worker: {workers}") };
+    let [worker] = &workers.as_array().expect("a list")[..] else { panic!("expected one worker: {workers}") };
     assert_eq!((&worker["name"], &worker["status"]), (&json!("left"), &json!("active")));
     assert_eq!((&worker["driver"], &worker["live_sessions"]), (&json!("simulated"), &json!(1)));
     assert!(worker["max_sessions"].is_u64());
@@ -43,8 +43,9 @@ async fn operators_see_workers_and_jobs() {
     let refused = app.run(&["jobs", "cancel", job]).await.code(1);
     assert!(refused.complaint().contains("can destroy its session"), "{refused:?}");
     let waiting = client.waiting(&session, 2_000);
-    let running =
-        eventually(Duration::from_secs(5), "it is under way", async || listed(&["--status", "running"]).await.pop());
+    let running = eventually(Duration::from_secs(5), "the operation is running", async || {
+        listed(&["--status", "running"]).await.pop()
+    });
     assert_eq!(running.await["body"]["operation"], "wait");
     waiting.await.expect("a task").expect(200);
     assert!(listed(&["--status", "pending"]).await.is_empty());
@@ -72,9 +73,9 @@ async fn operators_see_workers_and_jobs() {
     app.stop().await;
 }
 
-/// Contract: command-line 6. A job that failed can be retried by an operator, once, and one that was cancelled cannot.
+/// Contract: command-line 6. A failed job can be retried once; a cancelled job cannot.
 #[tokio::test]
-async fn a_failed_job_can_be_retried() {
+async fn failed_job_can_be_retried_once() {
     let app = App::simulated().start().await;
     let failed = "select id from apalis.jobs where job_type = 'maintenance' and status = 'Done' order by id limit 1";
     let job: String = eventually(Duration::from_secs(15), "a scheduled job has run", async || {
@@ -84,13 +85,13 @@ async fn a_failed_job_can_be_retried() {
     let fail = "update apalis.jobs set status = 'Failed', done_at = now() where id = $1";
     sqlx::query(fail).bind(&job).execute(&app.database.pool).await.expect("an update");
     app.run(&["jobs", "retry", &job, "--json"]).await.code(0).json();
-    eventually(Duration::from_secs(5), "it has run again", async || {
+    eventually(Duration::from_secs(5), "the job has run again", async || {
         let shown = app.run(&["jobs", "show", &job, "--json"]).await.code(0).json();
         (shown["status"] == "done").then_some(())
     })
     .await;
     app.run(&["jobs", "retry", &job]).await.code(1);
-    app.stands(&job, "pending").await;
+    app.set_job_status(&job, "pending").await;
     app.run(&["jobs", "cancel", &job]).await.code(0);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
     assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
@@ -98,13 +99,13 @@ async fn a_failed_job_can_be_retried() {
     app.stop().await;
 }
 
-/// A mail's next attempt is due in an hour, as if its server had been away.
+/// Sets the next attempt of the mail to one hour from now, as after a failure of its server.
 const MAIL_WAITS: &str =
     "update emails set status = 'queued', next_attempt_at = now() + interval '1 hour', done_at = null";
 
 impl App {
-    /// Has a mail sent. Answers the job that sent it.
-    async fn mailed(&self) -> String {
+    /// Causes a mail and returns the id of the job that sent it.
+    async fn send_mail(&self) -> String {
         let body = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"});
         self.stranger().post("/v1/auth/signup", body).await.expect(200);
         let sent = "select id from apalis.jobs where job_type = 'emails' and status = 'Done'";
@@ -114,8 +115,8 @@ impl App {
         .await
     }
 
-    /// A job that has ended stands as if it had this status, and would run in an hour.
-    async fn stands(&self, job: &str, status: &str) {
+    /// Gives a finished job this status, with its next run in one hour.
+    async fn set_job_status(&self, job: &str, status: &str) {
         sqlx::query("update apalis.jobs set status = initcap($2), run_at = now() + interval '1 hour' where id = $1")
             .bind(job)
             .bind(status)
@@ -129,19 +130,19 @@ impl App {
     }
 }
 
-/// Contract: command-line 6. A job that waits can be cancelled by an operator, and a mail with it, for good; one that has run
-/// or is running cannot.
+/// Contract: command-line 6. A waiting job can be cancelled, which also ends its mail for good. A done, running or failed job
+/// cannot.
 #[tokio::test]
-async fn a_waiting_job_can_be_cancelled() {
+async fn waiting_job_can_be_cancelled() {
     let app = App::simulated().start().await;
-    let job = app.mailed().await;
+    let job = app.send_mail().await;
     for status in ["done", "running", "failed"] {
-        app.stands(&job, status).await;
+        app.set_job_status(&job, status).await;
         app.run(&["jobs", "cancel", &job]).await.code(1);
         assert_eq!(app.job_status(&job).await, status);
     }
 
-    app.stands(&job, "pending").await;
+    app.set_job_status(&job, "pending").await;
     sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
     assert_eq!(app.run(&["jobs", "cancel", &job, "--json"]).await.code(0).json()["status"], "killed");
     assert_eq!(app.job_status(&job).await, "killed");
@@ -153,33 +154,33 @@ async fn a_waiting_job_can_be_cancelled() {
     app.stop().await;
 }
 
-/// Contract: command-line 6. A mail's job runs again while the mail waits, and not when it has ended.
+/// Contract: command-line 6. The job of a mail can be retried while the mail waits, and not after the mail has ended.
 #[tokio::test]
-async fn the_job_of_a_mail_that_waits_can_be_retried() {
+async fn job_of_waiting_mail_can_be_retried() {
     let app = App::simulated().start().await;
-    let job = app.mailed().await;
+    let job = app.send_mail().await;
     for status in ["failed", "killed"] {
-        app.stands(&job, status).await;
+        app.set_job_status(&job, status).await;
         let refused = app.run(&["jobs", "retry", &job]).await.code(1);
         assert!(refused.complaint().contains("mail"), "{refused:?}");
         assert_eq!(app.job_status(&job).await, status);
 
         sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
         app.run(&["jobs", "retry", &job]).await.code(0);
-        eventually(Duration::from_secs(15), "the mail is sent now", async || {
+        eventually(Duration::from_secs(15), "the mail is sent", async || {
             let waiting = app.count("select count(*) from emails where status <> 'done'").await;
             (waiting == 0 && app.job_status(&job).await == "done").then_some(())
         })
         .await;
     }
     sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a purge");
-    app.stands(&job, "failed").await;
+    app.set_job_status(&job, "failed").await;
     app.run(&["jobs", "retry", &job]).await.code(1);
     app.stop().await;
 }
 
-/// Contract: command-line 7; webhooks 21. An operator sees deliveries, and sends dead letters once more, under their own ids
-/// and with six attempts to come; what is no dead letter, or goes to a disabled endpoint, is refused, and then nothing is sent.
+/// Contract: command-line 7; webhooks 21. Deliveries can be listed. A requeued dead letter keeps its id and starts again with
+/// six attempts. If any delivery is not a dead letter or its endpoint is disabled, none is requeued.
 #[tokio::test]
 async fn dead_letters_can_be_requeued() {
     let sink = Sink::start().await;
@@ -189,13 +190,13 @@ async fn dead_letters_can_be_requeued() {
         async |path: &str| webhooks::id_of(&webhooks::create(&client, &sink.url(path), &["session.failed"]).await);
     let delivery = async |endpoint: &str, status: &str| {
         let delivery = webhooks::send_test(&client, endpoint).await;
-        delivery_stands(&app, &delivery, status).await;
+        wait_for_delivery(&app, &delivery, status).await;
         delivery
     };
     let counts = async |endpoint: &str| {
         client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body["delivery_counts"].clone()
     };
-    // Each event's first request fails.
+    // The first request for each event fails.
     let late = endpoint("/first/500/1/").await;
     let first = delivery(&late, "dlq").await;
     let second = delivery(&late, "dlq").await;
@@ -216,7 +217,7 @@ async fn dead_letters_can_be_requeued() {
 
     let requeued = app.run(&["deliveries", "requeue", &first, "--json"]).await.code(0).json();
     assert_eq!(requeued, json!({"requeued": [first]}));
-    let arrived = delivery_stands(&app, &first, "delivered").await;
+    let arrived = wait_for_delivery(&app, &first, "delivered").await;
     assert_eq!(arrived["attempts"], 1);
     assert_eq!(counts(&late).await, json!({"delivered": 1, "failed": 0, "dlq": 1}));
     let received = sink.received("/first/500/1/");
@@ -224,15 +225,15 @@ async fn dead_letters_can_be_requeued() {
 
     let unknown = unknown_id("wdl");
     let refused = app.run(&["deliveries", "requeue", &second, &first, &lost, &unknown]).await.code(1);
-    let told = refused.complaint();
+    let complaint = refused.complaint();
     for why in [
         format!("{first} is delivered and not dlq"),
         format!("{lost} goes to {gone}, which is disabled"),
         format!("there is no delivery {unknown}"),
     ] {
-        assert!(told.contains(&why), "{told}");
+        assert!(complaint.contains(&why), "{complaint}");
     }
-    delivery_stands(&app, &second, "dlq").await;
+    wait_for_delivery(&app, &second, "dlq").await;
     let refused = app.run(&["deliveries", "requeue", "--endpoint", &gone]).await.code(1);
     assert!(refused.complaint().contains(&format!("{gone} is disabled")));
     let unknown = unknown_id("whk");
@@ -242,10 +243,10 @@ async fn dead_letters_can_be_requeued() {
     let requeued = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();
     assert_eq!(requeued, json!({"requeued": [second, third]}));
     for delivery in [&second, &third] {
-        delivery_stands(&app, delivery, "delivered").await;
+        wait_for_delivery(&app, delivery, "delivered").await;
     }
     assert_eq!(counts(&late).await, json!({"delivered": 3, "failed": 0, "dlq": 0}));
-    // Twice is once.
+    // A second requeue finds no dead letters.
     let again = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();
     assert_eq!(again, json!({"requeued": []}));
     assert_eq!(sink.received("/first/500/1/").len(), 6);
@@ -262,8 +263,8 @@ async fn dead_letters_can_be_requeued() {
     app.stop().await;
 }
 
-/// Waits until a delivery stands there, as operators see it.
-async fn delivery_stands(app: &App, delivery: &str, status: &str) -> Value {
+/// Waits until the operator's list shows the delivery with this status.
+async fn wait_for_delivery(app: &App, delivery: &str, status: &str) -> Value {
     eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
         let listed = app.run(&["deliveries", "list", "--status", status, "--json"]).await.code(0).json();
         listed.as_array()?.iter().find(|row| row["id"] == delivery).cloned()

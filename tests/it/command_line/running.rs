@@ -1,4 +1,4 @@
-//! Services that are started and stopped (contract: command-line; workers).
+//! Starting and stopping the service (contract: command-line; workers).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,29 +17,29 @@ use crate::support::app::free_port;
 use crate::support::commands::alone;
 use crate::support::{App, Client, Role, eventually, raw};
 
-/// Contract: command-line 2. A port that is taken stops the start with one clear line.
+/// Contract: command-line 2. If the port is in use, the command fails and names the address.
 #[tokio::test]
-async fn a_taken_port_stops_the_start() {
+async fn start_on_a_used_port_fails() {
     let app = App::simulated().start().await;
     let ran = app.run(&["api"]).await.code(1);
     let address = app.base_url.strip_prefix("http://").expect("plain HTTP");
-    let told = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(told.contains(address), "{told}");
+    let output = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(output.contains(address), "{output}");
     app.client().await.session().await;
     app.stop().await;
 }
 
-/// Contract: command-line 1. `kitfleet up` on a bare machine brings its own database, makes a local owner, shows his key once
-/// and keeps it in a file that only he can read; SIGTERM leaves no process and no socket; a restart has everything and shows
-/// the file.
+/// Contract: command-line 1. `kitfleet up` starts its own database, creates a local owner and prints the owner's key once. The
+/// key is in a file that only the owner can read. SIGTERM leaves no process and no socket. A restart keeps the data and prints
+/// the path of the file.
 #[tokio::test]
-async fn up_alone_brings_its_own_database() {
+async fn up_starts_its_own_database() {
     let folder = TempDir::new().expect("a folder");
-    // An unprivileged database process has to get through.
+    // The unprivileged database process needs access to the folder.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     let first = Up::start(folder.path()).await;
     let text = first.output().await;
-    let [key] = &keys_in(&text)[..] else { panic!("not one key in {text}") };
+    let [key] = &keys_in(&text)[..] else { panic!("expected one key in {text}") };
     assert!(text.contains("curl"), "{text}");
     let client = Client::new(&first.base_url, Some(key));
     let session = client.session().await;
@@ -53,27 +53,27 @@ async fn up_alone_brings_its_own_database() {
     let second = Up::start(folder.path()).await;
     let text = second.output().await;
     assert!(keys_in(&text).is_empty(), "the key is shown again: {text}");
-    assert!(text.contains(file.to_str().expect("text")), "a restart does not say where the key is: {text}");
+    assert!(text.contains(file.to_str().expect("text")), "a restart does not print the path of the key file: {text}");
     let client = Client::new(&second.base_url, Some(key));
-    assert_eq!(client.status(&session).await, "errored", "its browser ended with the first run");
+    assert_eq!(client.status(&session).await, "errored", "the browser ended with the first run");
     client.session().await;
 
-    // A crash: the next start has to cope with what lies around.
-    kill(second.pid(), Signal::SIGKILL).expect("it runs");
+    // A start after SIGKILL, with stale files.
+    kill(second.pid(), Signal::SIGKILL).expect("the service runs");
     let mut second = second;
     second.child.wait().await.expect("a child");
     let third = Up::start(folder.path()).await;
     let client = Client::new(&third.base_url, Some(key));
-    // The lease of the second run's worker has not run out, but its machine knows that it is dead: whoever is told that the
-    // third is ready gets a session of the third.
+    // The lease of the killed worker has not expired, but the next start on the machine marks it as dead. A session created
+    // after `/readyz` succeeds is on the new worker.
     client.session().await;
     third.stop(folder.path()).await;
 }
 
-/// Contract: workers 10. An API process by itself waits for its callers' operations no longer than it may, and tells them so;
-/// the operation goes on.
+/// Contract: workers 10. An API process that stops waits for operations only up to its timeout, and then answers 504. The
+/// operation continues on its worker.
 #[tokio::test]
-async fn an_api_that_stops_keeps_nobody_waiting() {
+async fn stopping_api_answers_waiting_callers_with_504() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
     let mut app = builder.start().await;
     let client = app.client().await;
@@ -83,14 +83,14 @@ async fn an_api_that_stops_keeps_nobody_waiting() {
     let started = Instant::now();
     app.signal(0, Signal::SIGTERM).await;
     wait.await.expect("a task").problem(504, "session-timeout");
-    assert!(started.elapsed() < Duration::from_secs(12), "it took {:?} to stop", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(12), "the shutdown took {:?}", started.elapsed());
     assert_eq!(app.status_of(&session).await, "busy");
     app.stop().await;
 }
 
-/// Contract: workers 10. Who sends a body too slowly for that keeps no process from ending, and is told.
+/// Contract: workers 10. A slow request body does not delay the shutdown, and its request is answered with 503.
 #[tokio::test]
-async fn a_slow_body_does_not_hold_up_the_end() {
+async fn slow_body_does_not_delay_the_shutdown() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
     let mut app = builder.start().await;
     let client = app.client().await;
@@ -101,36 +101,36 @@ async fn a_slow_body_does_not_hold_up_the_end() {
         client.key.clone().expect("a key")
     );
     writer.write_all(head.as_bytes()).await.expect("a connection");
-    // It is under way when another request on the same process, made later, was answered.
+    // The other request has begun once a later request to the same process was answered.
     client.get("/v1/profiles").await.expect(200);
     let started = Instant::now();
     app.signal(0, Signal::SIGTERM).await;
-    assert!(started.elapsed() < Duration::from_secs(8), "it took {:?} to stop", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(8), "the shutdown took {:?}", started.elapsed());
     let answer = raw::answer(&mut reader, Duration::from_secs(5)).await;
     assert!(raw::status(&answer) == Some(503) && answer.contains("the service is stopping"), "{answer}");
     drop(writer);
     app.stop().await;
 }
 
-/// Contract: workers 15. Who starts on the data of a worker that was killed knows at once that it is dead, and spares one that
-/// lives.
+/// Contract: workers 15. A worker that starts on the data folder of a killed worker marks it as lost at once. Live workers are
+/// not affected.
 #[tokio::test]
-async fn a_dead_worker_is_known_to_the_next_on_its_data() {
+async fn dead_worker_is_marked_lost_at_the_next_start() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
     let active = "select count(*) from workers where status = 'active'";
-    eventually(Duration::from_secs(10), "both workers are there", async || {
+    eventually(Duration::from_secs(10), "both workers are active", async || {
         (app.count(active).await == 2).then_some(())
     })
     .await;
     app.signal(1, Signal::SIGKILL).await;
     let started = Instant::now();
     app.start(Role::Worker);
-    eventually(Duration::from_secs(10), "there is a third worker", async || {
+    eventually(Duration::from_secs(10), "the third worker is registered", async || {
         (app.count("select count(*) from workers").await == 3).then_some(())
     })
     .await;
     let lost = app.count("select count(*) from workers where status = 'lost'").await;
-    assert!(started.elapsed() < LEASE, "too late to tell");
+    assert!(started.elapsed() < LEASE, "the lease expired before the check");
     assert_eq!((lost, app.count(active).await), (1, 2));
     app.stop().await;
 }
@@ -153,9 +153,9 @@ impl Up {
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
         let child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the binary starts");
         let mut up = Self { child, base_url: format!("http://127.0.0.1:{port}"), log };
-        eventually(Duration::from_mins(1), "it is ready", async || {
+        eventually(Duration::from_mins(1), "the service is ready", async || {
             if let Some(status) = up.child.try_wait().expect("a child") {
-                panic!("it ended with {status}: {}", fs::read_to_string(&up.log).unwrap_or_default());
+                panic!("the service ended with {status}: {}", fs::read_to_string(&up.log).unwrap_or_default());
             }
             reqwest::get(format!("{}/readyz", up.base_url)).await.ok().filter(|answer| answer.status() == 200)
         })
@@ -163,21 +163,21 @@ impl Up {
         up
     }
 
-    /// What it has said since it started, once it has said where it is.
+    /// Output since the start, once it contains the base address.
     async fn output(&self) -> String {
-        eventually(Duration::from_secs(10), "it says where it is", async || {
-            Some(fs::read_to_string(&self.log).expect("its output")).filter(|text| text.contains(&self.base_url))
+        eventually(Duration::from_secs(10), "the output contains the address", async || {
+            Some(fs::read_to_string(&self.log).expect("the output")).filter(|text| text.contains(&self.base_url))
         })
         .await
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id().expect("it runs")).expect("a process id"))
+        Pid::from_raw(i32::try_from(self.child.id().expect("the service runs")).expect("a process id"))
     }
 
     async fn stop(mut self, folder: &Path) {
-        kill(self.pid(), Signal::SIGTERM).expect("it runs");
-        let status = tokio::time::timeout(Duration::from_secs(40), self.child.wait()).await.expect("it stops");
+        kill(self.pid(), Signal::SIGTERM).expect("the service runs");
+        let status = tokio::time::timeout(Duration::from_secs(40), self.child.wait()).await.expect("the service stops");
         assert!(status.expect("a child").success());
         let left = processes_of(folder);
         assert!(left.is_empty(), "left: {left:?}");
@@ -188,7 +188,7 @@ impl Up {
     }
 }
 
-/// The command lines of processes that name this folder.
+/// Command lines of processes that contain this folder.
 fn processes_of(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().expect("text");
     let entries = fs::read_dir("/proc").expect("/proc").flatten();

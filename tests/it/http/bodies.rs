@@ -1,4 +1,4 @@
-//! What a request may carry (contract: requests).
+//! Bodies, queries and headers of requests (contract: requests).
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::support::routes::session_routes;
 use crate::support::{App, Client, at_once, members, raw, unknown_id};
 use crate::webhooks;
 
-/// Contract: requests 5. A body that is too large is a 413, told before it was read when its length is announced, and without
-/// its being kept when it is not.
+/// Contract: requests 5. An oversized body is 413. With a `Content-Length` it is rejected before it is read; without one it is
+/// not kept in memory.
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn oversized_body_is_413() {
     const LIMIT: usize = 1024 * 1024;
     let app = App::simulated().in_processes().start().await;
     let client = app.client().await;
@@ -46,7 +46,7 @@ async fn a_body_that_is_too_large_is_refused() {
     };
     let (sent, answer) = tokio::join!(upload, raw::answer(&mut reader, Duration::from_secs(10)));
     assert_eq!(raw::status(&answer), Some(413), "{answer}");
-    // Whether it reads the rest to be polite or hangs up is its own affair, if only it does not keep it.
+    // The service may read the rest or close the connection, but must not keep the body in memory.
     drop((sent, reader, writer));
     let grown = app.peak_memory_kib(0) - before;
     assert!(grown < 50 * 1024, "a body of 100 MB took {grown} KiB");
@@ -54,9 +54,9 @@ async fn a_body_that_is_too_large_is_refused() {
     app.stop().await;
 }
 
-/// Contract: requests 3, 4. Whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
+/// Contract: requests 3, 4. A malformed body is a 4xx problem, never a 500, and has no effect.
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused() {
+async fn malformed_json_is_400() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -93,7 +93,7 @@ async fn bodies_that_are_no_json_are_refused() {
     for body in bodies {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         for path in ["/v1/sessions", &navigate] {
-            // Without a body a create has its defaults.
+            // A create without a body uses the defaults.
             if path == "/v1/sessions" && body.is_empty() {
                 continue;
             }
@@ -109,9 +109,9 @@ async fn bodies_that_are_no_json_are_refused() {
     app.stop().await;
 }
 
-/// Contract: requests 3, 4. JSON that parses and that a database may not like.
+/// Contract: requests 3, 4. JSON that parses but that the database cannot store.
 #[tokio::test]
-async fn values_that_cannot_be_kept_are_refused() {
+async fn values_the_database_cannot_store_are_400() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -135,7 +135,7 @@ async fn values_that_cannot_be_kept_are_refused() {
         assert_eq!(created.body["metadata"], sent["metadata"]);
     }
 
-    // What a second `url` means is anybody's guess; to refuse it is right, to take one of both is bearable.
+    // A duplicate `url` is ambiguous. The service rejects it.
     let navigate = format!("/v1/sessions/{session}/navigate");
     let twice = r#"{"url":"https://example.com/","url":"file:///etc/passwd"}"#;
     client.post_raw(&navigate, twice).await.expect(400);
@@ -152,7 +152,7 @@ async fn values_that_cannot_be_kept_are_refused() {
     ];
     for (operation, body) in nul {
         let answer = client.operate(&session, operation, body.clone()).await;
-        // A URL may be normalised, and a text sealed as it is; but nothing may fail.
+        // A URL may be normalised and a text stored as it is, but no request may fail with a 5xx.
         assert!(
             answer.status.is_client_error() || answer.status == 200,
             "{operation} {body}: {} {}",
@@ -177,10 +177,10 @@ async fn values_that_cannot_be_kept_are_refused() {
     app.stop().await;
 }
 
-/// Contract: requests 6; audit-log 7. A query that names a parameter of the route twice is refused and not guessed at, whatever
-/// the two say; what the route does not know does not matter.
+/// Contract: requests 6; audit-log 7. A known parameter that is repeated is 400, whatever its values. Repeated unknown
+/// parameters are ignored.
 #[tokio::test]
-async fn a_parameter_is_given_once() {
+async fn repeated_query_parameter_is_400() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let endpoint = webhooks::create(&ada.client, "https://example.com/hook", &["session.completed"]).await;
@@ -207,9 +207,9 @@ async fn a_parameter_is_given_once() {
     app.stop().await;
 }
 
-/// Contract: requests 7. Headers and addresses without measure are refused, and the service goes on.
+/// Contract: requests 7. Oversized headers and URLs are rejected, and the service keeps running.
 #[tokio::test]
-async fn headers_without_measure_are_refused() {
+async fn oversized_headers_are_rejected() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let long = "x".repeat(200 * 1024);
@@ -217,7 +217,7 @@ async fn headers_without_measure_are_refused() {
     let requests = [
         format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\nConnection: close\r\n\r\n"),
         format!("GET /v1/archetypes?{long} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
-        // Just longer than an address may be.
+        // Just above the maximum length of a URL.
         format!("GET /v1/archetypes?{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &long[..65_520]),
         format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n{many}Connection: close\r\n\r\n"),
         "GET /v1/archetypes HTTP/9.9\r\nHost: x\r\n\r\n".to_owned(),
@@ -228,7 +228,7 @@ async fn headers_without_measure_are_refused() {
         let answer = raw::exchange(&app.base_url, request.as_bytes()).await;
         let shown: String = request.chars().take(60).collect();
         match raw::status(&answer) {
-            // Hung up on, or told; nothing else.
+            // The service closes the connection or answers with a problem.
             None => assert!(answer.is_empty(), "{shown}: {answer}"),
             Some(status) => {
                 assert!((400..500).contains(&status), "{shown}: {answer}");
@@ -247,10 +247,10 @@ async fn headers_without_measure_are_refused() {
     app.stop().await;
 }
 
-/// Contract: requests 8. Unknown top-level fields are named in a header, in body order, at most ten, cut to 64 characters and
-/// then percent-encoded, and change nothing else.
+/// Contract: requests 8. Unknown top-level fields are listed in a header in body order, at most ten, cut to 64 characters and
+/// percent-encoded, and have no other effect.
 #[tokio::test]
-async fn unknown_fields_are_named_and_ignored() {
+async fn unknown_fields_are_listed_and_ignored() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -285,10 +285,10 @@ async fn unknown_fields_are_named_and_ignored() {
 
 const UNKNOWN: &str = "x-service-unknown-fields";
 
-/// Contract: requests 8. The header is on every authenticated write that carries such fields, however it ends, and nowhere
-/// else; nested names are not told, and declared ones neither.
+/// Contract: requests 8. Every authenticated write with unknown fields has the header, whatever its status, and no other answer
+/// has it. Nested and declared fields are not listed.
 #[tokio::test]
-async fn unknown_fields_are_named_on_every_write() {
+async fn unknown_fields_are_listed_on_every_write() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -299,7 +299,7 @@ async fn unknown_fields_are_named_on_every_write() {
         assert!(answer.status.is_success(), "{path}: {}", answer.body);
         assert!(
             !answer.headers.contains_key(UNKNOWN),
-            "{path} does not know its own fields: {:?}",
+            "{path} reports a declared field as unknown: {:?}",
             answer.headers[UNKNOWN]
         );
         let mut more = body;
@@ -308,7 +308,7 @@ async fn unknown_fields_are_named_on_every_write() {
         assert!(answer.status.is_success(), "{path}: {}", answer.body);
         assert_eq!(answer.headers[UNKNOWN], "surprise", "{path}");
     }
-    // Every declared field of each, and nested strangers.
+    // All declared fields of each operation, with unknown nested ones.
     let declared = [
         ("navigate", json!({"url": "https://example.com/", "wait_until": "load", "timeout_ms": 1000})),
         (
@@ -352,12 +352,12 @@ async fn unknown_fields_are_named_on_every_write() {
     app.stop().await;
 }
 
-/// Contract: requests 18. A body of many values is refused before they are made, whoever sends it: they take far more memory than their
-/// text. Fields that a route does not know count, too.
+/// Contract: requests 18. A body with too many values is rejected before they are allocated, with and without a credential,
+/// because values take far more memory than their text. Values of unknown fields count too.
 #[tokio::test]
-async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
+async fn body_with_too_many_values_is_rejected_early() {
     let app = App::simulated().in_processes().start().await;
-    let (client, nobody) = (app.client().await, Client::new(&app.base_url, None));
+    let (client, stranger) = (app.client().await, Client::new(&app.base_url, None));
     let body = |field: &str, value: &str| {
         let values = vec![value; 1_000_000 / (value.len() + 1)].join(",");
         format!("{{\"{field}\":[{values}]}}")
@@ -366,14 +366,14 @@ async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
     for value in ["[]", "{}", "{\"a\":{}}", "null", "0"] {
         let bodies = ["email", "unknown"].map(|field| body(field, value));
         for body in &bodies {
-            nobody.post_raw("/v1/auth/login", body.clone()).await.invalid("body");
-            nobody.post_raw("/v1/auth/refresh", body.clone()).await.invalid("body");
-            nobody.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
+            stranger.post_raw("/v1/auth/login", body.clone()).await.invalid("body");
+            stranger.post_raw("/v1/auth/refresh", body.clone()).await.invalid("body");
+            stranger.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
             client.post_raw("/v1/sessions", body.clone()).await.invalid("body");
         }
         let flood = (0..20).map(|_| {
-            let (nobody, body) = (nobody.clone(), bodies[0].clone());
-            async move { nobody.post_raw("/v1/auth/login", body).await }
+            let (stranger, body) = (stranger.clone(), bodies[0].clone());
+            async move { stranger.post_raw("/v1/auth/login", body).await }
         });
         let flood = at_once(flood).await;
         for answer in flood {
@@ -381,15 +381,15 @@ async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
         }
     }
     let form = format!("grant_type=client_credentials{}", "&a=".repeat(300_000));
-    let form = nobody.request(Method::POST, "/v1/oauth/token").body(form);
+    let form = stranger.request(Method::POST, "/v1/oauth/token").body(form);
     let form = form.header("content-type", "application/x-www-form-urlencoded");
     assert_eq!(form.send().await.expect("an answer").status(), 400);
     let grown = app.peak_memory_kib(0) - before;
     assert!(grown < 100 * 1024, "bodies of a megabyte took {grown} KiB");
 
-    // As many as a route could want are fine.
+    // A number of values that routes can need is accepted.
     let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));
-    nobody.post_raw("/v1/auth/login", few).await.problem(401, "unauthorized");
+    stranger.post_raw("/v1/auth/login", few).await.problem(401, "unauthorized");
     let many = format!("{{\"unknown\":[{}]}}", vec!["0"; 49_000].join(","));
     client.post_raw("/v1/sessions", many).await.expect(201);
     app.stop().await;

@@ -1,4 +1,4 @@
-//! What is wrong with a request, all at once (contract: errors 4).
+//! All errors of a request are reported together (contract: errors 4).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::sample;
 use crate::support::{Answer, App};
 
-/// The fields that an answer says are wrong, each once.
+/// Fields in the errors of an answer; each field may occur once.
 fn fields(answer: Answer) -> BTreeSet<String> {
     let answer = answer.problem(400, "validation-failed");
     let errors = answer.body["errors"].as_array().expect("errors");
     let fields: BTreeSet<_> = errors.iter().map(|error| error["field"].as_str().expect("text").to_owned()).collect();
-    assert_eq!(fields.len(), errors.len(), "a field is told twice: {}", answer.body);
+    assert_eq!(fields.len(), errors.len(), "a field is reported twice: {}", answer.body);
     fields
 }
 
@@ -23,7 +23,7 @@ fn set(fields: &[&str]) -> BTreeSet<String> {
     fields.iter().map(|field| (*field).to_owned()).collect()
 }
 
-/// The schema of a route's JSON body, if it has one.
+/// Schema of a route's JSON body, if it has one.
 fn body_schema<'a>(contract: &'a Value, method: &str, path: &str) -> Option<&'a Value> {
     let schema = &contract["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"];
     match schema["$ref"].as_str() {
@@ -32,10 +32,9 @@ fn body_schema<'a>(contract: &'a Value, method: &str, path: &str) -> Option<&'a 
     }
 }
 
-/// Contract: errors 4. On every route whoever sends nothing is told of each member that is missing, and whoever sends nothing but
-/// nonsense of each that is wrong.
+/// Contract: errors 4. Every route reports all missing members of an empty body, and all invalid members of a body of nonsense.
 #[tokio::test]
-async fn body_of_every_route_is_refused_with_all_its_mistakes() {
+async fn every_route_reports_all_errors_of_its_body() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
     let person = app.person(Tier::Enterprise).await;
@@ -45,41 +44,41 @@ async fn body_of_every_route_is_refused_with_all_its_mistakes() {
     for route in ROUTES.iter() {
         let method = route.method.as_str().to_lowercase();
         let Some(schema) = body_schema(&contract, &method, &route.path) else { continue };
-        // What a payment provider sends is judged by its signature alone.
+        // Requests of payment providers are rejected by their signature first.
         if route.path.ends_with("-webhook") {
             continue;
         }
         let client = if matches!(route.access, Access::Staff) { &staff } else { &person.client };
         let path = sample(&route.method, &route.path).path;
-        let path = of_these(&path, &[&session, agent["id"].as_str().expect("an id")]);
+        let path = with_ids(&path, &[&session, agent["id"].as_str().expect("an id")]);
         let send = async |body: &Value| client.send(client.request(route.method.clone(), &path).json(body)).await;
         let required: BTreeSet<_> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
         let answer = send(&json!({})).await;
-        // Elsewhere something else comes first.
+        // Some routes fail for another reason first.
         if required.len() > 1 && answer.status == 400 {
-            let told = fields(answer);
-            assert!(told.is_superset(&required), "{method} {path}: {told:?} of {required:?}");
+            let reported = fields(answer);
+            assert!(reported.is_superset(&required), "{method} {path}: {reported:?} of {required:?}");
             missing += 1;
         }
         let names: Vec<_> = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
         let nonsense: Map<_, _> = names.iter().map(|name| ((*name).clone(), json!([[]]))).collect();
         let answer = send(&nonsense.into()).await;
         if names.len() > 1 && answer.status == 400 {
-            let told = fields(answer);
+            let reported = fields(answer);
             for name in &names {
-                let is_told = told.iter().any(|field| field == *name || field.starts_with(&format!("{name}.")));
-                assert!(is_told, "{method} {path}: {name} is not in {told:?}");
+                let is_reported = reported.iter().any(|field| field == *name || field.starts_with(&format!("{name}.")));
+                assert!(is_reported, "{method} {path}: {name} is not in {reported:?}");
             }
             wrong += 1;
         }
     }
-    assert!(missing >= 8 && wrong >= 15, "{missing} and {wrong} routes were looked at");
+    assert!(missing >= 8 && wrong >= 15, "only {missing} and {wrong} routes were checked");
     app.stop().await;
 }
 
-/// The same path with the ids of these resources in it, each instead of another of its kind.
-fn of_these(path: &str, ids: &[&str]) -> String {
+/// Replaces each id in the path by the given id of the same kind.
+fn with_ids(path: &str, ids: &[&str]) -> String {
     let segments = path.split('/').map(|segment| {
         let kind = |id: &str| id.split_once('_').map(|(kind, _)| kind.to_owned());
         ids.iter().copied().find(|id| kind(id) == kind(segment)).unwrap_or(segment)
@@ -87,9 +86,9 @@ fn of_these(path: &str, ids: &[&str]) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Contract: errors 4. Members of members are told, too, and what breaks a rule beside what is missing or of the wrong type.
+/// Contract: errors 4. Nested members are reported too, and violated rules together with missing members and wrong types.
 #[tokio::test]
-async fn mistakes_of_nested_members_and_of_rules_are_told_together() {
+async fn nested_and_rule_errors_are_reported_together() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -142,7 +141,7 @@ async fn mistakes_of_nested_members_and_of_rules_are_told_together() {
     assert_eq!(refused("/v1/agent-sessions", body).await, set(&["mode", "token_budget", "label", "archetype"]));
     let body = json!({"email": "nobody", "password": "short"});
     assert_eq!(refused("/v1/auth/signup", body).await, set(&["email", "password", "name"]));
-    // What the database could not keep, in whatever member, beside what is missing.
+    // Values that the database cannot store, in any member, together with missing members.
     let body = json!({"url": "a\0", "events": ["session.failed", "\0"]});
     assert_eq!(refused("/v1/webhooks", body).await, set(&["url", "events.1"]));
     let body =
@@ -152,9 +151,9 @@ async fn mistakes_of_nested_members_and_of_rules_are_told_together() {
     app.stop().await;
 }
 
-/// Contract: errors 4. What is wrong with an address is told at once, too.
+/// Contract: errors 4. All invalid query parameters are reported together.
 #[tokio::test]
-async fn every_wrong_query_parameter_is_told() {
+async fn all_invalid_query_parameters_are_reported() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     for (query, expected) in [
@@ -176,9 +175,9 @@ async fn every_wrong_query_parameter_is_told() {
     app.stop().await;
 }
 
-/// Contract: errors 4; limits. Of any number of mistakes a hundred are told, and they are looked for once and not each by itself.
+/// Contract: errors 4; limits. At most 100 errors are reported, and the time to find them is linear in the body.
 #[tokio::test]
-async fn mistakes_are_told_in_bounded_number_and_time() {
+async fn number_and_time_of_errors_are_bounded() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -194,10 +193,10 @@ async fn mistakes_are_told_in_bounded_number_and_time() {
         let started = Instant::now();
         let answer = client.post_raw(&format!("/v1/sessions/{session}/extract"), body).await;
         let answer = answer.problem(400, "validation-failed");
-        let told = answer.body["errors"].as_array().expect("errors").len();
-        assert!((1..=100).contains(&told), "{told}");
+        let reported = answer.body["errors"].as_array().expect("errors").len();
+        assert!((1..=100).contains(&reported), "{reported}");
         assert!(answer.body.to_string().len() < 200_000, "{} bytes", answer.body.to_string().len());
-        // Debug builds on a busy machine take their time; what grew with the square of the body took minutes.
+        // The limit allows for debug builds on a busy machine. A search quadratic in the body would take minutes.
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
     client.operate(&session, "wait", json!({"condition": {"kind": "time", "ms": 1}})).await.expect(200);

@@ -1,4 +1,4 @@
-//! The configuration for nginx in docs/deploying.md, with Debian's nginx.
+//! The nginx configuration in docs/deploying.md, with Debian's nginx.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -13,22 +13,22 @@ use tokio::time::timeout;
 use super::{judge, read};
 use crate::support::{App, eventually, live, live_socket};
 
-/// Largest body that the service takes without reading it into a profile.
+/// Largest body that the service accepts without reading it into a profile.
 const UPLOAD: usize = 2 * 1024 * 1024;
 
-/// A running nginx, which is killed in the end.
+/// A running nginx that is killed on drop.
 struct Nginx {
     process: Child,
     _folder: TempDir,
-    /// Address at which it speaks plain HTTP.
+    /// Address of the plain HTTP listener.
     plain: String,
-    /// Address at which it speaks TLS.
+    /// Address of the TLS listener.
     tls: String,
 }
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -40,7 +40,7 @@ async fn free_address() -> String {
 }
 
 impl Nginx {
-    /// Starts it in front of the service, with the configuration of the guide.
+    /// Starts nginx in front of the service with the configuration from the guide.
     async fn before(app: &App) -> Self {
         let folder = TempDir::new().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -50,7 +50,7 @@ impl Nginx {
         let (plain, tls) = (free_address().await, free_address().await);
         let guide = read("docs/deploying.md");
         let (_, block) = guide.split_once("```nginx\n").expect("a block");
-        let (block, _) = block.split_once("```").expect("its end");
+        let (block, _) = block.split_once("```").expect("the end of the block");
         let block = block
             .replace("listen 443 ssl;", &format!("listen {plain};\n  listen {tls} ssl;"))
             .replace("/etc/ssl/fleet.pem", &path("fleet.pem"))
@@ -74,8 +74,8 @@ impl Nginx {
     }
 }
 
-/// Contract: requests 1; notifications 4; live 2. Answers, large uploads, event streams and live views pass as they are, and the service
-/// sees the caller's address.
+/// Contract: requests 1; notifications 4; live 2. Answers, large uploads, event streams and live views pass unchanged, and the
+/// service sees the caller's address.
 #[tokio::test]
 async fn nginx_passes_uploads_streams_websockets_and_addresses() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -89,16 +89,16 @@ async fn nginx_passes_uploads_streams_websockets_and_addresses() {
 
     let upload = client.request(Method::POST, "/v1/profiles/import").body(vec![b'x'; UPLOAD]).send().await;
     let upload = upload.expect("an answer");
-    assert_ne!(upload.status(), 413, "nginx takes it");
+    assert_ne!(upload.status(), 413, "nginx accepts the upload");
     assert_eq!(upload.headers()["content-type"], "application/problem+json");
 
     let follow = client.request(Method::GET, "/v1/account/notifications/stream").send().await;
     let mut stream = follow.expect("a stream");
     let session = client.session().await;
-    let mut told = String::new();
-    while !told.contains(&session) {
-        let chunk = timeout(Duration::from_secs(5), stream.chunk()).await.expect("nginx does not hold events back");
-        told += &String::from_utf8_lossy(&chunk.expect("a chunk").expect("the stream goes on"));
+    let mut received = String::new();
+    while !received.contains(&session) {
+        let chunk = timeout(Duration::from_secs(5), stream.chunk()).await.expect("nginx does not buffer events");
+        received += &String::from_utf8_lossy(&chunk.expect("a chunk").expect("the stream continues"));
     }
 
     let ticket = live::ticket(&client, &session, "viewer", None).await;

@@ -1,4 +1,4 @@
-//! People with a browser, which is one of the service's own.
+//! Pages in a browser, which runs in a session of the service itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,83 +21,83 @@ const USED_LINK: &str = "This link has expired or was already used. Request anot
 const UNKNOWN_CODE: &str = "No device is waiting for this code. Compare it with the code on your device, or start \
                             again there: a code is valid for only a few minutes.";
 
-/// Contract: pages 2; sign-ins 4; devices 3, 5. The link of the verification mail signs in, by its person and once, and whoever
-/// is signed in connects a device, which gets a key that works.
+/// Contract: pages 2; sign-ins 4; devices 3, 5. The link of the verification mail signs in once, when the person presses the
+/// button. A signed-in person can connect a device, which receives a working key.
 #[tokio::test]
-async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
+async fn verification_link_signs_in_and_connects_a_device() {
     let person = Person::start().await;
     person.sign_up().await;
     let link = person.app.mail_to(EMAIL, Template::VerifyEmail).await.link().to_owned();
     for _ in 0..3 {
         let seen = reqwest::get(&link).await.expect("an answer");
-        assert_eq!(seen.status(), 200, "a program that looks at mails opens the link");
+        assert_eq!(seen.status(), 200, "a mail scanner can open the link");
     }
     person.open(&link).await;
     person.press("#link-form button").await;
-    person.sees("arrived").await;
-    assert_eq!(person.reads("#who").await, format!("Signed in as {EMAIL}"));
+    person.sees_step("arrived").await;
+    assert_eq!(person.text_of("#who").await, format!("Signed in as {EMAIL}"));
 
-    // Nobody has to type a code as it is shown.
+    // The code is accepted in any spelling.
     let device = person.device(Some("Ada’s desk")).await;
     person.press("#next").await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.fill("#user-code", "0000-0000").await;
     person.press("#code-form button").await;
-    person.is_told(UNKNOWN_CODE).await;
+    person.sees_message(UNKNOWN_CODE).await;
     person.open(&format!("{}/activate", person.app.base_url)).await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.fill("#user-code", &device.user_code.to_lowercase().replace('-', "")).await;
     person.press("#code-form button").await;
-    person.sees("consent").await;
-    assert_eq!(person.reads("#device").await, "Ada’s desk");
-    assert_eq!(person.reads("#address").await, "127.0.0.1");
-    assert_eq!(person.exchange(&device).await["status"], "pending", "seeing who asks is no consent");
+    person.sees_step("consent").await;
+    assert_eq!(person.text_of("#device").await, "Ada’s desk");
+    assert_eq!(person.text_of("#address").await, "127.0.0.1");
+    assert_eq!(person.exchange(&device).await["status"], "pending", "opening the consent step binds nothing");
     person.press("#consent-form button").await;
-    person.sees("done").await;
-    assert_eq!(person.reads("#connected").await, "Ada’s desk");
+    person.sees_step("done").await;
+    assert_eq!(person.text_of("#connected").await, "Ada’s desk");
     let bound = person.exchange(&device).await;
     assert_eq!(bound["status"], "bound");
     let app = Client::new(&person.app.base_url, bound["api_key"].as_str());
     assert_eq!(app.get("/v1/account/me").await.expect(200).body["email"], EMAIL);
 
-    // Whoever did not begin this connects nothing.
+    // A person who rejects the request connects nothing.
     let device = person.device(None).await;
     person.open(&device.browser_url).await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.press("#code-form button").await;
-    person.sees("consent").await;
-    assert_eq!(person.reads("#device").await, "Unnamed device");
+    person.sees_step("consent").await;
+    assert_eq!(person.text_of("#device").await, "Unnamed device");
     person.press("#not-me").await;
-    person.sees("refused").await;
+    person.sees_step("refused").await;
     assert_eq!(person.exchange(&device).await["status"], "pending");
 
     person.open(&link).await;
     person.press("#link-form button").await;
-    person.sees("trouble").await;
-    person.is_told(USED_LINK).await;
+    person.sees_step("trouble").await;
+    person.sees_message(USED_LINK).await;
     person.app.stop().await;
 }
 
-/// Contract: pages 4; identities 5, 8. A person signs in with an account elsewhere, and is led back to their device; whoever
-/// has an account here already is sent to their mail, whose link signs in.
+/// Contract: pages 4; identities 5, 8. A person signs in through an identity provider and returns to the device. If the address
+/// already has an account, the confirmation mail signs in.
 #[tokio::test]
-async fn a_person_signs_in_with_an_account_elsewhere() {
+async fn sign_in_with_identity_provider_returns_to_the_device() {
     let mut provider = IdentityProvider::new();
     let app = provider.configure(App::webkit()).start().await;
     provider.start_for(&app, &identity_provider::person("ada", EMAIL));
     let person = Person::visit(app).await;
     let device = person.device(None).await;
     person.open(&device.browser_url).await;
-    person.sees("sign-in").await;
+    person.sees_step("sign-in").await;
     person.press("#sign-in a.button").await;
-    person.sees("arrived").await;
-    assert_eq!(person.reads("#who").await, format!("Signed in as {EMAIL}"));
+    person.sees_step("arrived").await;
+    assert_eq!(person.text_of("#who").await, format!("Signed in as {EMAIL}"));
     person.press("#next").await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.press("#code-form button").await;
-    person.sees("consent").await;
+    person.sees_step("consent").await;
     person.press("#consent-form button").await;
-    person.sees("done").await;
+    person.sees_step("done").await;
     let bound = person.exchange(&device).await;
     provider.stop();
 
@@ -106,26 +106,25 @@ async fn a_person_signs_in_with_an_account_elsewhere() {
     person.app.execute("delete from identities where account_id = $1", account).await;
     provider.start_for(&person.app, &identity_provider::person("ada", EMAIL));
     person.press("#sign-out").await;
-    person.sees("sign-in").await;
+    person.sees_step("sign-in").await;
     person.press("#sign-in a.button").await;
-    person.sees("confirm").await;
+    person.sees_step("confirm").await;
     let link = person.app.mail_to(EMAIL, Template::ConfirmSignIn).await.link().to_owned();
     person.open(&link).await;
     person.press("#link-form button").await;
-    person.sees("arrived").await;
+    person.sees_step("arrived").await;
 
     provider.stop();
     person
         .open(&format!("{}/v1/auth/oauth/{}/callback?state=x&code=y", person.app.base_url, identity_provider::NAME))
         .await;
-    person.sees("refused").await;
+    person.sees_step("refused").await;
     person.app.stop().await;
 }
 
-/// Contract: pages 2, 5. Opening the link uses nothing up; whoever has signed in with the address that was invited joins by a
-/// button, and nobody else.
+/// Contract: pages 2, 5. Opening the invitation does not use it up. Only a person signed in with the invited address can join.
 #[tokio::test]
-async fn a_person_follows_an_invitation_and_joins_a_team() {
+async fn invitation_is_accepted_by_its_addressee_only() {
     let person = Person::start().await;
     person.verified().await;
     let owner = person.app.person(Tier::Free).await;
@@ -136,129 +135,129 @@ async fn a_person_follows_an_invitation_and_joins_a_team() {
     assert_eq!(reqwest::get(&link).await.expect("an answer").status(), 200);
 
     person.open(&link).await;
-    person.sees("sign-in").await;
+    person.sees_step("sign-in").await;
     person.fill("#email", &other.email).await;
     person.fill("#password", PASSWORD).await;
     person.press("#sign-in-form button").await;
-    person.sees("invitation").await;
+    person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
-    person.is_told("The invitation was sent to another e-mail address than that of the account.").await;
+    person.sees_message("The invitation was sent to another e-mail address than that of the account.").await;
     person.press("#sign-out").await;
-    person.is_told("You are signed out.").await;
+    person.sees_message("You are signed out.").await;
 
-    // A link that signs in leads back to the invitation.
+    // A link that signs in returns to the invitation.
     person.app.stranger().post("/v1/auth/magic-link/request", json!({"email": EMAIL})).await.expect(200);
     let magic_link = person.app.mail_to(EMAIL, Template::MagicLink).await.link().to_owned();
     person.open(&magic_link).await;
     person.press("#link-form button").await;
-    person.sees("arrived").await;
-    assert_eq!(person.reads("#next").await, "See the invitation");
+    person.sees_step("arrived").await;
+    assert_eq!(person.text_of("#next").await, "See the invitation");
     person.press("#next").await;
-    person.sees("invitation").await;
+    person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
-    person.sees("joined").await;
-    eventually(Duration::from_secs(5), "the owner is named", async || {
-        (person.reads("#owner").await == owner.email.as_str()).then_some(())
+    person.sees_step("joined").await;
+    eventually(Duration::from_secs(5), "the page names the owner", async || {
+        (person.text_of("#owner").await == owner.email.as_str()).then_some(())
     })
     .await;
     let members = owner.client.get("/v1/team/members").await.expect(200).body;
     assert_eq!(members["data"][0]["member_email"], EMAIL);
 
     person.open(&link).await;
-    person.sees("invitation").await;
+    person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
-    person.sees("ended").await;
+    person.sees_step("ended").await;
     person.app.stop().await;
 }
 
-/// Contract: pages 4. A person with a second factor is asked for it, by the activation page too.
+/// Contract: pages 4. The sign-in form and the activation page ask for the second factor.
 #[tokio::test]
-async fn a_person_with_a_second_factor_signs_in_with_it() {
+async fn sign_in_asks_for_the_second_factor() {
     let person = Person::start().await;
     let (totp, recovery_code) = person.enroll().await;
     let device = person.device(Some("Ada’s desk")).await;
     person.open(&device.browser_url).await;
-    person.sees("sign-in").await;
+    person.sees_step("sign-in").await;
     person.fill("#email", EMAIL).await;
     person.fill("#password", "wrong horse battery").await;
     person.press("#sign-in-form button").await;
-    person.is_told("The e-mail address or the password is wrong.").await;
+    person.sees_message("The e-mail address or the password is wrong.").await;
 
     person.open(&device.browser_url).await;
     person.sign_in().await;
-    person.sees("totp").await;
-    // The code of the moment was used up by the enrolment; the next one is accepted already.
+    person.sees_step("totp").await;
+    // The current code was used by the enrollment; the next one is already accepted.
     person.fill("#totp-code", &totp.generate(now() + 30).to_string()).await;
     person.press("#totp-form button").await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.press("#code-form button").await;
-    person.sees("consent").await;
+    person.sees_step("consent").await;
     person.press("#consent-form button").await;
-    person.sees("done").await;
+    person.sees_step("done").await;
     assert_eq!(person.exchange(&device).await["status"], "bound");
 
     person.press("#sign-out").await;
-    person.is_told("You are signed out.").await;
+    person.sees_message("You are signed out.").await;
     person.sign_in().await;
-    person.sees("totp").await;
+    person.sees_step("totp").await;
     person.fill("#totp-code", "12345").await;
     person.press("#totp-form button").await;
-    eventually(Duration::from_secs(5), "the browser wants six", async || {
-        let words = person.reads("#message").await;
+    eventually(Duration::from_secs(5), "the browser requires six digits", async || {
+        let words = person.text_of("#message").await;
         words.as_str().is_some_and(|words| words.starts_with("Code: ")).then_some(())
     })
     .await;
     person.fill("#totp-code", "6").await;
     person.press("#totp-form button").await;
-    person.is_told("The code is wrong.").await;
+    person.sees_message("The code is wrong.").await;
     person.press("#to-recovery").await;
-    person.sees("recovery").await;
+    person.sees_step("recovery").await;
     person.fill("#recovery-code", &recovery_code.to_lowercase().replace('-', "")).await;
     person.press("#recovery-form button").await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.app.stop().await;
 }
 
-/// Contract: pages 4; sign-ins 12. A person who forgot their password chooses another by the link of a mail, and is then led
-/// back to the device that they wanted to connect.
+/// Contract: pages 4; sign-ins 12. A person who forgot the password sets a new one with the link of a mail, and then returns to
+/// the device.
 #[tokio::test]
-async fn a_forgotten_password_is_replaced() {
+async fn forgotten_password_is_replaced() {
     let person = Person::start().await;
     person.verified().await;
     let device = person.device(Some("Ada’s desk")).await;
     person.open(&device.browser_url).await;
-    person.sees("sign-in").await;
+    person.sees_step("sign-in").await;
     person.fill("#email", EMAIL).await;
     person.press("#to-trouble").await;
-    person.sees("trouble").await;
+    person.sees_step("trouble").await;
     person.press("button[value='/v1/auth/password-reset/request']").await;
-    person.is_told(&format!("If {EMAIL} has an account, we have sent a link to it.")).await;
+    person.sees_message(&format!("If {EMAIL} has an account, we have sent a link to it.")).await;
 
     let link = person.app.mail_to(EMAIL, Template::ResetPassword).await.link().to_owned();
     person.open(&link).await;
     person.fill("#new-password", "another horse battery").await;
     person.fill("#new-password-again", "another horse batterie").await;
     person.press("#link-form button").await;
-    person.is_told("Repeat the new password: The passwords differ.").await;
+    person.sees_message("Repeat the new password: The passwords differ.").await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("#new-password-again", "y").await;
     person.press("#link-form button").await;
-    person.sees("arrived").await;
+    person.sees_step("arrived").await;
     let login = json!({"email": EMAIL, "password": "another horse battery"});
     person.app.stranger().post("/v1/auth/login", login).await.expect(200);
 
     person.expire(&device).await;
     person.press("#next").await;
-    person.sees("enter-code").await;
+    person.sees_step("enter-code").await;
     person.press("#code-form button").await;
-    person.is_told(UNKNOWN_CODE).await;
+    person.sees_message(UNKNOWN_CODE).await;
     person.app.stop().await;
 }
 
-/// Contract: sign-ins 5; pages 2. A person whose signup password was removed chooses another one on the page of the link.
+/// Contract: sign-ins 5; pages 2. If the signup password was removed, the page of the link asks for a new one.
 #[tokio::test]
-async fn a_removed_password_is_chosen_anew_on_the_page_of_the_link() {
+async fn removed_password_is_replaced_on_the_page_of_the_link() {
     let person = Person::start().await;
     person.sign_up().await;
     person.app.mail_to(EMAIL, Template::VerifyEmail).await;
@@ -267,30 +266,30 @@ async fn a_removed_password_is_chosen_anew_on_the_page_of_the_link() {
     let link = person.app.mail_number(2, EMAIL, Template::VerifyEmail).await.link().to_owned();
     person.open(&link).await;
     person.press("#link-form button").await;
-    person.sees("password-removed").await;
+    person.sees_step("password-removed").await;
     person.fill("#chosen-password", "another horse battery").await;
     person.fill("#chosen-password-again", "another horse batterie").await;
     person.press("#password-form button").await;
-    person.is_told("Repeat the new password: The passwords differ.").await;
+    person.sees_message("Repeat the new password: The passwords differ.").await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("#chosen-password-again", "y").await;
     person.press("#password-form button").await;
-    person.sees("arrived").await;
+    person.sees_step("arrived").await;
     let login = json!({"email": EMAIL, "password": "another horse battery"});
     person.app.stranger().post("/v1/auth/login", login).await.expect(200);
     person.app.stop().await;
 }
 
-/// Somebody in front of a browser.
+/// A person with a browser.
 struct Person {
     app: App,
-    /// Whose session the browser is: anybody's but the person's.
+    /// The account that owns the browser session, unrelated to the person.
     client: Client,
     session: String,
 }
 
-/// A desktop app that has asked for a key.
+/// A desktop app that has started a device authorization.
 struct Device {
     code: String,
     user_code: String,
@@ -300,7 +299,7 @@ struct Device {
 impl Person {
     async fn start() -> Self {
         let key = BASE64_STANDARD.encode([7; 32]);
-        // One code is enough; each takes a moment to hash.
+        // One code is enough, because each takes time to hash.
         Self::visit(App::webkit().set("mfa.encryption_key", &key).set("limits.recovery_codes", "1").start().await).await
     }
 
@@ -310,13 +309,13 @@ impl Person {
         Self { app, client, session }
     }
 
-    /// Makes an account whose address is not proven yet.
+    /// Creates an account with an unverified address.
     async fn sign_up(&self) {
         let new = json!({"email": EMAIL, "password": PASSWORD, "name": "Ada"});
         self.app.stranger().post("/v1/auth/signup", new).await.expect(200);
     }
 
-    /// Makes an account that can log in, and answers the token of its first web session.
+    /// Creates an account that can log in, and returns the token of its first web session.
     async fn verified(&self) -> String {
         self.sign_up().await;
         let token = self.app.mail_to(EMAIL, Template::VerifyEmail).await.token;
@@ -324,7 +323,7 @@ impl Person {
         verified.body["session"]["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Makes an account with a second factor, and answers what shows its codes, and a recovery code.
+    /// Creates an account with a second factor, and returns its authenticator and a recovery code.
     async fn enroll(&self) -> (Totp, String) {
         let token = self.verified().await;
         let owner = Client::new(&self.app.base_url, Some(&token));
@@ -347,7 +346,7 @@ impl Person {
         self.app.stranger().post("/v1/auth/cli-authorize/exchange", coming).await.expect(200).body
     }
 
-    /// Lets a device wait for too long.
+    /// Expires the code of a device.
     async fn expire(&self, device: &Device) {
         let expired = sqlx::query("update device_authorizations set expires_at = now() where user_code = $1")
             .bind(device.user_code.replace('-', ""))
@@ -374,27 +373,27 @@ impl Person {
     }
 
     async fn sign_in(&self) {
-        self.sees("sign-in").await;
+        self.sees_step("sign-in").await;
         self.fill("#email", EMAIL).await;
         self.fill("#password", PASSWORD).await;
         self.act(json!({"kind": "press", "key": "Enter"})).await;
     }
 
-    /// Waits for a step of the page.
-    async fn sees(&self, step: &str) {
+    /// Waits until the page shows this step.
+    async fn sees_step(&self, step: &str) {
         let condition = json!({"kind": "selector", "selector": format!("#{step}:not([hidden])")});
         let wait = json!({"condition": condition, "timeout_ms": 10_000, "on_timeout": "return"});
         let waited = self.client.operate(&self.session, "wait", wait).await.expect(200);
-        assert_eq!(waited.body["matched"], true, "{step} is not shown, but: {}", self.reads("#message").await);
+        assert_eq!(waited.body["matched"], true, "{step} is not shown, but: {}", self.text_of("#message").await);
     }
 
-    async fn reads(&self, selector: &str) -> Value {
+    async fn text_of(&self, selector: &str) -> Value {
         text(&self.client, &self.session, selector).await
     }
 
-    /// Waits for what the page says.
-    async fn is_told(&self, words: &str) {
-        eventually(Duration::from_secs(10), words, async || (self.reads("#message").await == words).then_some(()))
+    /// Waits until the page shows this message.
+    async fn sees_message(&self, words: &str) {
+        eventually(Duration::from_secs(10), words, async || (self.text_of("#message").await == words).then_some(()))
             .await;
     }
 }

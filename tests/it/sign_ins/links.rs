@@ -1,4 +1,4 @@
-//! Links that sign in, and that change a password (contract: sign-ins).
+//! Mail links that sign in or change a password (contract: sign-ins).
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::support::people::{PASSWORD, Person, challenge_of, recovery_codes};
 use crate::support::smtp::MailServer;
 use crate::support::{App, Client, assert_timestamp, at_once, eventually, members};
 
-/// Contract: sign-ins 11, 13; audit-log 12. Such a sign-in writes no row. It proves the address, too.
+/// Contract: sign-ins 11, 13; audit-log 12. A magic link signs in once, verifies the address and writes no audit row.
 #[tokio::test]
-async fn a_magic_link_signs_in_once() {
+async fn magic_link_signs_in_once() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
@@ -44,17 +44,17 @@ async fn a_magic_link_signs_in_once() {
         answer.invalid("token");
     }
 
-    let bob = app.unproven().await;
+    let bob = app.unverified_person().await;
     let link = app.link(MAGIC_LINK, &bob.email).await;
     let client = session(&app, &stranger.post(FOLLOW, json!({"token": link})).await.expect(200)).await;
     assert_timestamp(&client.get(ME).await.expect(200).body["email_verified_at"]);
     app.stop().await;
 }
 
-/// Contract: sign-ins 5; identities 6. Whoever signed up with an address before it was proven may have been anybody. Their
-/// password is worthless once its holder has come in by a magic link, as it is once they have come by an identity provider.
+/// Contract: sign-ins 5; identities 6. An unverified signup may be by a stranger. Its password stops working once the address
+/// owner signs in with a magic link, as with an identity provider.
 #[tokio::test]
-async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
+async fn magic_link_removes_the_unverified_password() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     stranger.post(SIGNUP, json!({"email": "ada@example.com", "password": PASSWORD, "name": "Eve"})).await.expect(200);
@@ -64,18 +64,18 @@ async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. The same of a verification link that was asked for again when the signup's own would have expired, which anybody
-/// may do, and as often as it takes. A reset gives another password.
+/// Contract: sign-ins 5. The same for a verification link that any caller requested again and that is used after the signup's
+/// own link has expired. A reset sets another password.
 #[tokio::test]
-async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the_password_before() {
+async fn late_verification_link_removes_the_password() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     stranger.post(SIGNUP, json!({"email": "ada@example.com", "password": PASSWORD, "name": "Eve"})).await.expect(200);
     let own = app.mail_to("ada@example.com", Template::VerifyEmail).await;
     assert!(!own.text.contains("password"), "{}", own.text);
     let link = app.link(RESEND, "ada@example.com").await;
-    let told = app.mail_number(2, "ada@example.com", Template::VerifyEmail).await.text;
-    assert!(told.contains("The password is therefore removed"), "{told}");
+    let text = app.mail_number(2, "ada@example.com", Template::VerifyEmail).await.text;
+    assert!(text.contains("The password is therefore removed"), "{text}");
     stranger.post(VERIFY, json!({"token": own.token})).await.invalid("token");
     app.execute_all("update accounts set created_at = now() - interval '31 minutes'").await;
     let ada = session(&app, &stranger.post(VERIFY, json!({"token": link})).await.expect(200)).await;
@@ -96,11 +96,11 @@ async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. A verification link that is requested from another network than that of the signup removes the password of the
-/// signup, also at once, and the login result lets its holder set another one. So does one that is followed after the signup's own link
-/// has expired, however short that is valid.
+/// Contract: sign-ins 5. A verification link requested from another network than the signup removes the password at once. So
+/// does one followed after the signup's own link has expired, for any lifetime. The login result lets the owner set a new
+/// password.
 #[tokio::test]
-async fn a_verification_link_requested_from_another_network_removes_the_password() {
+async fn verification_link_from_another_network_removes_password() {
     let app = App::simulated()
         .set("server.trusted_proxies", "127.0.0.1")
         .set("auth.verification_ttl", "5m")
@@ -141,10 +141,9 @@ async fn a_verification_link_requested_from_another_network_removes_the_password
     app.stop().await;
 }
 
-/// Contract: sign-ins 12; audit-log 12. A reset changes the password, ends every session there was, on other devices too, and
-/// answers the login result.
+/// Contract: sign-ins 12; audit-log 12. A reset changes the password, ends all sessions on all devices and returns a session.
 #[tokio::test]
-async fn a_password_reset_ends_every_session() {
+async fn password_reset_ends_every_session() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
     let stranger = app.stranger();
     let (ada, bob) = (app.person(Tier::SoloManual).await, app.person(Tier::Free).await);
@@ -191,10 +190,10 @@ async fn a_password_reset_ends_every_session() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 18. Of many who use one reset link at once, one changes the password. A login with the one before that is
-/// under way meanwhile leaves no session.
+/// Contract: sign-ins 18. Of concurrent uses of a reset link one changes the password. A concurrent login with the old password
+/// leaves no session.
 #[tokio::test]
-async fn a_reset_link_raced_changes_the_password_once() {
+async fn concurrent_resets_change_the_password_once() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let token = app.link(FORGOT, &ada.email).await;
@@ -215,18 +214,18 @@ async fn a_reset_link_raced_changes_the_password_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 15. The three routes that mail answer 200 with the same shape whether the address is unverified,
-/// verified, suspended or unknown; one that is missing or malformed is 400.
+/// Contract: sign-ins 15. The three routes that send mail answer 200 with the same shape for an unverified, verified, suspended
+/// or unknown address. A missing or malformed address is 400.
 #[tokio::test]
-async fn the_routes_that_mail_answer_the_same_to_everybody() {
+async fn routes_that_mail_do_not_reveal_accounts() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
     let stranger = app.stranger();
-    let (verified, unproven, suspended) =
-        (app.person(Tier::Free).await, app.unproven().await, app.person(Tier::Free).await);
+    let (verified, unverified, suspended) =
+        (app.person(Tier::Free).await, app.unverified_person().await, app.person(Tier::Free).await);
     app.run(&["account", "suspend", &suspended.account.to_string()]).await.code(0);
     for ((path, template), minutes) in SENDING.into_iter().zip([30.0, 15.0, 60.0]) {
         let mut headers = Vec::new();
-        for email in [verified.email.as_str(), &unproven.email, &suspended.email, "nobody@example.com"] {
+        for email in [verified.email.as_str(), &unverified.email, &suspended.email, "nobody@example.com"] {
             let answer = stranger.post(path, json!({"email": email})).await.expect(200);
             assert_eq!(members(&answer.body).into_iter().collect::<Vec<_>>(), ["expires_at", "sent"]);
             assert_eq!(answer.body["sent"], true);
@@ -234,7 +233,7 @@ async fn the_routes_that_mail_answer_the_same_to_everybody() {
             headers.push(answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>());
         }
         assert!(headers.windows(2).all(|pair| pair[0] == pair[1]), "{headers:?}");
-        app.mail_to(&unproven.email, template).await;
+        app.mail_to(&unverified.email, template).await;
         for bad in [
             json!({}),
             json!({"email": ""}),
@@ -242,7 +241,7 @@ async fn the_routes_that_mail_answer_the_same_to_everybody() {
             json!({"email": 1}),
             json!({"email": "ada"}),
             json!({"email": "ada@example.com\r\nBcc: eve@example.com"}),
-            json!({"email": [unproven.email]}),
+            json!({"email": [unverified.email]}),
         ] {
             stranger.post(path, bad).await.invalid("email");
         }
@@ -250,10 +249,10 @@ async fn the_routes_that_mail_answer_the_same_to_everybody() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 1, 3; requests 10. Three requests a minute and address on each of the routes that mail, and
-/// `Retry-After`; without a proxy that is trusted nobody names another address.
+/// Contract: rate-limits 1, 3; requests 10. Each route that sends mail allows three requests per minute and address, then 429
+/// with `Retry-After`. Without a trusted proxy, `X-Forwarded-For` is ignored.
 #[tokio::test]
-async fn three_mails_a_minute_are_enough() {
+async fn routes_that_mail_allow_three_requests_per_minute() {
     let app = App::simulated().start().await;
     let ask = async |app: &App, path: &str, from: &str| {
         let stranger = app.stranger();
@@ -281,10 +280,10 @@ async fn three_mails_a_minute_are_enough() {
     app.stop().await;
 }
 
-/// Contract: emails 11; sign-ins; mfa. Mails caught by a real mail server lead through verification, login, the second factor,
-/// step-up and reset.
+/// Contract: emails 11; sign-ins; mfa. With mails from a real mail server, a person verifies the address, logs in, uses the
+/// second factor and step-up, and resets the password.
 #[tokio::test]
-async fn mails_lead_all_the_way() {
+async fn mails_work_for_every_step_of_sign_in() {
     let server = MailServer::up();
     let builder = App::simulated().with_second_factors();
     let app = builder.set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;

@@ -1,4 +1,4 @@
-//! Logs, usage and limits of accounts, as staff and operators see and change them, and incidents.
+//! Accounts for staff and operators: audit log, usage and limits; and incidents.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -14,10 +14,10 @@ async fn limits_of(client: &Client) -> Value {
     client.get("/v1/account/me").await.expect(200).body["limits"].clone()
 }
 
-/// Contract: staff 23; limits 11; audit-log 17. A limit of an account's own replaces that of its tier, whatever tier it moves to, and is
-/// what creates count against.
+/// Contract: staff 23; limits 11; audit-log 17. A limit of the account overrides the limit of its tier, also after a change of
+/// tier, and applies to creates.
 #[tokio::test]
-async fn a_limit_of_its_own_replaces_that_of_the_tier() {
+async fn own_limit_overrides_the_limit_of_the_tier() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let (staff, other) = (app.staff().await, app.staff().await);
@@ -80,9 +80,9 @@ async fn a_limit_of_its_own_replaces_that_of_the_tier() {
     app.stop().await;
 }
 
-/// Contract: command-line 21, 22; limits 11. An operator lists accounts, and sets, shows and clears limits.
+/// Contract: command-line 21, 22; limits 11.
 #[tokio::test]
-async fn operators_list_accounts_and_change_limits() {
+async fn operator_lists_accounts_and_changes_limits() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let free = app.account(Tier::Free).await.to_string();
@@ -100,7 +100,7 @@ async fn operators_list_accounts_and_change_limits() {
     let text = limits(&["--profiles", "7"]).await.code(0).stdout;
     assert!(text.contains("40 (its own limit)") && text.contains("7 (its own limit)"), "{text}");
     assert_eq!(limits(&["--clear", "--json"]).await.code(0).json(), expected);
-    assert_eq!(app.audited(account, "account.limits_changed").await.len(), 3, "each change once");
+    assert_eq!(app.audited(account, "account.limits_changed").await.len(), 3, "one row for each change");
     for wrong in [&["--clear", "--profiles", "7"][..], &["--concurrent-sessions", "10001"], &["--profiles", "x"]] {
         limits(wrong).await.code(2);
     }
@@ -109,8 +109,8 @@ async fn operators_list_accounts_and_change_limits() {
 
     let listed = app.run(&["account", "list", "--json"]).await.code(0).json();
     let ids: Vec<_> = listed.as_array().expect("a list").iter().map(|row| row["id"].clone()).collect();
-    // The oldest one is that of the local owner.
-    assert_eq!((ids.len(), &ids[..2]), (3, &[json!(free), json!(id)][..]), "the newest first");
+    // The third account is the local owner's, the oldest.
+    assert_eq!((ids.len(), &ids[..2]), (3, &[json!(free), json!(id)][..]), "newest first");
     let of_tier = app.run(&["account", "list", "--tier", "free", "--status", "active", "--json"]).await.code(0).json();
     assert_eq!((of_tier.as_array().map(Vec::len), &of_tier[0]["id"]), (Some(1), &json!(free)));
     let one = app.run(&["account", "list", "--limit", "1"]).await.code(0).stdout;
@@ -119,7 +119,7 @@ async fn operators_list_accounts_and_change_limits() {
     app.stop().await;
 }
 
-/// Contract: staff 22; command-line 21. The accounts with the most usage come first; one account is shown whatever it used.
+/// Contract: staff 22; command-line 21. Accounts are listed by usage, highest first. A single account is shown with any usage.
 #[tokio::test]
 async fn accounts_are_listed_by_usage() {
     let app = App::simulated().start().await;
@@ -159,7 +159,8 @@ async fn accounts_are_listed_by_usage() {
     app.stop().await;
 }
 
-/// Contract: staff 21, 24; audit-log 5, 7; lists 3. Staff read the log of an account, without where anybody was, and all incidents.
+/// Contract: staff 21, 24; audit-log 5, 7; lists 3. Staff read an account's log without addresses and user agents, and the list
+/// of all incidents.
 #[tokio::test]
 async fn staff_read_an_accounts_log_and_incidents() {
     let app = App::simulated().start().await;

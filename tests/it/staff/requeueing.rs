@@ -1,4 +1,4 @@
-//! What it costs everybody else that very many dead letters are sent once more.
+//! Requeueing many dead letters, and its cost for other requests.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,20 @@ use crate::webhooks::{create, id_of};
 
 const COUNT: i32 = 100_000;
 const ALONE: usize = 300;
-/// After so many it is seen how quickly they go.
+/// Number of deliveries whose duration is measured.
 const DELIVERED: i64 = 20_000;
 
-/// Contract: command-line 7; staff 12. An operator's command sends many in bounded batches, too, each in a transaction of its own, and
-/// says how far it has come; machines are told the ids. A worker that is at it meanwhile sends none of them twice.
+/// Contract: command-line 7; staff 12. The operator's command requeues in batches of 200, one transaction each, and prints its
+/// progress, or with `--json` the ids. A running worker sends none of the deliveries twice.
 #[tokio::test]
-async fn a_command_requeues_in_batches() {
+async fn command_requeues_in_batches() {
     let sink = Sink::start().await;
     let mut app = App::simulated().roles(&[Role::Api]).delivering_to(&sink).start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     app.dead_letters(&endpoint, 450, 1).await;
-    let told = app.run(&["deliveries", "requeue", "--endpoint", &endpoint]).await.code(0).stdout;
-    let lines: Vec<_> = told.lines().collect();
+    let output = app.run(&["deliveries", "requeue", "--endpoint", &endpoint]).await.code(0).stdout;
+    let lines: Vec<_> = output.lines().collect();
     let wanted = ["requeued 200 of 450 deliveries", "requeued 400 of 450 deliveries", "requeued 450 of 450 deliveries"];
     assert_eq!(lines, [&wanted[..], &["requeued 450 deliveries"]].concat());
     let sent = "select count(*) from webhook_deliveries
@@ -38,16 +38,20 @@ async fn a_command_requeues_in_batches() {
 
     app.start(Role::Worker);
     app.dead_letters(&endpoint, 650, 1).await;
-    let told = app.run(&["deliveries", "requeue", "--endpoint", &endpoint, "--json"]).await.code(0).json();
-    let ids = told["requeued"].as_array().expect("ids");
+    let output = app.run(&["deliveries", "requeue", "--endpoint", &endpoint, "--json"]).await.code(0).json();
+    let ids = output["requeued"].as_array().expect("ids");
     assert!(ids.len() == 650 && ids.is_sorted_by(|a, b| a.as_str() < b.as_str()), "{ids:?}");
-    // Their events' own deliveries are none of them.
+    // Deliveries of new events do not count.
     let delivered = "select count(*) from webhook_deliveries where status = 'delivered' and created_at < now() - interval '30 minutes'";
     eventually(Duration::from_mins(1), "all are delivered", async || {
         (app.count(delivered).await == 1_100).then_some(())
     })
     .await;
-    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    assert_eq!(
+        app.count("select count(*) from webhook_deliveries where attempts > 1").await,
+        0,
+        "no delivery is sent twice"
+    );
     assert_eq!(
         app.count("select count(*) from delivery_requeues where requeued = total and done_at is not null").await,
         2
@@ -55,8 +59,8 @@ async fn a_command_requeues_in_batches() {
     app.stop().await;
 }
 
-/// Contract: staff 12. The customer's own endpoint can be changed meanwhile, others' operations take no longer than beside any other flood,
-/// progress is told, and none is sent twice.
+/// Contract: staff 12. During a large requeue the endpoint can be changed, the delay of other operations is measured, the
+/// progress is reported, and no delivery is sent twice.
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test requeueing_a_hundred_thousand --run-ignored only --success-output final"]
 async fn requeueing_a_hundred_thousand_dead_letters() {
@@ -79,29 +83,29 @@ async fn requeueing_a_hundred_thousand_dead_letters() {
     let requeue = asked.of(staff.post("/v1/admin/webhook-deliveries/requeue", body)).await.expect(202).body;
     assert_eq!(requeue["total"], COUNT);
     let progress = format!("/v1/admin/webhook-deliveries/requeues/{}", requeue["id"].as_str().expect("an id"));
-    let (mut beside, mut changes, mut told) = (Delays::default(), Delays::default(), vec![0]);
+    let (mut beside, mut changes, mut seen) = (Delays::default(), Delays::default(), vec![0]);
     loop {
         for _ in 0..10 {
             beside.of(operate()).await;
         }
         changes.of(client.patch(&format!("/v1/webhooks/{endpoint}"), json!({"description": "back"}))).await.expect(200);
         let now = staff.get(&progress).await.expect(200).body;
-        told.push(now["requeued"].as_i64().expect("a number"));
+        seen.push(now["requeued"].as_i64().expect("a number"));
         if now["done_at"].is_string() {
             break;
         }
         assert!(began.elapsed() < Duration::from_mins(8), "{now}");
     }
-    assert!(told.is_sorted() && told.last() == Some(&i64::from(COUNT)), "{told:?}");
+    assert!(seen.is_sorted() && seen.last() == Some(&i64::from(COUNT)), "{seen:?}");
     let took: f64 =
         sqlx::query_scalar("select extract(epoch from done_at - created_at)::double precision from delivery_requeues")
             .fetch_one(&app.database.pool)
             .await
             .expect("a duration");
     let delivered = app.count_of_status("delivered").await;
-    told.dedup();
+    seen.dedup();
     eprintln!(
-        "{COUNT} dead letters: asked for in {asked}, requeued within {took:.1} s, {delivered} delivered by then; progress {told:?}"
+        "{COUNT} dead letters: asked for in {asked}, requeued within {took:.1} s, {delivered} delivered by then; progress {seen:?}"
     );
     eprintln!("an operation alone: {alone}");
     eprintln!("an operation beside: {beside}");
@@ -112,6 +116,10 @@ async fn requeueing_a_hundred_thousand_dead_letters() {
     })
     .await;
     eprintln!("{DELIVERED} of them delivered within {:.1?}", began.elapsed());
-    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    assert_eq!(
+        app.count("select count(*) from webhook_deliveries where attempts > 1").await,
+        0,
+        "no delivery is sent twice"
+    );
     app.stop().await;
 }

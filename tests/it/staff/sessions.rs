@@ -1,4 +1,4 @@
-//! Sessions of all accounts, as staff and operators see and end them.
+//! Sessions of all accounts for staff and operators.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ async fn ids(staff: &Client, query: &str) -> Vec<String> {
     entries.map(|entry| entry["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Contract: staff 17; command-line 18. Sessions of all accounts are listed, the live ones unless more is asked for, and what a session
-/// waits for is shown by both ways in the same words.
+/// Contract: staff 17; command-line 18. The list has live sessions of all accounts, and ended ones on request. The route and
+/// the command show the same details, including the state a session waits for.
 #[tokio::test]
-async fn sessions_of_all_accounts_are_listed_and_shown() {
+async fn staff_lists_and_shows_sessions_of_all_accounts() {
     let app = App::simulated().start().await;
     let ((account, client), other, staff) =
         (app.customer(Tier::Enterprise).await, app.client().await, app.staff().await);
@@ -63,7 +63,7 @@ async fn sessions_of_all_accounts_are_listed_and_shown() {
     let shown = async |session: &str| {
         let shown = staff.get(&path(session)).await.expect(200).body;
         let mut by_command = app.run(&["sessions", "show", session, "--json"]).await.code(0).json();
-        // A heartbeat may come between.
+        // A heartbeat may have arrived in between.
         by_command["worker"]["last_seen_at"] = shown["worker"]["last_seen_at"].clone();
         assert_eq!(by_command, shown);
         shown
@@ -81,7 +81,7 @@ async fn sessions_of_all_accounts_are_listed_and_shown() {
 
     let wait = client.waiting(&with_profile, 20_000);
     app.busy(&with_profile).await;
-    let busy = eventually(Duration::from_secs(10), "its worker has begun", async || {
+    let busy = eventually(Duration::from_secs(10), "the worker has started the operation", async || {
         Some(shown(&with_profile).await).filter(|busy| busy["operation"]["status"] == "running")
     })
     .await;
@@ -111,9 +111,9 @@ async fn sessions_of_all_accounts_are_listed_and_shown() {
     app.stop().await;
 }
 
-/// Contract: staff 17. A session whose agent session waits for an approval says so.
+/// Contract: staff 17. `waits_for` is `approval` while the agent session waits for an approval.
 #[tokio::test]
-async fn a_session_that_waits_for_an_approval_says_so() {
+async fn session_waiting_for_approval_is_shown_as_such() {
     let app = App::simulated().start().await;
     let (client, staff) = (app.client().await, app.staff().await);
     let created = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
@@ -125,16 +125,16 @@ async fn a_session_that_waits_for_an_approval_says_so() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 6, 18; sessions 27; command-line 19. A session is destroyed once, by staff or by command: its operation is answered,
-/// its slot is free, and the owner's log has one row by the system, and one of staff's where they did it.
+/// Contract: staff 5, 6, 18; sessions 27; command-line 19. Staff or a command can destroy a session once. Its operation is
+/// answered and its slot is free. The owner's log has one row of the system, and one of staff when staff did it.
 #[tokio::test]
-async fn staff_and_operators_destroy_a_session() {
+async fn session_can_be_destroyed_once_by_staff_or_command() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let staff = app.staff().await;
     let (first, second) = (client.session().await, client.session().await);
     staff.post(&format!("{}/destroy", path(&first)), json!({})).await.invalid("reason");
-    // Its owner, whatever the key may do, has no such route.
+    // The route does not exist for the owner, whatever the scopes of the key.
     destroy(&client, &first).await.problem(404, "not-found");
     let wait = client.waiting(&first, 60_000);
     app.busy(&first).await;
@@ -161,7 +161,7 @@ async fn staff_and_operators_destroy_a_session() {
     assert_eq!(seen, [("system", Some(first.clone())), ("system", Some(second.clone()))]);
     for session in [&first, &second] {
         let events = app.events(session).await;
-        let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+        let [(kind, data)] = &events[..] else { panic!("expected one event: {events:?}") };
         assert_eq!(kind, "session.completed");
         assert!(data.get("auto_destroyed").is_none() && data.get("reason").is_none(), "{data}");
     }
@@ -169,16 +169,17 @@ async fn staff_and_operators_destroy_a_session() {
     app.stop().await;
 }
 
-/// Contract: staff 18; command-line 19. A session whose worker has died is ended by command, and its profile opens elsewhere.
+/// Contract: staff 18; command-line 19. A command can destroy the session of a dead worker. Its profile can then be opened on
+/// another worker.
 #[tokio::test]
-async fn a_session_of_a_dead_worker_is_destroyed() {
+async fn session_of_dead_worker_can_be_destroyed() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     until_active(&app, 1).await;
     let (client, staff) = (app.client().await, app.staff().await);
     let profile = client.profile().await;
     let session = client.session_with(json!({"profile_id": profile})).await;
     let wait = client.waiting(&session, 60_000);
-    eventually(Duration::from_secs(10), "its worker has begun", async || {
+    eventually(Duration::from_secs(10), "the worker has started the operation", async || {
         let running = "select count(*) from intents where kind = 'wait' and status = 'running'";
         (app.count(running).await == 1).then_some(())
     })

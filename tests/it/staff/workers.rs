@@ -1,4 +1,4 @@
-//! Workers, as staff and operators see them and return them to service.
+//! Workers for staff and operators, including their return to service.
 
 use std::time::Duration;
 
@@ -11,20 +11,24 @@ use crate::support::{App, Role, eventually, unknown_id};
 
 const DRAINING: &str = "select count(*) from workers where status = 'draining'";
 
-/// Contract: staff 19; command-line 20. A worker tells its version, its sandbox and what its machine has left.
+/// Contract: staff 19; command-line 20. A worker reports its version, its sandbox, and the free resources of its machine.
 #[tokio::test]
-async fn a_worker_tells_its_version_and_its_resources() {
+async fn worker_reports_version_and_resources() {
     let app = App::simulated().start().await;
     let staff = app.staff().await;
     let listed = staff.get("/v1/admin/workers").await.expect(200).body["data"][0].clone();
     let path = format!("/v1/admin/workers/{}", listed["id"].as_str().expect("an id"));
-    let shown = eventually(Duration::from_secs(10), "its first heartbeat", async || {
+    let shown = eventually(Duration::from_secs(10), "the worker has sent a heartbeat", async || {
         let shown = staff.get(&path).await.expect(200).body;
         shown["free_disk_bytes"].is_u64().then_some(shown)
     })
     .await;
     assert_eq!((&shown["id"], &shown["version"]), (&listed["id"], &json!(env!("CARGO_PKG_VERSION"))));
-    assert_eq!((&shown["is_sandboxed"], &shown["drain_by"]), (&Value::Null, &Value::Null), "it has no real browsers");
+    assert_eq!(
+        (&shown["is_sandboxed"], &shown["drain_by"]),
+        (&Value::Null, &Value::Null),
+        "the worker has no real browsers"
+    );
     assert!(shown["free_memory_bytes"].as_u64() > Some(1_000_000), "{shown}");
     let by_command = app.run(&["workers", "list", "--json"]).await.code(0).json();
     assert_eq!((&by_command[0]["version"], by_command[0]["free_disk_bytes"].is_u64()), (&shown["version"], true));
@@ -36,10 +40,10 @@ async fn a_worker_tells_its_version_and_its_resources() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 20; workers 28; command-line 20. A drained worker returns to service with all of its slots, by staff or by command,
-/// and can be drained again; who waits for the drain hears of it.
+/// Contract: staff 5, 20; workers 28; command-line 20. Staff or a command can return a draining worker to service with all
+/// slots, and drain it again. A command that waits for the drain exits with 1.
 #[tokio::test]
-async fn a_drained_worker_returns_to_service() {
+async fn drained_worker_returns_to_service() {
     let app = App::simulated().set("worker.max_sessions", "3").set("worker.name", "left").start().await;
     let (client, staff) = (app.client().await, app.staff().await);
     let (first, second) = (client.session().await, client.session().await);
@@ -49,7 +53,7 @@ async fn a_drained_worker_returns_to_service() {
     staff.post(&path, because.clone()).await.problem(409, "conflict");
     let command = app.command(&["workers", "drain", "left", "--wait", "--deadline", "1h"]);
     let draining = tokio::spawn(async move { run(command, "").await });
-    eventually(Duration::from_secs(10), "it drains", async || {
+    eventually(Duration::from_secs(10), "the worker is draining", async || {
         app.log(0).contains("this worker receives no more sessions").then_some(())
     })
     .await;
@@ -70,16 +74,16 @@ async fn a_drained_worker_returns_to_service() {
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     assert_eq!(client.status(&first).await, "ready");
     assert_eq!(app.count("select count(*) from staff_log where operation = 'worker.undrained'").await, 1);
-    eventually(Duration::from_secs(10), "the worker says so", async || {
+    eventually(Duration::from_secs(10), "the worker logs its return", async || {
         app.log(0).contains("returned to service").then_some(())
     })
     .await;
 
-    // What it has forgotten of the first drain it heeds in the next one.
+    // The worker obeys a second drain after the first one was revoked.
     let refused = app.run(&["workers", "undrain", "left"]).await.code(1);
     assert!(refused.complaint().contains("the worker is active"), "{refused:?}");
     app.run(&["workers", "drain", "left", "--deadline", "0s"]).await.code(0);
-    eventually(Duration::from_secs(10), "its sessions are ended", async || {
+    eventually(Duration::from_secs(10), "the sessions are ended", async || {
         (app.count("select count(*) from sessions where live").await == 0).then_some(())
     })
     .await;
@@ -94,16 +98,19 @@ async fn a_drained_worker_returns_to_service() {
     app.stop().await;
 }
 
-/// Contract: workers 10, 28. A worker that was told to stop does not return to service.
+/// Contract: workers 10, 28. A worker that is stopping cannot return to service.
 #[tokio::test]
-async fn a_worker_that_stops_does_not_return_to_service() {
+async fn stopping_worker_cannot_return_to_service() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s").start().await;
     until_active(&app, 1).await;
     let (client, staff) = (app.client().await, app.staff().await);
     let session = client.session().await;
     let worker = app.worker_of(&session).await;
-    kill(app.pid(1), Signal::SIGTERM).expect("it runs");
-    eventually(Duration::from_secs(10), "it drains", async || (app.count(DRAINING).await == 1).then_some(())).await;
+    kill(app.pid(1), Signal::SIGTERM).expect("the worker runs");
+    eventually(Duration::from_secs(10), "the worker is draining", async || {
+        (app.count(DRAINING).await == 1).then_some(())
+    })
+    .await;
     let refused = app.run(&["workers", "undrain", &worker]).await.code(1);
     assert!(refused.complaint().contains("was told to stop"), "{refused:?}");
     let path = format!("/v1/admin/workers/{worker}/undrain");

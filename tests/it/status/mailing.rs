@@ -1,4 +1,4 @@
-//! How long it takes until very many subscribers are mailed, and what that costs everybody else.
+//! Time to mail many subscribers, and its cost for other requests.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::support::{App, Role};
 const COUNT: i32 = 10_000;
 const ALONE: usize = 300;
 
-/// Contract: status 18, 19, 22. Each of very many is mailed once, who unsubscribes in the midst of it gets none after that, and neither they
-/// nor staff nor customers wait for it.
+/// Contract: status 18, 19, 22. Each of 10,000 subscribers is mailed once, and those who unsubscribe in the meantime are not
+/// mailed afterwards. The delay of other requests is measured.
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test mailing_ten_thousand --run-ignored only --success-output final"]
 async fn mailing_ten_thousand_subscribers() {
@@ -65,7 +65,7 @@ async fn mailing_ten_thousand_subscribers() {
         }
         assert!(began.elapsed() < Duration::from_mins(8), "{waiting} mails wait");
     };
-    let written = written.expect("they were");
+    let written = written.expect("the mails were written");
 
     let outbox = fs::read_dir(app.data_dir.path().join("data/outbox")).expect("the outbox").flatten();
     let posted = outbox.filter(|file| file.file_name().to_string_lossy().contains("-incident_posted-"));
@@ -75,12 +75,12 @@ async fn mailing_ten_thousand_subscribers() {
         let at = file.metadata().and_then(|file| file.modified()).expect("a time");
         mails.entry(mail.to).or_default().push(at);
     }
-    assert!(mails.values().all(|times| times.len() == 1), "each once");
+    assert!(mails.values().all(|times| times.len() == 1), "each subscriber is mailed once");
     let mut spared = 0;
     for (address, left_at) in &left {
         match mails.get(address).map(|times| times[0]) {
-            // What is on its way when somebody leaves is not called back.
-            Some(at) => assert!(at < *left_at + Duration::from_secs(1), "{address} was told after they had left"),
+            // A mail that is being sent when the subscriber leaves still arrives.
+            Some(at) => assert!(at < *left_at + Duration::from_secs(1), "{address} was mailed after unsubscribing"),
             None => spared += 1,
         }
     }

@@ -1,4 +1,4 @@
-//! Invitations and who takes them (contract: teams).
+//! Invitations and their acceptance (contract: teams).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,10 +25,10 @@ const INVITE: [&str; 8] = [
     "created_at",
 ];
 
-/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invited need not have an account; their spelling of their address does
-/// not matter.
+/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invitee needs no account at first, and the address is compared without
+/// case.
 #[tokio::test]
-async fn somebody_is_invited_and_joins() {
+async fn invitee_joins_the_team() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let invited = ada.client.invite(" Grace@Example.com ", "admin").await.expect(202);
@@ -63,7 +63,7 @@ async fn somebody_is_invited_and_joins() {
 
     let grace = app.signed_in(&app.sign_up("grace@example.com").await);
     let me = grace.get(ME).await.expect(200).body;
-    assert_eq!(grace.list(INVITES).await, <[Value; 0]>::default(), "invites are their owner's to see");
+    assert_eq!(grace.list(INVITES).await, <[Value; 0]>::default(), "only the owner sees the invitations");
     let accepted = grace.accept(&mail.token).await.expect(200).body;
     assert_eq!(members(&accepted), BTreeSet::from(["membership"]));
     let membership = &accepted["membership"];
@@ -78,13 +78,13 @@ async fn somebody_is_invited_and_joins() {
 
     assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default());
     assert_eq!(ada.client.list(MEMBERS).await, std::slice::from_ref(membership));
-    assert_eq!(grace.list(MEMBERS).await, <[Value; 0]>::default(), "members are their owner's to see");
+    assert_eq!(grace.list(MEMBERS).await, <[Value; 0]>::default(), "only the owner sees the members");
     let owner = json!({"owner_account_id": account, "owner_email": ada.email, "owner_name": "Ada", "role": "admin",
                        "membership_id": id});
     assert_eq!(grace.list(OWNERS).await, std::slice::from_ref(&owner));
     assert_eq!(grace.get(ME).await.expect(200).body["teams"], json!([owner]));
     assert_eq!(ada.client.list(OWNERS).await, <[Value; 0]>::default());
-    assert_eq!(grace.list(TEAMS).await.len(), 1, "one owns one's own team only");
+    assert_eq!(grace.list(TEAMS).await.len(), 1, "the member owns only the own team");
 
     let member = uuid_of(me["id"].as_str().expect("an id"));
     let log = app.audit(ada.account).await;
@@ -94,12 +94,12 @@ async fn somebody_is_invited_and_joins() {
     assert_eq!(sent.ip_address.as_deref(), Some("127.0.0.1"));
     let payload = json!({"invite_id": invite_id, "membership_id": id, "role": "admin"});
     assert_eq!(row(taken), ("customer", Some(member), "team.invite_accepted", Some(invite_id), payload));
-    assert_eq!((&taken.ip_address, &taken.user_agent), (&None, &None), "where a member is is not the owner's business");
+    assert_eq!((&taken.ip_address, &taken.user_agent), (&None, &None), "the owner does not see the member's address");
     assert!(app.audited(member.into(), "team.invite_accepted").await.is_empty(), "the row is in the owner's log");
     app.stop().await;
 }
 
-/// Contract: teams 7; lists 1. Lists are newest first.
+/// Contract: teams 7; lists 1.
 #[tokio::test]
 async fn invites_and_members_are_listed_newest_first() {
     let app = App::simulated().start().await;
@@ -107,7 +107,7 @@ async fn invites_and_members_are_listed_newest_first() {
     for email in ["grace@example.com", "joan@example.com", "annie@example.com"] {
         ada.client.invite(email, "member").await.expect(202);
     }
-    // An address that is invited again has a new invite.
+    // Inviting an address again creates a new invitation.
     ada.client.invite("grace@example.com", "admin").await.expect(202);
     let listed = async |path: &str, member: &str| -> Vec<Value> {
         ada.client.list(path).await.into_iter().map(|entry| entry[member].clone()).collect()
@@ -115,7 +115,7 @@ async fn invites_and_members_are_listed_newest_first() {
     let invited = listed(INVITES, "invitee_email").await;
     assert_eq!(invited, ["grace@example.com", "annie@example.com", "joan@example.com"]);
 
-    // Who joined last is first, however long ago they were invited.
+    // Members are ordered by the time they joined, not by the time of the invitation.
     let (bob, eve) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
     let for_eve = app.invited(&ada, &eve.email, "member").await;
     app.join(&ada, &bob, "member").await;
@@ -124,9 +124,9 @@ async fn invites_and_members_are_listed_newest_first() {
     app.stop().await;
 }
 
-/// Contract: teams 3. An invite that is not sound is none.
+/// Contract: teams 3.
 #[tokio::test]
-async fn an_invite_that_is_not_sound_is_none() {
+async fn invalid_invite_is_rejected() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Free).await);
     app.join(&ada, &bob, "member").await;
@@ -157,10 +157,10 @@ async fn an_invite_that_is_not_sound_is_none() {
     app.stop().await;
 }
 
-/// Contract: teams 3. Whoever invites an address again replaces the invite before, whose token is worthless; another owner's
-/// stays.
+/// Contract: teams 3. A second invitation of an address invalidates the first one's token. Invitations of other owners stay
+/// valid.
 #[tokio::test]
-async fn a_new_invite_replaces_the_one_before() {
+async fn new_invite_replaces_the_earlier_one() {
     let app = App::simulated().start().await;
     let (ada, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let bob = app.person(Tier::Free).await;
@@ -178,7 +178,7 @@ async fn a_new_invite_replaces_the_one_before() {
     bob.client.accept(&from_eve).await.expect(200);
     assert_eq!(app.audited(ada.account, "team.member_invited").await.len(), 2);
 
-    // Several at once leave one, too.
+    // Concurrent invitations leave one too.
     let invitations = (0..8).map(|_| ada.client.clone());
     let answers =
         at_once(invitations.map(|client| async move { client.invite("grace@example.com", "member").await })).await;
@@ -187,9 +187,10 @@ async fn a_new_invite_replaces_the_one_before() {
     app.stop().await;
 }
 
-/// Contract: teams 5, 6. What is refused leaves a good token good.
+/// Contract: teams 5, 6. The token is valid once, for the invited address, until it expires. A rejected attempt does not use it
+/// up.
 #[tokio::test]
-async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
+async fn invite_is_valid_once_for_its_address_until_expiry() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (bob, eve) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
@@ -201,7 +202,7 @@ async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
     let token = app.invited(&ada, &bob.email, "member").await;
     for other in [&eve, &ada] {
         let refused = other.client.accept(&token).await.problem(409, "conflict");
-        assert!(!refused.body.to_string().contains(&bob.email), "a stranger hears who was invited");
+        assert!(!refused.body.to_string().contains(&bob.email), "the answer reveals the invited address");
     }
     app.execute("update team_invites set expires_at = now() where owner_account_id = $1", ada.account.as_uuid()).await;
     assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default(), "an expired invite is not pending");
@@ -220,7 +221,7 @@ async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
     }
     assert_eq!(ada.client.list(MEMBERS).await, [accepted["membership"].clone()]);
 
-    // An invite that a member still has does not make them a member twice.
+    // An existing member cannot become a member twice.
     let again = app.invited(&ada, &eve.email, "admin").await;
     let made =
         "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
@@ -238,9 +239,9 @@ async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
     app.stop().await;
 }
 
-/// Contract: teams 5. Of 64 callers with one token one succeeds.
+/// Contract: teams 5.
 #[tokio::test]
-async fn a_raced_invite_is_accepted_once() {
+async fn concurrent_acceptances_succeed_once() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Free).await);
     let token = app.invited(&ada, &bob.email, "member").await;
@@ -259,9 +260,9 @@ async fn a_raced_invite_is_accepted_once() {
     app.stop().await;
 }
 
-/// Contract: teams 6; emails 1, 2. An invite that is worthless by the time its mail would be sent is not mailed.
+/// Contract: teams 6; emails 1, 2. An invitation that has become invalid before its mail is sent is not mailed.
 #[tokio::test]
-async fn a_worthless_invite_is_not_mailed() {
+async fn invalid_invite_is_not_mailed() {
     let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "3h").start().await;
     let owners = [(); 5].map(|()| app.person(Tier::Enterprise));
     let mut people = Vec::new();
@@ -295,9 +296,9 @@ async fn a_worthless_invite_is_not_mailed() {
     app.stop().await;
 }
 
-/// Invitations are mails to people who did not ask for them: an account sends so many an hour, and an address gets so many.
+/// Invitations are unsolicited mails, so they are limited per inviting account and per invited address.
 #[tokio::test]
-async fn invitations_are_limited() {
+async fn invitations_are_rate_limited() {
     let app = App::simulated().set("rate_limits.team_invites_per_hour", "2").start().await;
     let (ada, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     ada.client.invite("grace@example.com", "member").await.expect(202);
@@ -309,9 +310,9 @@ async fn invitations_are_limited() {
     app.stop().await;
 }
 
-/// Contract: retention 7. Invites that nobody accepted are purged a day after their end, as every expired token is.
+/// Contract: retention 7. Unaccepted invitations are purged one day after they expire.
 #[tokio::test]
-async fn an_expired_invite_is_purged_a_day_later() {
+async fn expired_invite_is_purged_after_a_day() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let bob = app.person(Tier::Free).await;

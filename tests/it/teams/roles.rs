@@ -1,4 +1,4 @@
-//! What a member may do on another's account (contract: authorization 9 to 13).
+//! Rights of a team member on the owner's account (contract: authorization 9 to 13).
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -9,10 +9,10 @@ use super::{INVITES, ME, MEMBERS, OWNERS, PREFERENCES, TEAMS};
 use crate::api_keys::{KEYS, mint};
 use crate::support::{Answer, App, Client, unknown_id};
 
-/// Contract: authorization 9, 11, 12. On a route that honors the header a malformed one is 400, the caller's own id is as if
-/// absent, and any other account is 403; where it is not honored it is ignored.
+/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400, the caller's own id has no
+/// effect, and any other account is 403. Other routes ignore the header.
 #[tokio::test]
-async fn the_account_header_counts_where_it_is_honored() {
+async fn account_header_applies_on_honoring_routes_only() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     let eve = app.person(Tier::Enterprise).await;
@@ -56,10 +56,10 @@ async fn the_account_header_counts_where_it_is_honored() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 10, 13. GET accepts `member` and `admin`, changes and the state read need `admin`; the scope
-/// check stays on the caller's own credential. What is done is the owner's, and says who did it.
+/// Contract: authorization 9, 10, 13. `member` and `admin` may read. Changes and the session state require `admin`. The scopes
+/// are those of the caller's own credential. Resources belong to the owner, and the audit log names the member.
 #[tokio::test]
-async fn a_role_opens_what_it_is_for() {
+async fn member_may_read_and_admin_may_change() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (bob, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
@@ -99,8 +99,12 @@ async fn a_role_opens_what_it_is_for() {
                 (preference["event_type"] == "tier-changed").then(|| preference["opted_in"].clone())
             })
         };
-    assert_eq!(preference(&ada.client.get(PREFERENCES).await), Some(json!(false)), "the owner's changed");
-    assert_eq!(preference(&eve.client.get(PREFERENCES).await), Some(json!(true)), "and not the caller's");
+    assert_eq!(preference(&ada.client.get(PREFERENCES).await), Some(json!(false)), "the owner's preference changed");
+    assert_eq!(
+        preference(&eve.client.get(PREFERENCES).await),
+        Some(json!(true)),
+        "the caller's preference did not change"
+    );
     let theirs = admin.session().await;
     let made = ada.client.get(&format!("/v1/sessions/{theirs}")).await.expect(200).body;
     assert_eq!((&made["account_id"], &made["api_key_id"]), (&json!(ada.account), &Value::Null));
@@ -110,7 +114,7 @@ async fn a_role_opens_what_it_is_for() {
     admin.delete(&minted.path()).await.expect(204);
     admin.delete(&at).await.expect(204);
 
-    // The scopes are those of the caller's own credential.
+    // The caller's own credential determines the scopes.
     let on_ada = async |scopes: &[&str]| app.client_of(eve.account, scopes).await.on(ada.account);
     let at = format!("/v1/sessions/{theirs}");
     let (reads, writes) = (on_ada(&["read"]).await, on_ada(&["write:sessions"]).await);
@@ -126,7 +130,7 @@ async fn a_role_opens_what_it_is_for() {
     let keyed = ada.client.get(&format!("/v1/sessions/{}", all.session().await)).await.expect(200).body;
     assert!(keyed["api_key_id"].is_string());
 
-    // Every row of a member says who it was, and nothing of where they are.
+    // The audit rows of a member name the account, and no address.
     let log = app.audit(ada.account).await;
     let by = |account: AccountId| log.iter().filter(move |row| row.actor_account_id == Some(account.as_uuid()));
     assert_eq!(by(bob.account).map(|row| row.action.as_str()).collect::<Vec<_>>(), ["team.invite_accepted"]);
@@ -148,16 +152,19 @@ async fn a_role_opens_what_it_is_for() {
     }
     let keys: Vec<_> = by(eve.account).map(|row| row.actor_key_id.is_some()).collect();
     assert_eq!(keys, [false, false, false, false, false, false, false, true, true]);
-    assert!(by(ada.account).all(|row| row.ip_address.is_some()), "one's own rows say from where");
+    assert!(by(ada.account).all(|row| row.ip_address.is_some()), "the owner's own rows have an address");
     let own = app.audit(eve.account).await;
-    assert!(own.iter().all(|row| row.actor_type == "system"), "what is done on another account is in that one's log");
+    assert!(
+        own.iter().all(|row| row.actor_type == "system"),
+        "actions on another account are only in that account's log"
+    );
     app.stop().await;
 }
 
-/// Contract: authorization 13. Of two owners with one member in both, each is told from the other, and a slot is taken from the
-/// owner's cap, never from the member's.
+/// Contract: authorization 13. A member of two teams acts on each account separately. A session uses the limit of the owner,
+/// not of the member.
 #[tokio::test]
-async fn a_member_of_two_teams_acts_on_each_apart() {
+async fn member_of_two_teams_acts_on_each_separately() {
     let app = App::simulated().start().await;
     let (ada, eve) = (app.person(Tier::SoloManual).await, app.person(Tier::Enterprise).await);
     let bob = app.person(Tier::Free).await;
@@ -165,7 +172,7 @@ async fn a_member_of_two_teams_acts_on_each_apart() {
     app.join(&eve, &bob, "member").await;
     let owners: Vec<_> =
         bob.client.list(OWNERS).await.into_iter().map(|owner| owner["owner_account_id"].clone()).collect();
-    assert_eq!(owners, [json!(eve.account), json!(ada.account)], "the newest first");
+    assert_eq!(owners, [json!(eve.account), json!(ada.account)], "newest first");
     let (on_ada, on_eve) = (bob.client.on(ada.account), bob.client.on(eve.account));
     let adas = on_ada.session().await;
     let eves = eve.client.session().await;
@@ -183,10 +190,10 @@ async fn a_member_of_two_teams_acts_on_each_apart() {
     app.stop().await;
 }
 
-/// Contract: accounts 6; authorization 13. Nobody acts on a suspended owner's account, and no suspended member on anybody's; a
-/// membership outlasts that.
+/// Contract: accounts 6; authorization 13. While the owner or the member is suspended, the member is 403 on the owner's
+/// account. The membership stays.
 #[tokio::test]
-async fn a_suspension_stops_a_team() {
+async fn suspension_blocks_team_access() {
     let app = App::simulated().start().await;
     let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
     app.join(&ada, &bob, "admin").await;

@@ -1,4 +1,4 @@
-//! Deliveries as jobs: of an operator, and of a worker.
+//! Deliveries as jobs, for operators and for workers.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use kitfleet_domain::webhooks::deliveries::{Wanted, claim, give_back};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::{create, flood, id_of, send_test, stands};
+use super::{create, flood, id_of, send_test, wait_for_delivery};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually, unknown_id};
 
-/// The numbers of the queue `webhooks`.
+/// Statistics of the queue `webhooks`.
 async fn stats(app: &App) -> Value {
     let stats = app.run(&["jobs", "stats", "--json"]).await.code(0).json();
     let of_queue = stats.as_array().and_then(|all| all.iter().find(|stats| stats["queue"] == "webhooks"));
@@ -23,16 +23,15 @@ async fn listed(app: &App, args: &[&str]) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// Contract: command-line 6, 7. A delivery is a job: it is shown as one, and as a dead letter it is sent once more like any job
-/// that failed.
+/// Contract: command-line 6, 7. A delivery is shown as a job, and a dead letter can be retried like a failed job.
 #[tokio::test]
-async fn a_delivery_is_a_job() {
+async fn delivery_is_shown_and_retried_as_a_job() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let endpoint = id_of(&create(&client, &sink.url("/first/500/1/"), &["session.failed"]).await);
     let delivery = send_test(&client, &endpoint).await;
-    let dead = stands(&client, &endpoint, &delivery, "dlq").await;
+    let dead = wait_for_delivery(&client, &endpoint, &delivery, "dlq").await;
 
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
     let job = json!({
@@ -49,7 +48,7 @@ async fn a_delivery_is_a_job() {
     assert!(cancelled.complaint().contains("can pause or delete its endpoint"), "{cancelled:?}");
     let retried = app.run(&["jobs", "retry", &delivery, "--json"]).await.code(0).json();
     assert_eq!(retried, json!({"id": delivery, "status": "pending"}));
-    let arrived = stands(&client, &endpoint, &delivery, "delivered").await;
+    let arrived = wait_for_delivery(&client, &endpoint, &delivery, "delivered").await;
     assert_eq!(arrived["attempts"], 1);
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
     assert_eq!((&shown["status"], &shown["done_at"]), (&json!("done"), &arrived["delivered_at"]));
@@ -57,38 +56,38 @@ async fn a_delivery_is_a_job() {
     assert!(refused.complaint().contains("is delivered and not dlq"), "{refused:?}");
 
     let unknown = unknown_id("wdl");
-    for (order, told) in [("show", "there is no job"), ("retry", "there is no delivery")] {
+    for (order, complaint) in [("show", "there is no job"), ("retry", "there is no delivery")] {
         let refused = app.run(&["jobs", order, &unknown]).await.code(1);
-        assert!(refused.complaint().contains(told), "{refused:?}");
+        assert!(refused.complaint().contains(complaint), "{refused:?}");
     }
     app.stop().await;
 }
 
-/// Contract: command-line 6. Deliveries stand among the other jobs, the newest first, and are counted like them.
+/// Contract: command-line 6. Deliveries are listed with the other jobs, newest first, and counted.
 #[tokio::test]
-async fn deliveries_are_listed_and_counted_with_the_jobs() {
+async fn deliveries_are_listed_and_counted_as_jobs() {
     let sink = Sink::start().await;
     let mut app = App::simulated().in_processes().delivering_to(&sink).set("webhooks.timeout", "1m").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let answering = id_of(&create(&client, &sink.url("/ok"), &["api_key.revoked"]).await);
     let first = send_test(&client, &answering).await;
-    stands(&client, &answering, &first, "delivered").await;
+    wait_for_delivery(&client, &answering, &first, "delivered").await;
     let session = client.session().await;
     let second = send_test(&client, &answering).await;
-    stands(&client, &answering, &second, "delivered").await;
-    // A browser was opened between them.
+    wait_for_delivery(&client, &answering, &second, "delivered").await;
+    // A browser was opened in between.
     let all = listed(&app, &["--limit", "10000"]).await;
-    let place = |is: &dyn Fn(&Value) -> bool| all.iter().position(is).expect("it is listed");
+    let place = |is: &dyn Fn(&Value) -> bool| all.iter().position(is).expect("the job is listed");
     let between = place(&|job| job["queue"].as_str().is_some_and(|queue| queue.starts_with("operations:")));
     assert!(place(&|job| job["id"] == second) < between && between < place(&|job| job["id"] == first), "{all:?}");
     assert_eq!(listed(&app, &["--limit", "1"]).await.len(), 1);
     assert!(listed(&app, &["--queue", "emails"]).await.iter().all(|job| job["queue"] == "emails"));
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
 
-    // As many are under way as an endpoint may have.
+    // The maximum number of attempts in flight for one endpoint.
     let hanging = id_of(&create(&client, &sink.url("/hang"), &["session.failed"]).await);
     flood(&app, &[account], 40).await;
-    let counted = eventually(Duration::from_secs(20), "32 are under way", async || {
+    let counted = eventually(Duration::from_secs(20), "32 attempts are in flight", async || {
         let counted = stats(&app).await;
         (counted["running"] == 32).then_some(counted)
     })
@@ -102,15 +101,15 @@ async fn deliveries_are_listed_and_counted_with_the_jobs() {
     assert!(listed(&app, &["--queue", "webhooks", "--status", "pending"]).await[0]["run_at"].is_string());
     client.delete(&format!("/v1/webhooks/{hanging}")).await.expect(204);
     assert_eq!(listed(&app, &["--queue", "webhooks", "--status", "killed"]).await.len(), 8);
-    // Nobody has to wait for what hangs.
+    // A normal shutdown would wait for the hanging attempts.
     app.signal(0, Signal::SIGKILL).await;
     app.stop().await;
 }
 
-/// Contract: webhooks 27. What a worker that stops had claimed and not begun is due again at once, unless it is somebody else's
-/// by then.
+/// Contract: webhooks 27. A delivery that a stopping worker claimed and did not start is due again at once, unless another
+/// worker has claimed it.
 #[tokio::test]
-async fn what_was_not_begun_is_given_back() {
+async fn released_claim_is_due_again_at_once() {
     let sink = Sink::start().await;
     let mut app = App::simulated().roles(&[Role::Api]).delivering_to(&sink).start().await;
     let client = app.client().await;
@@ -128,7 +127,7 @@ async fn what_was_not_begun_is_given_back() {
         };
         let mut conn = app.database.pool.acquire().await.expect("a connection");
         let claimed = claim(&mut conn, &wanted, Duration::from_mins(10)).await.expect("a claim");
-        let [attempt] = &claimed[..] else { panic!("not one: {claimed:?}") };
+        let [attempt] = &claimed[..] else { panic!("expected one claim: {claimed:?}") };
         (attempt.id, attempt.claimed_until)
     };
     let given_back = async |claim| {
@@ -142,6 +141,6 @@ async fn what_was_not_begun_is_given_back() {
     assert_eq!(app.count("select count(*) from webhook_deliveries where status = 'in_flight' and not due").await, 1);
     given_back(second).await;
     app.start(Role::Worker);
-    assert_eq!(stands(&client, &id, &delivery, "delivered").await["attempts"], 1);
+    assert_eq!(wait_for_delivery(&client, &id, &delivery, "delivered").await["attempts"], 1);
     app.stop().await;
 }

@@ -1,27 +1,27 @@
-//! Names whose addresses change between two questions.
+//! Names whose addresses change between two look-ups (DNS rebinding).
 
-use super::{create, id_of, sent};
+use super::{create, id_of, send_test_until};
 use crate::support::App;
 use crate::support::names::NameServer;
 use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
 
-/// Contract: webhooks 24; egress 3, 6. DNS rebinding. Which address is dialled is judged, and not which one a name had before.
+/// Contract: webhooks 24; egress 3, 6. The check applies to the address that is dialled, not to an earlier answer for the name.
 #[tokio::test]
-async fn a_name_that_becomes_private_is_not_dialled() {
+async fn name_that_becomes_private_is_not_dialled() {
     in_a_network_of_its_own("webhooks::rebinding::inside_a_network_of_its_own").await;
 }
 
-/// See [`a_name_that_becomes_private_is_not_dialled`], which starts it.
+/// Started by [`name_that_becomes_private_is_not_dialled`].
 #[tokio::test]
-#[ignore = "runs in a network of its own, where another test starts it"]
+#[ignore = "another test starts it in its own network namespace"]
 async fn inside_a_network_of_its_own() {
     const REBINDING: &str = "rebinding.example";
     const MIXED: &str = "mixed.example";
     const NEAR: [&str; 2] = ["own.example", "neighbour.example"];
     let _names = furnish(&[(PUBLIC, MIXED), ("127.0.0.1", MIXED), (OWN[0], NEAR[0]), (OWN[1], NEAR[1])]);
     let names = NameServer::start(&[(REBINDING, &[PUBLIC, "127.0.0.1"])]).await;
-    // Whoever dials either address gets there.
+    // The sink accepts connections on the public and the local address.
     let sink = Sink::start_at("0.0.0.0", &[REBINDING, MIXED]).await;
     let local = Sink::start_at("127.0.0.1", &[MIXED]).await;
     let app = App::simulated()
@@ -31,30 +31,30 @@ async fn inside_a_network_of_its_own() {
         .await;
     let client = app.client().await;
 
-    // The server hangs up after each answer, so that the next delivery needs a connection of its own.
+    // The server closes the connection after each answer, so the next delivery needs a new connection.
     let rebinding = sink.url_under(REBINDING, "/unsized/200");
     let id = id_of(&create(&client, &rebinding, &["session.failed"]).await);
-    sent(&client, &id, "delivered").await;
+    send_test_until(&client, &id, "delivered").await;
     assert_eq!((sink.all().len(), names.asked_for(REBINDING)), (1, 1));
-    let refused = sent(&client, &id, "dlq").await;
-    let told = refused["last_error"].as_str().expect("a reason");
-    assert!(told.contains("is not in the public internet"), "{told}");
+    let refused = send_test_until(&client, &id, "dlq").await;
+    let reason = refused["last_error"].as_str().expect("a reason");
+    assert!(reason.contains("is not in the public internet"), "{reason}");
     assert_eq!((sink.all().len(), names.asked_for(REBINDING)), (1, 2));
 
-    // What is the machine's own, or near it, is refused however public its address is.
+    // Addresses of the machine and its neighbours are refused even if they are public.
     for host in OWN.into_iter().chain(NEAR) {
         let id = id_of(&create(&client, &sink.url_under(host, "/ok"), &["session.failed"]).await);
-        let refused = sent(&client, &id, "dlq").await;
-        let told = refused["last_error"].as_str().expect("a reason");
-        assert!(told.contains("is not in the public internet"), "{host}: {told}");
+        let refused = send_test_until(&client, &id, "dlq").await;
+        let reason = refused["last_error"].as_str().expect("a reason");
+        assert!(reason.contains("is not in the public internet"), "{host}: {reason}");
     }
     assert_eq!(sink.all().len(), 1);
 
-    // Of a name with two addresses the public one is dialled, also where only the other answers.
+    // Of a name with two addresses only the public one is dialled, even if only the other one answers.
     let id = id_of(&create(&client, &sink.url_under(MIXED, "/ok"), &["session.failed"]).await);
-    sent(&client, &id, "delivered").await;
+    send_test_until(&client, &id, "delivered").await;
     let id = id_of(&create(&client, &local.url_under(MIXED, "/ok"), &["session.failed"]).await);
-    assert_eq!(sent(&client, &id, "dlq").await["last_error"], "connection refused");
+    assert_eq!(send_test_until(&client, &id, "dlq").await["last_error"], "connection refused");
     assert!(local.all().is_empty());
     app.stop().await;
 }

@@ -207,7 +207,7 @@ async fn dump_and_deployment_key_restore_everything() {
     let (hook, paying) = create_everything(&scene.app, &scene.client, &sink).await;
     let ada = scene.app.person(Tier::Enterprise).await;
     let authenticator = scene.app.enroll(&ada).await;
-    let program = oauth::created(&scene.client, &["read"]).await;
+    let program = oauth::create_client(&scene.client, &["read"]).await;
     let staff = scene.app.staff().await;
 
     let readers = [&scene.client, &ada.client, &staff, &paying];

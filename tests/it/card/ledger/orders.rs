@@ -1,4 +1,4 @@
-//! What accounts of the ledger buy with crypto currencies, and what becomes of it.
+//! Crypto orders of the ledger's accounts, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,42 +23,42 @@ use crate::support::{Answer, App, eventually};
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const WAITING: [&str; 4] = ["waiting", "confirming", "sending", "partially_paid"];
 
-/// What happens to an order.
+/// Course of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is paid.
+    /// Paid in full.
     Paid,
-    /// Too little comes, and then the rest by the same payment.
+    /// Underpaid, then completed by the same payment.
     ToppedUp,
-    /// Too little comes, and then all of it by another payment.
+    /// Underpaid, then paid in full by another payment.
     InParts,
-    /// Too little comes by two payments, and then the rest by the second.
+    /// Underpaid by two payments, then completed by the second.
     BothShort,
-    /// It is paid by two payments.
+    /// Paid by two payments.
     PaidTwice,
-    /// It is paid in another currency.
+    /// Paid in another currency.
     OtherMoney,
-    /// The same, and staff take that for paid.
+    /// Paid in another currency; staff settle it.
     Settled,
-    /// The processor gives it up.
+    /// The processor ends it as failed.
     Refused,
-    /// And some of it had come.
+    /// The processor ends it as failed after a partial payment.
     RefusedShort,
-    /// It is paid, and given back.
+    /// Paid, then refunded.
     GivenBack,
-    /// Staff give it up.
+    /// Staff expire it.
     Expired,
-    /// Staff give it up while it is paid.
+    /// Staff expire it while it is being paid.
     ExpiredLate,
-    /// And staff take it for paid.
+    /// Staff expire it while it is being paid, and settle it.
     Disputed,
-    /// A sweep gives it up.
+    /// A sweep fails it.
     Swept,
-    /// A sweep gives it up, and some of it had come.
+    /// A sweep fails it after a partial payment.
     SweptShort,
-    /// A sweep finds that it was paid.
+    /// A sweep finds the payment.
     FoundPaid,
-    /// A sweep gives it up while it is paid.
+    /// A sweep fails it while it is being paid.
     SweptLate,
 }
 
@@ -82,11 +82,11 @@ const FATES: [Fate; 17] = [
     Fate::SweptLate,
 ];
 
-/// How an order may stand in the end: its status, why it failed, and whether staff are to look at it.
+/// Final state of an order: status, reason of failure, and whether it is flagged for staff.
 type End = (&'static str, Option<&'static str>, bool);
 
 impl Fate {
-    /// The ends that it may come to: where two are in a race, that of either.
+    /// Possible final states; two where events race.
     fn ends(self) -> &'static [End] {
         match self {
             Self::Paid | Self::ToppedUp | Self::Settled | Self::FoundPaid => &[("paid", None, false)],
@@ -103,7 +103,7 @@ impl Fate {
         }
     }
 
-    /// How old the order is when it happens.
+    /// Age of the order when its course begins.
     fn age(self) -> &'static str {
         match self {
             Self::Expired | Self::ExpiredLate | Self::Disputed => "61 minutes",
@@ -112,7 +112,7 @@ impl Fate {
         }
     }
 
-    /// What the processor tells of it besides that it waits: the status, and what is not as it was asked for.
+    /// Notices of the processor besides `waiting`: the status, and the members that differ from the order.
     fn notices(self, order: &Value) -> Vec<(&'static str, Value)> {
         let all = ("finished", json!({}));
         let less = ("finished", json!({"actually_paid": 0.001}));
@@ -139,7 +139,7 @@ impl Fate {
         }
     }
 
-    fn deeds(self) -> &'static [&'static str] {
+    fn staff_actions(self) -> &'static [&'static str] {
         match self {
             Self::Settled => &["settle"],
             Self::Expired | Self::ExpiredLate => &["expire"],
@@ -161,7 +161,7 @@ fn id_of(order: &Value) -> Uuid {
     order["id"].as_str().and_then(|id| id.strip_prefix("ord_")).and_then(|id| id.parse().ok()).expect("an id")
 }
 
-/// As the processor's own script signs it: with an object for each array.
+/// The value as the processor's script signs it: each array becomes an object.
 fn without_arrays(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -176,15 +176,15 @@ fn without_arrays(value: &Value) -> Value {
     }
 }
 
-/// A notice, signed in one of the two ways.
-fn told(mut notice: Value, chance: &mut StdRng) -> Message {
+/// A notice, signed over one of the two forms.
+fn signed_notice(mut notice: Value, chance: &mut StdRng) -> Message {
     notice["payin_extra"] = json!([{"zß": 1.5, "a": "é"}, [2, "x"]]);
     let signed = if chance.random() { sorted(&notice) } else { sorted(&without_arrays(&notice)) };
     let path = "/v1/billing/crypto-webhook".to_owned();
     Message { path, body: notice.to_string(), proof: Proof::Crypto(hmac(&signed)) }
 }
 
-/// What an account bought, and whoever bought it.
+/// An account with its orders, and the client that placed them.
 pub struct Buyer {
     account: AccountId,
     client: Client,
@@ -193,13 +193,13 @@ pub struct Buyer {
 
 struct Bought {
     key: String,
-    /// What was answered.
+    /// The answer to the checkout.
     order: Value,
     fate: Fate,
 }
 
 impl Shop {
-    /// Buys something once or twice, one after the other, and sees what becomes of it.
+    /// Places one or two orders, one after the other, and runs each to its final state.
     pub async fn buy(&self, account: AccountId, record: &mut Record, chance: &mut StdRng) {
         let client = self.sign_in(account).await;
         self.listen(&client, account).await;
@@ -218,7 +218,7 @@ impl Shop {
             self.processor.stands(&notice(&order, found, &came));
             self.age(&order, fate.age()).await;
             let messages = self.messages(&order, fate, chance);
-            self.spread(&messages, chance).await;
+            self.deliver_shuffled(&messages, chance).await;
             if self.ended(&order, fate).await == "paid" {
                 product.clone_into(&mut record.tier);
             }
@@ -238,7 +238,7 @@ impl Shop {
         Client::new(&self.base_url, Some(begun.expect("a web session").token.reveal()))
     }
 
-    /// Asks until somebody lives to answer.
+    /// Repeats the request until a replica answers.
     async fn ask(&self, request: impl Fn() -> RequestBuilder, mut died: impl AsyncFnMut()) -> Answer {
         loop {
             let answer = request().timeout(Duration::from_secs(10)).send().await;
@@ -255,7 +255,7 @@ impl Shop {
         }
     }
 
-    /// Has the account's events published to a path of its own.
+    /// Creates a webhook endpoint for the account, with its own path.
     async fn listen(&self, client: &Client, account: AccountId) {
         let wanted =
             json!({"url": self.sink.url(&path_of(account)), "events": ["crypto.order.paid", "crypto.order.failed"]});
@@ -264,7 +264,7 @@ impl Shop {
             if known["data"].as_array().is_some_and(|endpoints| !endpoints.is_empty()) {
                 return;
             }
-            // Whoever did not live to answer may have made it.
+            // A replica that died before it answered may have created the endpoint.
             let _ = client.request(Method::POST, "/v1/webhooks").json(&wanted).send().await;
         }
     }
@@ -272,7 +272,7 @@ impl Shop {
     async fn check_out(&self, client: &Client, product: &str, key: &str) -> Value {
         let wanted = json!({"product": product});
         let request = || client.request(Method::POST, CHECKOUT).header("idempotency-key", key).json(&wanted);
-        // Whoever follows the dead is not to wait for them.
+        // The next replica must not wait for a claim of the dead one.
         let died = async || {
             let later = "update crypto_orders set asked_at = asked_at - interval '1 hour' where answer is null and idempotency_key = $1";
             sqlx::query(later).bind(key).execute(&self.pool).await.expect("a statement");
@@ -286,22 +286,22 @@ impl Shop {
         sqlx::query(age).bind(id_of(order)).bind(by).execute(&self.pool).await.expect("a statement");
     }
 
-    /// What processor and staff do about an order.
+    /// Requests of the processor and of staff about an order.
     fn messages(&self, order: &Value, fate: Fate, chance: &mut StdRng) -> Vec<Message> {
         let waits = [*WAITING.choose(chance).expect("some"), "waiting"].map(|status| (status, json!({})));
         let notices = fate.notices(order).into_iter().chain(waits);
-        let notices = notices.map(|(status, otherwise)| told(notice(order, status, &otherwise), chance));
-        let deeds = fate.deeds().iter().map(|deed| Message {
-            path: format!("/v1/admin/crypto-orders/{}/{deed}", order["id"].as_str().expect("an id")),
-            body: json!({"reason": "as was agreed"}).to_string(),
+        let notices = notices.map(|(status, otherwise)| signed_notice(notice(order, status, &otherwise), chance));
+        let staff_actions = fate.staff_actions().iter().map(|action| Message {
+            path: format!("/v1/admin/crypto-orders/{}/{action}", order["id"].as_str().expect("an id")),
+            body: json!({"reason": "as agreed"}).to_string(),
             proof: Proof::Staff(self.staff.clone()),
         });
-        notices.collect::<Vec<_>>().into_iter().chain(deeds).collect()
+        notices.collect::<Vec<_>>().into_iter().chain(staff_actions).collect()
     }
 
-    /// How an order of which all was told stands, when no sweep is to find it any more.
+    /// Status of an order after all notices, once no sweep is pending for it.
     async fn ended(&self, order: &Value, fate: Fate) -> String {
-        eventually(Duration::from_mins(1), "no sweep is awaited", async || {
+        eventually(Duration::from_mins(1), "no sweep is pending", async || {
             let status = sqlx::query_scalar("select status from crypto_orders where id = $1").bind(id_of(order));
             let status: String = status.fetch_one(&self.pool).await.expect("the order");
             (status != "pending" || fate.age() != "9 days").then_some(status)
@@ -309,11 +309,11 @@ impl Shop {
         .await
     }
 
-    /// Waits until a sweep has ended all that the account has paid for.
+    /// Waits until a sweep has ended all paid periods of the account.
     async fn lapse(&self, account: AccountId) {
         let over = "update crypto_orders set paid_until = paid_until - interval '70 days' where account_id = $1";
         sqlx::query(over).bind(account.as_uuid()).execute(&self.pool).await.expect("a statement");
-        eventually(Duration::from_mins(1), "what was paid for is over", async || {
+        eventually(Duration::from_mins(1), "all paid periods have ended", async || {
             let left =
                 "select count(*) from crypto_orders where account_id = $1 and status = 'paid' and lapsed_at is null";
             let left: i64 =
@@ -329,7 +329,7 @@ fn path_of(account: AccountId) -> String {
 }
 
 impl Buyer {
-    /// Compares each order with what was told of it.
+    /// Compares each order with its events and audit rows.
     pub async fn balance(&self, app: &App, sink: &Sink, ends: &mut BTreeMap<String, usize>) {
         let published = sink.received(&path_of(self.account));
         let published: Vec<_> = published.iter().map(Received::json).collect();
@@ -349,7 +349,7 @@ impl Buyer {
 }
 
 impl App {
-    /// How many ends of orders the account's events tell.
+    /// Number of order events of the account.
     async fn recorded(&self, account: AccountId) -> usize {
         let events = "select count(*) from events where account_id = $1 and type like 'crypto.order.%'";
         let events: i64 =
@@ -359,7 +359,7 @@ impl App {
 }
 
 impl Bought {
-    /// Compares the order with what was published and written of it. Answers its end.
+    /// Compares an order with its published events and audit rows, and returns its final state.
     async fn balance(&self, client: &Client, pool: &PgPool, published: &[Value], written: &[Value]) -> String {
         let about = format!("{:?} {}: {published:?}", self.fate, self.order["id"]);
         let path = format!("/v1/billing/crypto-orders/{}", self.order["id"].as_str().expect("an id"));
@@ -374,32 +374,32 @@ impl Bought {
         };
         let (paid, failed) = (of_kind("crypto.order.paid"), of_kind("crypto.order.failed"));
         assert_eq!(paid.len(), usize::from(status == "paid"), "{about}");
-        // What staff take for paid may have failed before.
+        // An order that staff settle may have failed before.
         let took_back = self.fate == Fate::Disputed && status == "paid" && failed.len() == 1;
         assert_eq!(failed.len(), usize::from(status == "failed" || took_back), "{about}");
-        for told in &paid {
-            assert_eq!(told["paid_at"], now["paid_at"], "{about}");
-            assert!(self.fate == Fate::PaidTwice || told["payment_id"] == self.paying(), "{about}");
+        for data in &paid {
+            assert_eq!(data["paid_at"], now["paid_at"], "{about}");
+            assert!(self.fate == Fate::PaidTwice || data["payment_id"] == self.paying(), "{about}");
         }
-        for told in failed.iter().filter(|_| !took_back) {
-            assert_eq!((&told["failed_at"], told["reason"].as_str()), (&now["failed_at"], reason), "{about}");
+        for data in failed.iter().filter(|_| !took_back) {
+            assert_eq!((&data["failed_at"], data["reason"].as_str()), (&now["failed_at"], reason), "{about}");
         }
 
-        let of_deed = |deed: &str| written.iter().filter(|row| row["operation"] == deed).count();
-        let expired = failed.iter().filter(|told| told["reason"] == "expired").count();
-        assert_eq!(of_deed("crypto_order.expired"), expired, "{about}");
-        let settled = of_deed("crypto_order.settled");
+        let rows_of_action = |action: &str| written.iter().filter(|row| row["operation"] == action).count();
+        let expired = failed.iter().filter(|data| data["reason"] == "expired").count();
+        assert_eq!(rows_of_action("crypto_order.expired"), expired, "{about}");
+        let settled = rows_of_action("crypto_order.settled");
         assert!(settled >= usize::from(took_back || self.fate == Fate::Settled), "{about}");
-        assert!(settled <= usize::from(self.fate.deeds().contains(&"settle")), "{about}");
+        assert!(settled <= usize::from(self.fate.staff_actions().contains(&"settle")), "{about}");
 
-        // The key is still this order's, and answered as it first was.
+        // The idempotency key still returns the first answer.
         let again = client.request(Method::POST, CHECKOUT).header("idempotency-key", &self.key).json(&json!({}));
         let again = client.send(again).await.expect(201);
         assert_eq!((&again.body, again.headers["idempotent-replayed"].as_bytes()), (&self.order, b"1".as_slice()));
         reason.unwrap_or(status).to_owned()
     }
 
-    /// The payment by which the order is paid, if it is.
+    /// Id of the payment that completes the order.
     fn paying(&self) -> String {
         let by_another = matches!(self.fate, Fate::InParts | Fate::BothShort);
         let more = if by_another { 4_000_000_000_000 } else { 0 };
