@@ -78,6 +78,8 @@ pub enum Action {
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
+    /// Go forward to the next page, as the browser's forward button does.
+    Forward,
     /// Reload the page.
     Reload,
 }
@@ -98,7 +100,7 @@ impl Action {
     /// True if the action loads a page and therefore counts as a navigation (contract: usage 7).
     #[must_use]
     pub fn navigates(&self) -> bool {
-        matches!(self, Self::Back | Self::Reload)
+        matches!(self, Self::Back | Self::Forward | Self::Reload)
     }
 
     /// Default timeout: that of a navigation for going back and reloading, otherwise 10 s. Typing adds time for each character.
@@ -215,7 +217,7 @@ impl Interact {
                 require_element(&mut rules, element, limits, "action");
                 rules.length(option, 0, limits.locator_chars, "action.option");
             }
-            Action::Back | Action::Reload => {}
+            Action::Back | Action::Forward | Action::Reload => {}
         }
         let default = action.default_timeout(limits);
         let timeout = parse_timeout(timeout_ms, INTERACT_TIMEOUT, limits);

@@ -1,4 +1,4 @@
-//! The actions `back` and `reload`.
+//! The actions `back`, `forward` and `reload`.
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,13 @@ async fn back_and_reload_work_like_browser_buttons() {
     }
     assert_eq!(scene.text("#title").await, "Home");
     act("back").await.invalid("action.kind");
+    let forward = act("forward").await.expect(200).body;
+    assert_eq!((&forward["ok"], &forward["kind"]), (&json!(true), &json!("forward")));
+    assert_eq!(forward["url"], scene.site.url("/list"));
+    act("forward").await.expect(200);
+    act("forward").await.invalid("action.kind");
+    act("back").await.expect(200);
+    act("back").await.expect(200);
 
     scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
     assert_eq!(scene.text("#button").await, "trusted");

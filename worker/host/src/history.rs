@@ -39,6 +39,7 @@ fn neighbor(browser: &Browser, direction: Direction) -> Option<(BackForwardListI
     let list = browser.view.back_forward_list()?;
     let item = match direction {
         Direction::Back => list.back_item(),
+        Direction::Forward => list.forward_item(),
     }?;
     let address = item.uri()?;
     let is_start = address == START && list.nth_item(-2).is_none();

@@ -108,6 +108,7 @@ impl Webkit {
                 self.choose(Sought::written(element, &element.field("action")), option).await?;
             }
             Action::Back => drop(self.load(Command::GoInHistory(Direction::Back)).await?),
+            Action::Forward => drop(self.load(Command::GoInHistory(Direction::Forward)).await?),
             Action::Reload => drop(self.load(Command::Reload).await?),
         }
         let mut interacted = self.interacted(interact, true, started).await?;

@@ -37,6 +37,8 @@ pub struct Request {
 pub enum Direction {
     /// To the previous page.
     Back,
+    /// To the page from which the browser went back.
+    Forward,
 }
 
 /// What a host can be told to do.

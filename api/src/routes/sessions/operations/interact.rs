@@ -27,7 +27,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(interact))
 }
 
-/// Tap, type, select, scroll, press a key, go back or reload
+/// Tap, type, select, scroll, press a key, go back or forward, or reload
 ///
 /// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
 /// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
@@ -135,12 +135,16 @@ struct Select {
 #[derive(Deserialize, ToSchema)]
 struct Back {}
 
+/// Go forward to the next page
+#[derive(Deserialize, ToSchema)]
+struct Forward {}
+
 /// Reload the page
 #[derive(Deserialize, ToSchema)]
 struct Reload {}
 
 /// Kinds of actions, with the schemas of their members.
-fn kinds() -> [(&'static str, RefOr<Schema>); 7] {
+fn kinds() -> [(&'static str, RefOr<Schema>); 8] {
     [
         ("tap", Tap::schema()),
         ("type", Type::schema()),
@@ -148,6 +152,7 @@ fn kinds() -> [(&'static str, RefOr<Schema>); 7] {
         ("press", Press::schema()),
         ("select", Select::schema()),
         ("back", Back::schema()),
+        ("forward", Forward::schema()),
         ("reload", Reload::schema()),
     ]
 }
@@ -187,6 +192,7 @@ pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
             Ok(Action::Select { element: element(selector, target, OF)?, option })
         }),
         "back" => Ok(Action::Back),
+        "forward" => Ok(Action::Forward),
         "reload" => Ok(Action::Reload),
         _ => {
             let kinds = kinds().map(|(kind, _)| kind).join(", ");
