@@ -3,8 +3,11 @@
 //! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A process whose keys do
 //! not open it cannot open the secrets of customers either, and no other process opens the secrets that it seals.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use crate::area::Sealed;
 use crate::vault::Vault;
@@ -79,6 +82,48 @@ pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
             (None, (true, _)) => KeyStatus::Missing,
         },
     })
+}
+
+/// Latest result of the check in a process that repeats it. A rotation of the key can change the result while the process runs.
+#[derive(Debug, Default)]
+pub struct KeyWatch(Mutex<Option<(Instant, KeyStatus)>>);
+
+impl KeyWatch {
+    /// Time after which the check is repeated.
+    const CHECK_AFTER: Duration = Duration::from_secs(30);
+    /// Time that the database has to answer.
+    const WITHIN: Duration = Duration::from_secs(1);
+
+    /// Latest result; `None` before the first check.
+    pub fn latest(&self) -> Option<KeyStatus> {
+        self.get().map(|(_, status)| status)
+    }
+
+    /// Checks the keys, and keeps the result.
+    ///
+    /// # Errors
+    /// When the database fails. The latest result stays then.
+    pub async fn check(&self, conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
+        let status = check(conn, configured).await?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
+        Ok(status)
+    }
+
+    /// Checks the keys when the latest result is more than 30 s old, and returns the latest result. A database that does not answer in
+    /// time changes nothing.
+    pub async fn refresh(&self, db: &PgPool, configured: Option<&Vault>) -> Option<KeyStatus> {
+        if self.get().is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
+            let check = async { self.check(&mut *db.acquire().await?, configured).await };
+            if !matches!(tokio::time::timeout(Self::WITHIN, check).await, Ok(Ok(_))) {
+                tracing::debug!("the encryption key could not be checked");
+            }
+        }
+        self.latest()
+    }
+
+    fn get(&self) -> Option<(Instant, KeyStatus)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Stores a probe where there is none and the configured key is not known to be wrong, and checks the keys.

@@ -511,6 +511,106 @@ async fn a_process_with_another_key_says_so() {
         let log = app.log(process);
         let line = log.lines().find(|line| line.contains("ERROR") && line.contains("mfa.encryption_key"));
         assert!(line.is_some_and(|line| line.contains(status)), "{log}");
+/// Contract: operators 13. An API process whose key is not the deployment's, or that has none, answers 503 to each request that would seal or
+/// open a secret, and seals nothing. It serves requests that need no key.
+#[tokio::test]
+async fn requests_that_need_the_key_are_503_at_a_process_with_another_key() {
+    let sink = Sink::start().await;
+    let builder =
+        App::simulated().delivering_to(&sink).set("mfa.encryption_key", OLD).set("limits.recovery_codes", "2");
+    let mut app = builder.in_processes().start().await;
+    let seeds = Seeds::plant(&app, &sink).await;
+    let bob = app.person(Tier::Free).await;
+    let first_of = async |path: &str| {
+        let list = seeds.client.get(path).await.expect(200).body;
+        list["data"][0]["id"].as_str().expect("an id").to_owned()
+    };
+    let (profile, proxy) = (first_of("/v1/profiles").await, first_of("/v1/account/me/proxies").await);
+    let socks5 = json!({"label": "Office", "scheme": "socks5", "host": "proxy.example.com", "port": 1080,
+                        "username": "kit", "password": "sesame"});
+    let Seeds { agent, recipe, endpoint, .. } = &seeds;
+    let document = seeds.client.get(&format!("/v1/profiles/{profile}/export")).await.expect(200).body;
+    let model_key = "/v1/account/me/byok-anthropic-key";
+    let requests = [
+        (Method::POST, "/v1/profiles".to_owned(), json!({"name": "Shop"})),
+        (Method::POST, format!("/v1/profiles/{profile}/clone"), json!({})),
+        (Method::GET, format!("/v1/profiles/{profile}/export"), json!({})),
+        (Method::POST, "/v1/webhooks".to_owned(), json!({"url": sink.url("/ok"), "events": ["session.failed"]})),
+        (Method::POST, format!("/v1/webhooks/{endpoint}/rotate-secret"), json!({})),
+        (Method::POST, "/v1/account/me/proxies".to_owned(), socks5.clone()),
+        (Method::PUT, format!("/v1/account/me/proxies/{proxy}"), socks5),
+        (Method::POST, format!("/v1/account/me/proxies/{proxy}/check"), json!({})),
+        (Method::POST, "/v1/agent-sessions".to_owned(), json!({"proxy_id": proxy})),
+        (Method::PUT, model_key.to_owned(), json!({"key": "sk-ant-another-key-of-this-test"})),
+        (Method::POST, format!("{model_key}/test"), json!({})),
+        (Method::POST, format!("/v1/agent-sessions/{agent}/message"), json!({"message": "take a screenshot"})),
+        (Method::GET, format!("/v1/agent-sessions/{agent}/transcript"), json!({})),
+        (Method::GET, format!("/v1/agent-sessions/{agent}/recipe-suggestion"), json!({})),
+        (Method::POST, "/v1/recipes".to_owned(), json!({"agent_session_id": agent, "label": "Sign in"})),
+        (Method::GET, format!("/v1/recipes/{recipe}"), json!({})),
+    ];
+    let sealed = app.sealed_columns().await;
+    for (key, status) in [(base64_of(OTHER), "wrong"), (String::new(), "missing")] {
+        let (_, base_url) = app.another_api_with(&key).await;
+        let at = |client: &Client| Client::new(&base_url, client.key.as_deref());
+        let refused = async |client: &Client, request: reqwest::RequestBuilder, what: &str| {
+            let answer = client.send(request).await;
+            assert_eq!(answer.status, 503, "{what}: {}", answer.body);
+            let answer = answer.problem(503, "feature-unavailable");
+            let members = (&answer.body["title"], &answer.body["encryption_key"]);
+            assert_eq!(members, (&json!("FeatureUnavailable"), &json!(status)), "{what}");
+            assert_eq!(answer.headers["retry-after"], "1", "{what}");
+        };
+        let client = at(&seeds.client);
+        for (method, path, body) in &requests {
+            let request = client.request(method.clone(), path);
+            let request = if *method == Method::GET { request } else { request.json(body) };
+            refused(&client, request, path).await;
+        }
+        let path = format!("/v1/agent-sessions/{agent}/message");
+        let keyed = client.request(Method::POST, &path).header("idempotency-key", "before");
+        refused(&client, keyed.json(&json!({"message": "take a screenshot"})), "a message with a key").await;
+        let import = client.request(Method::POST, "/v1/profiles/import").json(&document);
+        refused(&client, import, "an import").await;
+        let person = at(&bob.client);
+        refused(&person, person.request(Method::POST, "/v1/account/mfa/enroll").json(&json!({})), "enrolling").await;
+        let person = at(&seeds.ada.client);
+        let code = json!({"code": app.fresh_code(&seeds.ada, &seeds.authenticator).await});
+        refused(&person, person.request(Method::POST, "/v1/auth/mfa/step-up").json(&code), "a code").await;
+
+        client.get("/v1/account/me").await.expect(200);
+        client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200);
+        let session = client.session().await;
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    assert_eq!(app.sealed_columns().await, sealed, "a process without the key sealed something");
+    app.stop().await;
+}
+
+/// Contract: operators 13. A running process notices that the deployment's key has changed, and that it has become its own.
+#[tokio::test]
+async fn a_running_process_notices_a_change_of_the_key() {
+    let mut app = App::simulated().set("mfa.encryption_key", OLD).in_processes().start().await;
+    let client = app.client().await;
+    let (_, other) = app.another_api_with(&base64_of(OTHER)).await;
+    let other = Client::new(&other, client.key.as_deref());
+    client.profile().await;
+    other.post("/v1/profiles", json!({"name": "Shop"})).await.problem(503, "feature-unavailable");
+    let environment = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))];
+    app.run_with(&["key", "rotate-sealing", "--replace-probe"], &environment).await;
+    eventually(Duration::from_mins(1), "the process without the new key refuses", async || {
+        let answer = client.post("/v1/profiles", json!({"name": "Shop"})).await;
+        (answer.status == 503).then_some(())
+    })
+    .await;
+    eventually(Duration::from_mins(1), "the process with the new key seals", async || {
+        let answer = other.post("/v1/profiles", json!({"name": "Shop"})).await;
+        (answer.status == 201).then_some(())
+    })
+    .await;
+    app.stop().await;
+}
+
     }
     assert_eq!(gauge(&app.base_url).await, "1");
     assert_eq!(app.doctor_of(OLD).await, "ok");

@@ -9,6 +9,7 @@ use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
+use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
 use kitfleet_domain::seldom::Seldom;
@@ -125,6 +126,12 @@ impl Problem {
     /// Something the request needs is down, but probably not for long.
     pub fn unavailable_for_now(detail: impl Into<String>) -> Self {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
+    }
+
+    /// The keys of this process are not the deployment's. Another process may have them.
+    pub fn wrong_encryption_key(status: KeyStatus) -> Self {
+        let detail = "the encryption key of this process is not the deployment's, so nothing was sealed or opened";
+        Self::unavailable_for_now(format!("{detail}: {}", status.description())).with("encryption_key", status)
     }
 
     /// The process ends, and waits for what still arrives no longer (contract: workers 10).
