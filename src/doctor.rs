@@ -8,11 +8,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use kitfleet_domain::database::SchemaState;
+use kitfleet_domain::billing;
+use kitfleet_domain::database::{MigrationFault, MigrationFaultKind, SchemaState};
 use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
-use kitfleet_domain::{billing, vault, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -241,25 +241,15 @@ async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Resul
 
 /// Whether what is sealed in the database opens with the keys that this configuration has.
 async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
-    let (subject, configured) = ("sealed secrets", config.auth().vault);
-    let endpoints = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
-    let profiles = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
-    let lost = vault::count_unopenable(conn, &endpoints, configured.as_ref(), &profiles).await?;
-    if lost.all() == 0 {
+    let subject = "sealed secrets";
+    let unopenable = encryption_key::count_unopenable(conn, config.auth().vault.as_ref()).await?;
+    let count = unopenable.iter().map(|kind| kind.count).sum::<u64>();
+    if count == 0 {
         return Ok(Check::ok(subject, "the keys configured open all of them"));
     }
-    let finding = format!(
-        "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}, model \
-         providers' keys {}, recipes {}, saved proxies {}, LiveKit servers {}",
-        lost.all(),
-        lost.endpoints,
-        lost.factors,
-        lost.profiles,
-        lost.keys,
-        lost.recipes,
-        lost.proxies,
-        lost.nodes,
-    );
+    let kinds: Vec<_> =
+        unopenable.iter().map(|kind| format!("{} {}", kind.kind.replace('_', " "), kind.count)).collect();
+    let finding = format!("{count} cannot be opened by the keys configured: {}", kinds.join(", "));
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";
     Ok(Check::fail(subject, finding, mend))

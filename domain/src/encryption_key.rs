@@ -146,6 +146,44 @@ pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Resu
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
 
+/// Secrets of a kind that none of the configured keys opens.
+#[derive(Debug, Clone, Copy)]
+pub struct UnopenableKind {
+    /// The kind ([`Sealed::kind`]).
+    pub kind: &'static str,
+    /// Number of secrets.
+    pub count: u64,
+}
+
+/// Counts the secrets that none of the configured keys opens, by the keys that sealed them. Kinds without such a secret are left out.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count_unopenable(
+    conn: &mut PgConnection,
+    configured: Option<&Vault>,
+) -> sqlx::Result<Vec<UnopenableKind>> {
+    let mut kinds = Vec::new();
+    for sealed in areas::sealed() {
+        let ids = if sealed.has_shared_key {
+            database::vault(&mut *conn, sealed.purpose, configured).await?.key_ids()
+        } else {
+            configured.map(Vault::key_ids).unwrap_or_default()
+        };
+        let counts: Vec<_> = sealed
+            .columns
+            .iter()
+            .map(|(column, _)| format!("count(*) filter (where substr({column}, 1, 4) <> all($1))"))
+            .collect();
+        let select = format!("select {} from {}", counts.join(" + "), sealed.table);
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(select)).bind(ids).fetch_one(&mut *conn).await?;
+        if count > 0 {
+            kinds.push(UnopenableKind { kind: sealed.kind, count: count.unsigned_abs() });
+        }
+    }
+    Ok(kinds)
+}
+
 /// Looks for secrets that only a key of the deployment's own seals, and for one of the sample that these keys open.
 async fn sample(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<(bool, bool)> {
     let columns = || {

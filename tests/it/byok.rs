@@ -167,7 +167,7 @@ async fn a_key_is_kept_under_the_deployments_own_or_not_at_all() {
     client.test_key("anthropic").await.problem(503, "feature-unavailable");
     let found = of_secrets().await;
     assert_eq!(found["status"], "fail");
-    assert!(found["finding"].as_str().is_some_and(|told| told.contains("model providers' keys 1")), "{found}");
+    assert!(found["finding"].as_str().is_some_and(|told| told.contains("model keys 1")), "{found}");
     assert!(provider.asked().is_empty());
     client.set_key("anthropic", KEY).await.expect(204);
     assert_eq!(client.outcome("anthropic").await, "ok");

@@ -358,7 +358,7 @@ async fn a_proxy_is_kept_under_the_deployments_own_key_or_not_at_all() {
     client.post("/v1/agent-sessions", json!({"proxy_id": id})).await.problem(503, "feature-unavailable");
     assert_eq!(app.count("select count(*) from sessions").await, 0);
     let doctor = app.run(&["doctor", "--json"]).await.json();
-    assert!(doctor.to_string().contains("saved proxies 1"), "{doctor}");
+    assert!(doctor.to_string().contains("keys configured: proxies 1"), "{doctor}");
     // It can be replaced, with what nobody has to open.
     client.replace(&id, socks5()).await.expect(200);
     app.stop().await;

@@ -331,6 +331,46 @@ async fn after_the_documented_walk_the_new_key_alone_opens_every_kind() {
     app.stop().await;
 }
 
+/// Contract: command-line 10. `doctor` counts unopenable secrets of each kind that `key rotate-sealing` reseals.
+#[tokio::test]
+async fn doctor_counts_unopenable_secrets_of_every_kind() {
+    let sink = Sink::start().await;
+    let builder =
+        App::simulated().delivering_to(&sink).set("mfa.encryption_key", OLD).set("limits.recovery_codes", "2");
+    let app = builder.start().await;
+    Seeds::plant(&app, &sink).await;
+    let check = async || {
+        let checks = app.run(&["doctor", "--json"]).await.json();
+        let mut checks = checks.as_array().expect("checks").iter();
+        checks.find(|check| check["subject"] == "sealed secrets").expect("the check").clone()
+    };
+    assert_eq!(check().await["status"], "ok");
+    for sealed in areas::sealed() {
+        // As if another key had sealed them.
+        let flipped = sealed
+            .columns
+            .iter()
+            .map(|(column, _)| format!("{column} = set_byte({column}, 0, 255 - get_byte({column}, 0))"));
+        let flip = format!("update {} set {}", sealed.table, flipped.collect::<Vec<_>>().join(", "));
+        let rows = app.sealed_columns().await.into_iter();
+        let of_kind = rows
+            .filter(|(column, _)| sealed.columns.iter().any(|(name, _)| *column == format!("{}.{name}", sealed.table)));
+        let count = of_kind.map(|(_, rows)| rows.len()).sum::<usize>();
+        let update = async || {
+            sqlx::query(AssertSqlSafe(flip.clone())).execute(&app.database.pool).await.expect("an update");
+        };
+        update().await;
+        let found = check().await;
+        assert_eq!(found["status"], "fail", "{}", sealed.kind);
+        let kind = sealed.kind.replace('_', " ");
+        let finding = format!("{count} cannot be opened by the keys configured: {kind} {count}");
+        assert_eq!(found["finding"], finding);
+        update().await;
+    }
+    assert_eq!(check().await["status"], "ok");
+    app.stop().await;
+}
+
 /// A service with the new key whose retired one has sealed these many recipes, of which it answers the ids.
 async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     let builder = App::simulated().set("mfa.encryption_key", &base64_of(NEW));
@@ -471,46 +511,6 @@ async fn gauge(base_url: &str) -> String {
     sample.expect("the gauge").to_owned()
 }
 
-/// Contract: workers 17; operators 2. A worker whose key is not the deployment's takes no session.
-#[tokio::test]
-async fn a_worker_with_another_key_takes_no_session() {
-    let builder = App::simulated().set("mfa.encryption_key", OLD).in_processes().roles(&[Role::Api]);
-    let mut app = builder.start().await;
-    let client = app.client().await;
-    app.start_with(Role::Worker, &[("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))]);
-    eventually(Duration::from_secs(30), "the worker tells what it lacks", async || {
-        let answer = client.get("/readyz").await;
-        (answer.status == 200 && answer.body["workers"] == "no_room").then_some(())
-    })
-    .await;
-    client.post("/v1/sessions", json!({})).await.expect(503);
-    app.start(Role::Worker);
-    eventually(Duration::from_secs(30), "a worker with the key is there", async || {
-        (client.get("/readyz").await.body["workers"] == "ok").then_some(())
-    })
-    .await;
-    client.session().await;
-    app.stop().await;
-}
-
-/// Contract: operators 2, 7; command-line 10, 17. A process whose key is not the deployment's, or that has none, says so in its log, by
-/// `/readyz`, by the gauge and by `doctor`; it never becomes the deployment's by itself.
-#[tokio::test]
-async fn a_process_with_another_key_says_so() {
-    let mut app = scraped(App::simulated().set("mfa.encryption_key", OLD)).in_processes().start().await;
-    assert_eq!(readiness(&app.base_url).await, (200, json!("ok")));
-    let (wrong, wrong_url) = app.another_api_with(&base64_of(OTHER)).await;
-    let (missing, missing_url) = app.another_api_with("").await;
-    for (process, base_url, key, status) in
-        [(wrong, &wrong_url, base64_of(OTHER), "wrong"), (missing, &missing_url, String::new(), "missing")]
-    {
-        assert_eq!(readiness(base_url).await, (503, json!(status)));
-        Client::new(base_url, None).get("/readyz").await.problem(503, "feature-unavailable");
-        assert_eq!(gauge(base_url).await, "0");
-        assert_eq!(app.doctor_of(&key).await, "fail");
-        let log = app.log(process);
-        let line = log.lines().find(|line| line.contains("ERROR") && line.contains("mfa.encryption_key"));
-        assert!(line.is_some_and(|line| line.contains(status)), "{log}");
 /// Contract: operators 13. An API process whose key is not the deployment's, or that has none, answers 503 to each request that would seal or
 /// open a secret, and seals nothing. It serves requests that need no key.
 #[tokio::test]
@@ -611,6 +611,46 @@ async fn a_running_process_notices_a_change_of_the_key() {
     app.stop().await;
 }
 
+/// Contract: workers 17; operators 2. A worker whose key is not the deployment's takes no session.
+#[tokio::test]
+async fn a_worker_with_another_key_takes_no_session() {
+    let builder = App::simulated().set("mfa.encryption_key", OLD).in_processes().roles(&[Role::Api]);
+    let mut app = builder.start().await;
+    let client = app.client().await;
+    app.start_with(Role::Worker, &[("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))]);
+    eventually(Duration::from_secs(30), "the worker tells what it lacks", async || {
+        let answer = client.get("/readyz").await;
+        (answer.status == 200 && answer.body["workers"] == "no_room").then_some(())
+    })
+    .await;
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(30), "a worker with the key is there", async || {
+        (client.get("/readyz").await.body["workers"] == "ok").then_some(())
+    })
+    .await;
+    client.session().await;
+    app.stop().await;
+}
+
+/// Contract: operators 2, 7; command-line 10, 17. A process whose key is not the deployment's, or that has none, says so in its log, by
+/// `/readyz`, by the gauge and by `doctor`; it never becomes the deployment's by itself.
+#[tokio::test]
+async fn a_process_with_another_key_says_so() {
+    let mut app = scraped(App::simulated().set("mfa.encryption_key", OLD)).in_processes().start().await;
+    assert_eq!(readiness(&app.base_url).await, (200, json!("ok")));
+    let (wrong, wrong_url) = app.another_api_with(&base64_of(OTHER)).await;
+    let (missing, missing_url) = app.another_api_with("").await;
+    for (process, base_url, key, status) in
+        [(wrong, &wrong_url, base64_of(OTHER), "wrong"), (missing, &missing_url, String::new(), "missing")]
+    {
+        assert_eq!(readiness(base_url).await, (503, json!(status)));
+        Client::new(base_url, None).get("/readyz").await.problem(503, "feature-unavailable");
+        assert_eq!(gauge(base_url).await, "0");
+        assert_eq!(app.doctor_of(&key).await, "fail");
+        let log = app.log(process);
+        let line = log.lines().find(|line| line.contains("ERROR") && line.contains("mfa.encryption_key"));
+        assert!(line.is_some_and(|line| line.contains(status)), "{log}");
     }
     assert_eq!(gauge(&app.base_url).await, "1");
     assert_eq!(app.doctor_of(OLD).await, "ok");
