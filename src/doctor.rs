@@ -183,6 +183,11 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     } else {
         Check::ok("clock", "agrees with the database's")
     });
+    let faults = database::migration_faults(&mut *conn).await?;
+    if !faults.is_empty() {
+        checks.extend(faults.iter().map(faulty_migration));
+        return Ok(checks);
+    }
     checks.push(match database::schema(&mut *conn).await? {
         SchemaState::Older => {
             checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
@@ -195,6 +200,25 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     checks.push(encryption_key(conn, config).await?);
     checks.push(sealed(conn, config).await?);
     Ok(checks)
+}
+
+fn faulty_migration(fault: &MigrationFault) -> Check {
+    let MigrationFault { version, description, kind } = fault;
+    match kind {
+        MigrationFaultKind::Failed => Check::fail(
+            "migrations",
+            format!("migration {version} ({description}) failed, so that only a part of it may have been applied"),
+            format!(
+                "undo its part in the database, `delete from _sqlx_migrations where version = {version}` there, then `kitfleet migrate`"
+            ),
+        ),
+        MigrationFaultKind::Changed => Check::fail(
+            "migrations",
+            format!("migration {version} ({description}) differs from the one that was applied to this database"),
+            "run a version of Kitfleet whose migrations are those that were applied, or restore the migration's file in a build of your \
+             own, then `kitfleet migrate`",
+        ),
+    }
 }
 
 async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
