@@ -232,7 +232,7 @@ async fn a_signup_that_is_not_sound_makes_nothing() {
         body[field] = value;
         body
     };
-    for length in [0, 1, 11, 1_000_000] {
+    for length in [0, 1, 11, 16_000] {
         stranger.post(SIGNUP, with("password", "x".repeat(length).into())).await.invalid("password");
     }
     for name in ["", "   ", "Ada\r\nBcc: eve@example.com", "Ada\nX: y", "Ada\u{7}", "Ada\0", "Ada\u{85}x"] {
@@ -305,7 +305,7 @@ async fn a_password_is_the_same_however_it_was_typed() {
         ("eve@example.com", short, 401),
         ("bob@example.com", format!("{}fi", "x".repeat(998)), 200),
         ("bob@example.com", "x".repeat(998), 401),
-        ("bob@example.com", "x".repeat(1_000_000), 401),
+        ("bob@example.com", "x".repeat(16_000), 401),
         ("bob@example.com", String::new(), 401),
     ];
     for (email, password, status) in typed {

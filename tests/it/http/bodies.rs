@@ -54,6 +54,29 @@ async fn a_body_that_is_too_large_is_refused() {
     app.stop().await;
 }
 
+/// Contract: requests 5. Bodies of more than 16 KiB are 413 on every route below `/v1/auth/` that takes one.
+#[tokio::test]
+async fn a_body_of_more_than_16_kib_is_413_below_auth() {
+    const LIMIT: usize = 16 * 1024;
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let padded = |length: usize| format!(r#"{{"padding":"{}"}}"#, "x".repeat(length - r#"{"padding":""}"#.len()));
+    let contract = app.stranger().get("/openapi.json").await.expect(200).body;
+    let paths = contract["paths"].as_object().expect("paths").iter();
+    let routes: Vec<_> = paths
+        .filter(|(path, item)| path.starts_with("/v1/auth/") && item["post"]["requestBody"].is_object())
+        .map(|(path, _)| path.replace("{user_code}", "0000-0000").replace("{provider}", "nobody"))
+        .collect();
+    assert!(routes.len() > 10, "{routes:?}");
+    for path in &routes {
+        let refused = ada.client.post_raw(path, padded(LIMIT + 1)).await.problem(413, "payload-too-large");
+        assert_eq!(refused.body["limit_bytes"], LIMIT, "{path}");
+        assert_ne!(ada.client.post_raw(path, padded(LIMIT)).await.status, 413, "{path}");
+    }
+    ada.client.post_raw("/v1/status/subscribers", padded(LIMIT + 1)).await.invalid("email");
+    app.stop().await;
+}
+
 /// Contract: requests 3, 4. Whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
 #[tokio::test]
 async fn bodies_that_are_no_json_are_refused() {
@@ -356,6 +379,8 @@ async fn unknown_fields_are_named_on_every_write() {
 /// text. Fields that a route does not know count, too.
 #[tokio::test]
 async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
+    /// A route without a credential that takes a body of a megabyte.
+    const OPEN: &str = "/v1/status/subscribers";
     let app = App::simulated().in_processes().start().await;
     let (client, nobody) = (app.client().await, Client::new(&app.base_url, None));
     let body = |field: &str, value: &str| {
@@ -366,14 +391,12 @@ async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
     for value in ["[]", "{}", "{\"a\":{}}", "null", "0"] {
         let bodies = ["email", "unknown"].map(|field| body(field, value));
         for body in &bodies {
-            nobody.post_raw("/v1/auth/login", body.clone()).await.invalid("body");
-            nobody.post_raw("/v1/auth/refresh", body.clone()).await.invalid("body");
-            nobody.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
+            nobody.post_raw(OPEN, body.clone()).await.invalid("body");
             client.post_raw("/v1/sessions", body.clone()).await.invalid("body");
         }
         let flood = (0..20).map(|_| {
             let (nobody, body) = (nobody.clone(), bodies[0].clone());
-            async move { nobody.post_raw("/v1/auth/login", body).await }
+            async move { nobody.post_raw(OPEN, body).await }
         });
         let flood = at_once(flood).await;
         for answer in flood {
@@ -386,6 +409,11 @@ async fn a_body_of_too_many_values_is_refused_before_it_takes_memory() {
     assert_eq!(form.send().await.expect("an answer").status(), 400);
     let grown = app.peak_memory_kib(0) - before;
     assert!(grown < 100 * 1024, "bodies of a megabyte took {grown} KiB");
+
+    let some = format!("{{\"email\":[{}]}}", vec!["0"; 1_001].join(","));
+    for path in ["/v1/auth/login", "/v1/auth/refresh", "/v1/auth/cli-authorize/initiate"] {
+        nobody.post_raw(path, some.clone()).await.invalid("body");
+    }
 
     // As many as a route could want are fine.
     let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));
