@@ -4,10 +4,12 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::emails::Template;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::support::commands::run;
+use crate::support::people::PASSWORD;
 use crate::support::{Answer, App, Client, Redis, eventually};
 
 fn header(answer: &Answer, name: &str) -> u64 {
@@ -117,6 +119,110 @@ async fn replicas_share_the_limit_of_an_address() {
     redis.restart();
     eventually(Duration::from_secs(20), "they share it again", share).await;
     app.stop().await;
+}
+
+/// Contract: rate-limits 14. One network can have 100 mails an hour sent to addresses without a verified account. Signups and subscriptions
+/// beyond that are 429; links are answered as before, and mailed to verified addresses only.
+#[tokio::test]
+async fn mails_to_strangers_are_limited_by_network() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("auth.send_rate_per_minute", "100")
+        .set("rate_limits.status_subscriptions_per_minute", "100000")
+        .start()
+        .await;
+    let stranger = app.stranger();
+    let from = async |address: &str, path: &str, body: serde_json::Value| {
+        let request = stranger.request(reqwest::Method::POST, path).header("x-forwarded-for", address);
+        stranger.send(request.json(&body)).await
+    };
+    let sign_up = async |address: &str, email: &str| {
+        from(address, "/v1/auth/signup", json!({"email": email, "password": PASSWORD, "name": "Eve"})).await
+    };
+    let subscribe = async |address: &str, number: u32| {
+        from(address, "/v1/status/subscribers", json!({"email": format!("reader{number}@example.com")})).await
+    };
+    let verified = app.person(kitfleet_domain::accounts::Tier::Free).await.email;
+    for (network, elsewhere, unverified) in
+        [("192.0.2.", "192.0.3.1", "eve4@example.com"), ("2001:db8:1:", "2001:db8:2::1", "eve6@example.com")]
+    {
+        let address = |number: u32| {
+            if network.contains(':') { format!("{network}{number}::1") } else { format!("{network}{number}") }
+        };
+        sign_up(&address(1), unverified).await.expect(200);
+        app.mail_to(unverified, Template::VerifyEmail).await;
+        for number in 1..100 {
+            subscribe(&address(number), number).await.expect(200);
+        }
+        // The next mail is possible only after 20 s, even where the first ones took long.
+        eventually(Duration::from_mins(1), "the limit is reached", async || {
+            let answer = subscribe(&address(200), 100).await;
+            (answer.status == 429 && header(&answer, "retry-after") > 20).then_some(())
+        })
+        .await;
+        for refused in [sign_up(&address(201), "new@example.com").await, subscribe(&address(202), 100).await] {
+            let refused = refused.problem(429, "rate-limited");
+            assert!((1..=36).contains(&header(&refused, "retry-after")), "{refused:?}");
+            assert!(
+                refused.body["detail"].as_str().is_some_and(|told| told.contains("from this network")),
+                "{refused:?}"
+            );
+        }
+        for (path, template) in LINKS {
+            let limited = from(&address(203), path, json!({"email": unverified})).await.expect(200);
+            let before = app.mails_to(&verified, template).len();
+            let known = from(&address(203), path, json!({"email": verified})).await.expect(200);
+            for answer in [&limited, &known] {
+                let minutes = minutes_until(&app, &answer.body["expires_at"]).await;
+                assert!(minutes > 14.0, "{}", answer.body);
+            }
+            assert_eq!(limited.body["sent"], known.body["sent"]);
+            let names = |answer: &Answer| {
+                let mut names: Vec<_> = answer.headers.keys().map(ToString::to_string).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(&limited), names(&known));
+            if template != Template::VerifyEmail {
+                app.mail_number(before + 1, &verified, template).await;
+            }
+        }
+        // Mails are sent in turn, so that what was withheld would have come before this.
+        app.no_mail_is_due().await;
+        assert_eq!(app.mails_to(unverified, Template::VerifyEmail).len(), 1);
+        for template in [Template::MagicLink, Template::ResetPassword] {
+            assert!(app.mails_to(unverified, template).is_empty(), "{template:?}");
+        }
+        from(elsewhere, "/v1/auth/magic-link/request", json!({"email": unverified})).await.expect(200);
+        app.mail_to(unverified, Template::MagicLink).await;
+        sign_up(elsewhere, &format!("other-{unverified}")).await.expect(200);
+    }
+    app.stop().await;
+}
+
+/// Routes that mail a link to an account, and what they mail.
+const LINKS: [(&str, Template); 3] = [
+    ("/v1/auth/resend-verification", Template::VerifyEmail),
+    ("/v1/auth/magic-link/request", Template::MagicLink),
+    ("/v1/auth/password-reset/request", Template::ResetPassword),
+];
+
+async fn minutes_until(app: &App, instant: &serde_json::Value) -> f64 {
+    sqlx::query_scalar("select extract(epoch from $1::text::timestamptz - now())::float8 / 60")
+        .bind(instant.as_str())
+        .fetch_one(&app.database.pool)
+        .await
+        .expect("an instant")
+}
+
+impl App {
+    /// Waits until no mail waits to be sent.
+    async fn no_mail_is_due(&self) {
+        eventually(Duration::from_secs(20), "no mail waits", async || {
+            (self.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
+        })
+        .await;
+    }
 }
 
 /// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor says when one that is configured
