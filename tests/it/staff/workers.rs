@@ -94,6 +94,37 @@ async fn a_drained_worker_returns_to_service() {
     app.stop().await;
 }
 
+/// Contract: staff 14; workers 20. A drain can have a deadline, which ends the sessions that still live; another one takes its place.
+#[tokio::test]
+async fn staff_drain_with_a_deadline() {
+    let app = App::simulated().set("worker.max_sessions", "3").start().await;
+    let (client, staff) = (app.client().await, app.staff().await);
+    let session = client.session().await;
+    let path = format!("/v1/admin/workers/{}/drain", app.worker_of(&session).await);
+    for wrong in [json!(-1), json!(2_592_001), json!("30m"), json!(1.5)] {
+        staff.post(&path, json!({"reason": "r", "deadline_seconds": wrong})).await.invalid("deadline_seconds");
+    }
+    staff.post(&path, json!({"deadline_seconds": 60})).await.invalid("reason");
+    assert_eq!(app.count(DRAINING).await, 0);
+
+    let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": null})).await.expect(200).body;
+    assert_eq!((&drained["status"], &drained["drain_by"]), (&json!("draining"), &Value::Null));
+    staff.post(&path, json!({"reason": "r"})).await.problem(409, "conflict");
+    let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": 2_592_000})).await.expect(200).body;
+    assert!(drained["drain_by"].is_string(), "{drained}");
+    assert_eq!(client.status(&session).await, "ready");
+    staff.post(&path, json!({"reason": "enough", "deadline_seconds": 0})).await.expect(200);
+    eventually(Duration::from_secs(10), "its session is ended", async || {
+        (client.status(&session).await == "errored").then_some(())
+    })
+    .await;
+    let without = "select count(*) from staff_log where operation = 'worker.drained' and payload = '{}'";
+    assert_eq!(app.count(without).await, 1);
+    let at_once = "select count(*) from staff_log where reason = 'enough' and payload = '{\"deadline_seconds\": 0}'";
+    assert_eq!(app.count(at_once).await, 1);
+    app.stop().await;
+}
+
 /// Contract: workers 10, 28. A worker that was told to stop does not return to service.
 #[tokio::test]
 async fn a_worker_that_stops_does_not_return_to_service() {
