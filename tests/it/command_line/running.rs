@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::keys_in;
 use crate::support::app::free_port;
-use crate::support::commands::alone;
+use crate::support::commands::{alone, run};
 use crate::support::{App, Client, Role, eventually, raw};
 
 /// Contract: command-line 2. A port that is taken stops the start with one clear line.
@@ -109,6 +109,34 @@ async fn a_slow_body_does_not_hold_up_the_end() {
     let answer = raw::answer(&mut reader, Duration::from_secs(5)).await;
     assert!(raw::status(&answer) == Some(503) && answer.contains("the service is stopping"), "{answer}");
     drop(writer);
+    app.stop().await;
+}
+
+/// Contract: workers 15. A second worker does not start on the `data_dir` of one that lives, and says which process has it.
+#[tokio::test]
+async fn two_workers_do_not_share_a_data_dir() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let active = "select count(*) from workers where status = 'active'";
+    eventually(Duration::from_secs(10), "the worker is there", async || (app.count(active).await == 1).then_some(()))
+        .await;
+    let data_dir = app.data_dir.path().join("data");
+    for role in ["worker", "up"] {
+        let mut command = app.command(&[role]);
+        command.env("KITFLEET_SERVER__LISTEN", format!("127.0.0.1:{}", free_port()));
+        let refused = run(command, "").await.code(1);
+        let told = format!("process {} runs a worker on data_dir {}", app.pid(1), data_dir.display());
+        assert!(refused.stderr.contains(&told), "{refused:?}");
+    }
+    assert_eq!(app.count("select count(*) from workers").await, 1);
+    app.client().await.session().await;
+
+    // Its death frees the folder.
+    app.signal(1, Signal::SIGKILL).await;
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(10), "the next worker is there", async || {
+        (app.count("select count(*) from workers").await == 2 && app.count(active).await == 1).then_some(())
+    })
+    .await;
     app.stop().await;
 }
 

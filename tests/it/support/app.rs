@@ -59,6 +59,8 @@ pub struct App {
     pub clock: Clock,
     settings: BTreeMap<String, String>,
     parts: Vec<(Role, Part)>,
+    /// The `data_dir` of each part, below [`App::data_dir`].
+    data_dirs: Vec<String>,
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
@@ -264,10 +266,36 @@ impl App {
         };
         let stderr = log.try_clone().expect("a log file");
         let mut command = self.command(&[name]);
+        let folder = self.free_data_dir(role);
+        command.env("KITFLEET_DATA_DIR", self.data_dir.path().join(&folder));
+        self.data_dirs.push(folder);
         command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
         self.parts.push((role, Part::Process(child)));
         self.parts.len() - 1
+    }
+
+    /// A `data_dir` on which no worker runs, for a process that is a worker: the first one of those that there are.
+    fn free_data_dir(&mut self, role: Role) -> String {
+        const FIRST: &str = "data";
+        if role == Role::Api {
+            return FIRST.to_owned();
+        }
+        let taken: HashSet<_> = self
+            .parts
+            .iter_mut()
+            .zip(&self.data_dirs)
+            .filter_map(|((role, part), folder)| {
+                let is_over = match part {
+                    Part::Here(service) => service.has_ended(),
+                    Part::Process(child) => child.try_wait().expect("a child").is_some(),
+                };
+                (*role != Role::Api && !is_over).then_some(folder.as_str())
+            })
+            .collect();
+        let others = (1..).map(|number| format!("{FIRST}-{number}"));
+        let free = std::iter::once(FIRST.to_owned()).chain(others).find(|folder| !taken.contains(folder.as_str()));
+        free.expect("there are enough numbers")
     }
 
     /// How many processes were started.
@@ -558,6 +586,7 @@ impl Builder {
             clock: Clock::default(),
             settings,
             parts: Vec::new(),
+            data_dirs: Vec::new(),
             mark: Uuid::now_v7().to_string(),
             embedded: self.kept_in == KeptIn::Embedded,
             files: self.files,
@@ -576,6 +605,7 @@ impl Builder {
             }
         } else {
             app.parts.push((Role::Up, Part::Here(Service::start(app.variables(), app.clock.clone()))));
+            app.data_dirs.push("data".to_owned());
         }
         app.ready().await;
         app
