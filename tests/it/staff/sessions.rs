@@ -169,7 +169,8 @@ async fn staff_and_operators_destroy_a_session() {
     app.stop().await;
 }
 
-/// Contract: staff 18; command-line 19. A session whose worker has died is ended by command, and its profile opens elsewhere.
+/// Contract: staff 17, 18; command-line 18, 19. The operation of a session whose worker has died is shown as unknown. The session is ended by
+/// command, and its profile opens elsewhere.
 #[tokio::test]
 async fn a_session_of_a_dead_worker_is_destroyed() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -189,6 +190,11 @@ async fn a_session_of_a_dead_worker_is_destroyed() {
     let shown = staff.get(&path(&session)).await.expect(200).body;
     assert_eq!((&shown["status"], &shown["waits_for"]), (&json!("busy"), &json!("worker")), "{shown}");
     assert_eq!((&shown["worker"]["is_alive"], &shown["worker"]["status"]), (&json!(false), &json!("lost")));
+    let by_command = app.run(&["sessions", "show", &session, "--json"]).await.code(0).json();
+    for shown in [&shown, &by_command] {
+        let operation = &shown["operation"];
+        assert_eq!((&operation["kind"], &operation["status"]), (&json!("wait"), &json!("unknown")), "{shown}");
+    }
     app.run(&["sessions", "destroy", &session]).await.code(0);
     assert_eq!(app.count("select count(*) from sessions where live or profile_in_hand").await, 0);
     app.start(Role::Worker);

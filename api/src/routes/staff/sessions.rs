@@ -193,7 +193,7 @@ struct OperationUnderWay {
     id: IntentId,
     /// Kind, such as `navigate`
     kind: String,
-    /// `queued` or `running`
+    /// `queued`, `running`, or `unknown` when its worker died while it ran, so that nothing tells what it did
     status: String,
     /// Request that asked for it
     request_id: String,
