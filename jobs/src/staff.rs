@@ -111,11 +111,10 @@ pub async fn change_limits(
     by: &By,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
-    let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
-    if status == AccountStatus::Deleted {
+    let Some(limits) = accounts::change_limits(&mut tx, account, changes).await? else {
+        accounts::find(&mut tx, account).await?.ok_or(Refused::Unknown)?;
         return Err(Refused::conflict("the account is deleted"));
-    }
-    let limits = accounts::change_limits(&mut tx, account, changes).await?.ok_or(Refused::Unknown)?;
+    };
     if limits.from == limits.to {
         return Err(Refused::conflict("the account has these limits already"));
     }
