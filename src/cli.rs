@@ -12,6 +12,7 @@ use kitfleet_domain::ids::{
 use kitfleet_domain::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
+use kitfleet_domain::workers::LONGEST_DRAIN;
 use kitfleet_jobs::inspect;
 
 use crate::config::parse_duration;
@@ -434,9 +435,8 @@ fn worker(id_or_name: &str) -> Result<String, String> {
 }
 
 fn deadline(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_hours(30 * 24);
     let deadline = parse_duration(text)?;
-    if deadline <= LONGEST { Ok(deadline) } else { Err("must be at most 30d".to_owned()) }
+    if deadline <= LONGEST_DRAIN { Ok(deadline) } else { Err("must be at most 30d".to_owned()) }
 }
 
 /// Id that `kitfleet key revoke` accepts.

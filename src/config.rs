@@ -77,6 +77,8 @@ const BARE_VARIABLES: [(&str, &str); 4] = [
     ("MFA_ENCRYPTION_KEY", "KITFLEET_MFA__ENCRYPTION_KEY"),
     ("METRICS_SCRAPE_TOKEN", "KITFLEET_METRICS__SCRAPE_TOKEN"),
 ];
+/// Variables that must not be empty: without them, a process would use the embedded database, or the pooler to listen.
+const NEVER_EMPTY: [&str; 3] = ["DATABASE_URL", "KITFLEET_DATABASE__URL", "KITFLEET_DATABASE__LISTEN_URL"];
 /// Prefix of the test suite's variables, which the programs started by tests inherit.
 const TEST_PREFIX: &str = "KITFLEET_TEST_";
 
@@ -544,7 +546,7 @@ impl Config {
     }
 
     fn read(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
-        let variables = our_variables(environment);
+        let variables = our_variables(environment)?;
         let layers = config::Config::builder();
         if let Some(path) = file {
             check_syntax(path)?;
@@ -608,11 +610,19 @@ fn is_service_link(name: &str, value: &str) -> bool {
 }
 
 /// Variables of Kitfleet, by their names with the prefix `KITFLEET_`, which take precedence over the common names.
-fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, Variable> {
-    let all: HashMap<String, String> = environment
+///
+/// # Errors
+/// The URL of the database is empty.
+fn our_variables(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<HashMap<String, Variable>, ConfigError> {
+    let (empty, all): (HashMap<_, _>, HashMap<_, _>) = environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .filter(|(_, value)| !value.is_empty())
-        .collect();
+        .partition(|(_, value)| value.is_empty());
+    if let Some(name) = NEVER_EMPTY.into_iter().find(|name| empty.contains_key(*name)) {
+        let message = "is set and empty: set it to the address of a database, or remove the variable";
+        return Err(ConfigError(format!("{name} {message}")));
+    }
     let bare = BARE_VARIABLES.into_iter().filter_map(|(bare, ours)| {
         Some((ours.to_owned(), Variable { name: bare.to_owned(), value: all.get(bare)?.clone() }))
     });
@@ -621,5 +631,5 @@ fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> Has
         name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX) && !is_service_link(name, value)
     });
     variables.extend(ours.map(|(name, value)| (name.clone(), Variable { name, value })));
-    variables
+    Ok(variables)
 }

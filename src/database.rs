@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kitfleet_domain::database::{self, SchemaState};
+use kitfleet_domain::database::{self, MigrationFault, SchemaState};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -209,11 +209,23 @@ impl Database {
 
 /// State of the schema. An empty database has no migration.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
-    const UNDEFINED_TABLE: &str = "42P01";
     match database::schema(conn).await {
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(SchemaState::Older),
+        Err(error) if is_undefined_table(&error) => Ok(SchemaState::Older),
         schema => schema,
     }
+}
+
+/// Applied migrations that this program cannot build on. An empty database has none.
+pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<MigrationFault>> {
+    match database::migration_faults(conn).await {
+        Err(error) if is_undefined_table(&error) => Ok(Vec::new()),
+        faults => faults,
+    }
+}
+
+fn is_undefined_table(error: &sqlx::Error) -> bool {
+    const UNDEFINED_TABLE: &str = "42P01";
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(UNDEFINED_TABLE))
 }
 
 /// Connects within a time limit, because a database that does not answer would block the caller forever.

@@ -8,11 +8,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use kitfleet_domain::database::SchemaState;
+use kitfleet_domain::billing;
+use kitfleet_domain::database::{MigrationFault, MigrationFaultKind, SchemaState};
 use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
-use kitfleet_domain::{billing, vault, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -191,6 +191,11 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     } else {
         Check::ok("clock", "agrees with the database's clock")
     });
+    let faults = database::migration_faults(&mut *conn).await?;
+    if !faults.is_empty() {
+        checks.extend(faults.iter().map(faulty_migration));
+        return Ok(checks);
+    }
     checks.push(match database::schema(&mut *conn).await? {
         SchemaState::Older => {
             checks.push(Check::fail("migrations", "the schema is not up to date", "run `kitfleet migrate`"));
@@ -203,6 +208,25 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     checks.push(encryption_key(conn, config).await?);
     checks.push(sealed(conn, config).await?);
     Ok(checks)
+}
+
+fn faulty_migration(fault: &MigrationFault) -> Check {
+    let MigrationFault { version, description, kind } = fault;
+    match kind {
+        MigrationFaultKind::Failed => Check::fail(
+            "migrations",
+            format!("migration {version} ({description}) failed, so that only a part of it may have been applied"),
+            format!(
+                "undo its part in the database, `delete from _sqlx_migrations where version = {version}` there, then `kitfleet migrate`"
+            ),
+        ),
+        MigrationFaultKind::Changed => Check::fail(
+            "migrations",
+            format!("migration {version} ({description}) differs from the one that was applied to this database"),
+            "run a version of Kitfleet whose migrations are those that were applied, or restore the migration's file in a build of your \
+             own, then `kitfleet migrate`",
+        ),
+    }
 }
 
 async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
@@ -253,25 +277,15 @@ async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Resul
 
 /// Checks that the configured keys open the sealed secrets in the database.
 async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
-    let (subject, configured) = ("sealed secrets", config.auth().vault);
-    let endpoints = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
-    let profiles = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
-    let lost = vault::count_unopenable(conn, &endpoints, configured.as_ref(), &profiles).await?;
-    if lost.all() == 0 {
+    let subject = "sealed secrets";
+    let unopenable = encryption_key::count_unopenable(conn, config.auth().vault.as_ref()).await?;
+    let count = unopenable.iter().map(|kind| kind.count).sum::<u64>();
+    if count == 0 {
         return Ok(Check::ok(subject, "the configured keys open all of them"));
     }
-    let finding = format!(
-        "{} cannot be opened with the configured keys: webhook endpoints {}, second factors {}, profiles {}, model \
-         providers' keys {}, recipes {}, saved proxies {}, LiveKit servers {}",
-        lost.all(),
-        lost.endpoints,
-        lost.factors,
-        lost.profiles,
-        lost.keys,
-        lost.recipes,
-        lost.proxies,
-        lost.nodes,
-    );
+    let kinds: Vec<_> =
+        unopenable.iter().map(|kind| format!("{} {}", kind.kind.replace('_', " "), kind.count)).collect();
+    let finding = format!("{count} cannot be opened with the configured keys: {}", kinds.join(", "));
     let mend = "configure the key that sealed them, as mfa.encryption_key or in mfa.retired_encryption_keys; then \
                 run `kitfleet deliveries requeue` for deliveries that could not be signed";
     Ok(Check::fail(subject, finding, mend))

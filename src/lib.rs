@@ -45,7 +45,7 @@ pub use kitfleet_worker::Shutdown;
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
-    let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
+    let Err(error) = Box::pin(run(Cli::parse())).await else { return ExitCode::SUCCESS };
     // The error cannot be reported when standard error is closed.
     let _ = writeln!(stderr(), "kitfleet: {}", in_one_line(&error));
     ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })

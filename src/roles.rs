@@ -14,7 +14,8 @@ use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_worker::config::Bounds;
-use kitfleet_worker::{RunError, Shutdown, WorkerConfig, incarnations};
+use kitfleet_worker::incarnations::{self, DataDirLock};
+use kitfleet_worker::{RunError, Shutdown, WorkerConfig};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,6 +62,7 @@ async fn up_on(
     stop: &Shutdown,
     greet: impl FnOnce(&str) -> Result<()>,
 ) -> Result<()> {
+    let _data_dir = DataDirLock::take(&config.data_dir)?;
     database.migrate().await?;
     let owner = owner::welcome(&mut database.connect().await?, &config.data_dir).await?;
     let db = database.pool(config).await?;
@@ -141,6 +143,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_does_not_fit(config);
+    let _data_dir = DataDirLock::take(&config.data_dir)?;
     let database = Database::join(config).await?.for_role(&format!("worker {}", config.worker.name));
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);

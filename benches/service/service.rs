@@ -21,6 +21,8 @@ pub struct Service {
     processes: Vec<(&'static str, Child)>,
     settings: Vec<(String, String)>,
     folder: TempDir,
+    /// Processes that were started so far.
+    started: usize,
 }
 
 impl Service {
@@ -76,7 +78,7 @@ impl Service {
         // Sessions are left behind, and nobody uses them any more.
         settings.push(("WORKER__DRAIN_TIMEOUT".to_owned(), "0s".to_owned()));
         settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
-        Ok(Self { base_urls: Vec::new(), processes: Vec::new(), settings, folder })
+        Ok(Self { base_urls: Vec::new(), processes: Vec::new(), settings, folder, started: 0 })
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -98,6 +100,16 @@ impl Service {
     fn spawn(&mut self, role: &'static str, variables: &[(&str, &str)]) -> Result<()> {
         let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.processes.len())))?;
         let mut command = self.command(&[role]);
+        if role == "worker" {
+            // Each worker has a folder of its own, and so does not find the embedded database by it.
+            command.env("KITFLEET_DATA_DIR", self.folder.path().join(format!("worker-{}", self.started)));
+            if self.settings.iter().all(|(key, _)| key != "DATABASE__URL") {
+                let embedded = self.data_dir().join("postgres");
+                let url = format!("postgres://kitfleet@localhost:5432/kitfleet?host={}", embedded.display());
+                command.env("KITFLEET_DATABASE__URL", url);
+            }
+        }
+        self.started += 1;
         command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         self.processes.push((role, child));

@@ -174,6 +174,47 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     })
 }
 
+/// Applied migration that this program cannot build on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationFault {
+    /// Version, with which the name of its file begins.
+    pub version: i64,
+    /// Rest of the name of its file.
+    pub description: String,
+    /// Kind of the fault.
+    pub kind: MigrationFaultKind,
+}
+
+/// Kind of a [`MigrationFault`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigrationFaultKind {
+    /// It ended before all of it was applied.
+    Failed,
+    /// Its text differs from the one that this program has.
+    Changed,
+}
+
+/// Finds the applied migrations that failed, or whose text this program has otherwise.
+///
+/// # Errors
+/// When the database fails.
+pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<MigrationFault>> {
+    let select = "select version, description, success, checksum from _sqlx_migrations order by version";
+    let applied: Vec<(i64, String, bool, Vec<u8>)> = sqlx::query_as(select).fetch_all(conn).await?;
+    let fault = |(version, description, has_succeeded, checksum): (i64, String, bool, Vec<u8>)| {
+        let known = MIGRATIONS.iter().find(|migration| migration.version == version);
+        let kind = if !has_succeeded {
+            MigrationFaultKind::Failed
+        } else if known.is_some_and(|migration| *migration.checksum != checksum) {
+            MigrationFaultKind::Changed
+        } else {
+            return None;
+        };
+        Some(MigrationFault { version, description, kind })
+    };
+    Ok(applied.into_iter().filter_map(fault).collect())
+}
+
 /// Seconds by which the clock of this process is ahead of the database's.
 ///
 /// # Errors

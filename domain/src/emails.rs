@@ -14,7 +14,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 
-pub use self::preferences::{EventType, Preference, preferences, set_preference, turn_off};
+pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
 use crate::area::{Area, Bound, Chain, Purge};
 pub use crate::email_addresses::EmailAddress;

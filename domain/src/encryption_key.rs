@@ -3,8 +3,11 @@
 //! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A process whose keys do
 //! not open it cannot open the secrets of customers either, and no other process opens the secrets that it seals.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use crate::area::Sealed;
 use crate::vault::Vault;
@@ -81,6 +84,48 @@ pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
     })
 }
 
+/// Latest result of the check in a process that repeats it. A rotation of the key can change the result while the process runs.
+#[derive(Debug, Default)]
+pub struct KeyWatch(Mutex<Option<(Instant, KeyStatus)>>);
+
+impl KeyWatch {
+    /// Time after which the check is repeated.
+    const CHECK_AFTER: Duration = Duration::from_secs(30);
+    /// Time that the database has to answer.
+    const WITHIN: Duration = Duration::from_secs(1);
+
+    /// Latest result; `None` before the first check.
+    pub fn latest(&self) -> Option<KeyStatus> {
+        self.get().map(|(_, status)| status)
+    }
+
+    /// Checks the keys, and keeps the result.
+    ///
+    /// # Errors
+    /// When the database fails. The latest result stays then.
+    pub async fn check(&self, conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
+        let status = check(conn, configured).await?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
+        Ok(status)
+    }
+
+    /// Checks the keys when the latest result is more than 30 s old, and returns the latest result. A database that does not answer in
+    /// time changes nothing.
+    pub async fn refresh(&self, db: &PgPool, configured: Option<&Vault>) -> Option<KeyStatus> {
+        if self.get().is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
+            let check = async { self.check(&mut *db.acquire().await?, configured).await };
+            if !matches!(tokio::time::timeout(Self::WITHIN, check).await, Ok(Ok(_))) {
+                tracing::debug!("the encryption key could not be checked");
+            }
+        }
+        self.latest()
+    }
+
+    fn get(&self) -> Option<(Instant, KeyStatus)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Stores a probe where there is none and the configured key is not known to be wrong, and checks the keys.
 ///
 /// # Errors
@@ -99,6 +144,44 @@ pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sq
 /// When the database fails.
 pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
+}
+
+/// Secrets of a kind that none of the configured keys opens.
+#[derive(Debug, Clone, Copy)]
+pub struct UnopenableKind {
+    /// The kind ([`Sealed::kind`]).
+    pub kind: &'static str,
+    /// Number of secrets.
+    pub count: u64,
+}
+
+/// Counts the secrets that none of the configured keys opens, by the keys that sealed them. Kinds without such a secret are left out.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count_unopenable(
+    conn: &mut PgConnection,
+    configured: Option<&Vault>,
+) -> sqlx::Result<Vec<UnopenableKind>> {
+    let mut kinds = Vec::new();
+    for sealed in areas::sealed() {
+        let ids = if sealed.has_shared_key {
+            database::vault(&mut *conn, sealed.purpose, configured).await?.key_ids()
+        } else {
+            configured.map(Vault::key_ids).unwrap_or_default()
+        };
+        let counts: Vec<_> = sealed
+            .columns
+            .iter()
+            .map(|(column, _)| format!("count(*) filter (where substr({column}, 1, 4) <> all($1))"))
+            .collect();
+        let select = format!("select {} from {}", counts.join(" + "), sealed.table);
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(select)).bind(ids).fetch_one(&mut *conn).await?;
+        if count > 0 {
+            kinds.push(UnopenableKind { kind: sealed.kind, count: count.unsigned_abs() });
+        }
+    }
+    Ok(kinds)
 }
 
 /// Looks for secrets that only a key of the deployment's own seals, and for one of the sample that these keys open.

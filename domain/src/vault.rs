@@ -11,7 +11,6 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
-use sqlx::PgConnection;
 use zeroize::Zeroizing;
 
 /// Bytes of a key's name, which a sealed secret begins with.
@@ -128,68 +127,6 @@ impl Key {
         expanded.expect("32 bytes are a length that HKDF gives");
         derived
     }
-}
-
-/// Secrets that are in use and that no key opens.
-#[derive(Debug)]
-pub struct Unopenable {
-    /// Webhook endpoints with one that signs.
-    pub endpoints: i64,
-    /// Second factors.
-    pub factors: i64,
-    /// Profiles.
-    pub profiles: i64,
-    /// Customers' keys at model providers.
-    pub keys: i64,
-    /// Recipes.
-    pub recipes: i64,
-    /// Saved proxies.
-    pub proxies: i64,
-    /// Machines that show agent sessions.
-    pub nodes: i64,
-}
-
-impl Unopenable {
-    /// All of them.
-    #[must_use]
-    pub fn all(&self) -> i64 {
-        self.endpoints + self.factors + self.profiles + self.keys + self.recipes + self.proxies + self.nodes
-    }
-}
-
-/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors, providers' keys,
-/// recipes and proxies are sealed with and without which it is all of them, and that of profiles.
-///
-/// # Errors
-/// When the database fails.
-pub async fn count_unopenable(
-    conn: &mut PgConnection,
-    endpoints: &Vault,
-    deployment: Option<&Vault>,
-    profiles: &Vault,
-) -> sqlx::Result<Unopenable> {
-    sqlx::query_as!(
-        Unopenable,
-        r#"select (select count(*) from webhook_endpoints
-                   where disabled_at is null
-                     and (substr(sealed_secret, 1, 4) <> all($1)
-                          or grace_expires_at > now() and substr(sealed_prev_secret, 1, 4) <> all($1))) as "endpoints!",
-                  (select count(*) from mfa_factors
-                   where enrolled_at is not null and substr(sealed_secret, 1, 4) <> all($2)) as "factors!",
-                  (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!",
-                  (select count(*) from byok_keys
-                   where lost_at is null and substr(sealed_key, 1, 4) <> all($2)) as "keys!",
-                  (select count(*) from recipes where substr(sealed_steps, 1, 4) <> all($2)) as "recipes!",
-                  (select count(*) from proxies
-                   where lost_at is null and (substr(sealed_password, 1, 4) <> all($2)
-                                              or substr(sealed_config, 1, 4) <> all($2))) as "proxies!",
-                  (select count(*) from mac_nodes where substr(sealed_api_secret, 1, 4) <> all($2)) as "nodes!""#,
-        &endpoints.key_ids(),
-        &deployment.map(Vault::key_ids).unwrap_or_default(),
-        &profiles.key_ids(),
-    )
-    .fetch_one(conn)
-    .await
 }
 
 #[cfg(test)]

@@ -323,6 +323,9 @@ pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<b
     Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
 }
 
+/// Longest time that a worker can be given to drain.
+pub const LONGEST_DRAIN: Duration = Duration::from_hours(30 * 24);
+
 /// Says when what still lives on a worker that drains is ended (contract: workers 20), in place of what was said before. `false`
 /// when no such worker drains.
 ///

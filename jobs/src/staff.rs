@@ -111,11 +111,10 @@ pub async fn change_limits(
     by: &By,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
-    let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
-    if status == AccountStatus::Deleted {
+    let Some(limits) = accounts::change_limits(&mut tx, account, changes).await? else {
+        accounts::find(&mut tx, account).await?.ok_or(Refused::Unknown)?;
         return Err(Refused::conflict("the account is deleted"));
-    }
-    let limits = accounts::change_limits(&mut tx, account, changes).await?.ok_or(Refused::Unknown)?;
+    };
     if limits.from == limits.to {
         return Err(Refused::conflict("the account has these limits already"));
     }
@@ -258,17 +257,31 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
     if known { Ok(()) } else { Err(Refused::Unknown) }
 }
 
-/// Gives a worker no more sessions.
+/// Gives a worker no more sessions, and with a deadline ends the sessions that live on it then. A worker that drains already gets the new
+/// deadline.
 ///
 /// # Errors
-/// When there is no such worker, it is not active, or the database fails.
-pub async fn drain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result<(), Refused> {
+/// When there is no such worker, it is not active and gets no deadline, or the database fails.
+pub async fn drain(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    deadline: Option<Duration>,
+    by: &By,
+) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
-    if !workers::drain(&mut tx, worker).await? {
+    let mut changed = workers::drain(&mut tx, worker).await?;
+    if let Some(within) = deadline {
+        changed |= workers::drain_within(&mut tx, worker, within).await?;
+    }
+    if !changed {
         let status = workers::find(&mut tx, worker).await?.ok_or(Refused::Unknown)?.status;
         return Err(Refused::conflict(format!("the worker is {status}")));
     }
-    staff::record(&mut tx, by, Deed::to_service(Operation::WorkerDrained, worker.to_string())).await?;
+    let mut deed = Deed::to_service(Operation::WorkerDrained, worker.to_string());
+    if let Some(within) = deadline {
+        deed.details = json!({"deadline_seconds": within.as_secs()});
+    }
+    staff::record(&mut tx, by, deed).await?;
     Ok(tx.commit().await?)
 }
 

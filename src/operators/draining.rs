@@ -72,6 +72,7 @@ fn worker_of_this_machine(config: &Config) -> Result<WorkerId> {
     match *living {
         [id] => Ok(id),
         [] => bail!("no worker runs on {place}"),
+        // Workers of an earlier version can share one.
         ref several => bail!("several workers run on {place}: pass one of their ids: {}", list(several)),
     }
 }

@@ -170,7 +170,7 @@ async fn key_requires_the_deployments_encryption_key() {
     client.test_key("anthropic").await.problem(503, "feature-unavailable");
     let found = of_secrets().await;
     assert_eq!(found["status"], "fail");
-    assert!(found["finding"].as_str().is_some_and(|text| text.contains("model providers' keys 1")), "{found}");
+    assert!(found["finding"].as_str().is_some_and(|text| text.contains("model keys 1")), "{found}");
     assert!(provider.asked().is_empty());
     client.set_key("anthropic", KEY).await.expect(204);
     assert_eq!(client.outcome("anthropic").await, "ok");

@@ -243,11 +243,12 @@ async fn configuration_is_layered_and_secrets_are_masked() {
     }
 }
 
-/// Contract: configuration 4. An unknown key or an invalid value ends the start with one line that names it.
+/// Contract: configuration 1, 4. An unknown key, an invalid value or an empty database URL ends the start with one line that names
+/// it.
 #[tokio::test]
 async fn invalid_configuration_fails_with_one_line() {
     let folder = TempDir::new().expect("a folder");
-    let cases: [(&str, Variables<'_>, &str); 13] = [
+    let cases: [(&str, Variables<'_>, &str); 16] = [
         ("[server]\nlisten_on = \"127.0.0.1:1\"", &[], "server.listen_on"),
         ("[sesions]\nfree_tier_cap = \"5m\"", &[], "sesions"),
         ("[sessions]\nfree_tier_cap = \"soon\"", &[], "sessions.free_tier_cap"),
@@ -258,6 +259,9 @@ async fn invalid_configuration_fails_with_one_line() {
         ("", &[("KITFLEET_SERVER__LISTEN", "everywhere")], "server.listen"),
         ("", &[("KITFLEET_SERVER__TRUSTED_PROXIES", "10.0.0.0/99")], "server.trusted_proxies"),
         ("", &[("DATABASE_URL", "mysql://kit:hunter2@db/kit")], "database.url"),
+        ("", &[("DATABASE_URL", "")], "DATABASE_URL is set and empty"),
+        ("", &[("KITFLEET_DATABASE__URL", "")], "KITFLEET_DATABASE__URL is set and empty"),
+        ("", &[("KITFLEET_DATABASE__LISTEN_URL", "")], "KITFLEET_DATABASE__LISTEN_URL is set and empty"),
         ("", &[("MFA_ENCRYPTION_KEY", "hunter2")], "MFA_ENCRYPTION_KEY"),
         ("[webhooks]\ntimeout = 10", &[], "webhooks.timeout"),
         ("[auth]\nsession_tll = \"30d\"", &[], "auth.session_tll"),

@@ -486,7 +486,6 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     until_active(&app, 2).await;
     let unknown = unknown_id("wrk");
     for (args, why) in [
-        (vec!["--self"], "several workers run on"),
         (vec!["twin"], "several workers are called twin"),
         (vec![unknown.as_str(), "--wait"], "there is no worker"),
         (vec!["nobody", "--wait"], "no worker nobody is alive"),

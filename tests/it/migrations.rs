@@ -91,6 +91,44 @@ async fn migrate_on_a_newer_schema_changes_nothing() {
     app.stop().await;
 }
 
+/// Contract: command-line 10. `doctor` names a migration that failed and one that was changed after it was applied, with a remedy.
+#[tokio::test]
+async fn doctor_reports_failed_and_changed_migrations() {
+    let app = App::simulated().start().await;
+    let migrations = async || {
+        let ran = app.run(&["doctor", "--json"]).await;
+        let checks = ran.json();
+        let checks = checks.as_array().expect("checks").iter().filter(|check| check["subject"] == "migrations");
+        checks.cloned().collect::<Vec<_>>()
+    };
+    let found = migrations().await;
+    assert_eq!((found.len(), &found[0]["status"]), (1, &json!("ok")), "{found:?}");
+    let newest = MIGRATIONS.iter().map(|migration| migration.version).max().expect("migrations");
+    for (damage, repair, version, finding, action) in [
+        ("success = false", "success = true", BEFORE_SLOTS, "failed", "delete from _sqlx_migrations where version = "),
+        ("success = false", "success = true", newest, "failed", "delete from _sqlx_migrations where version = "),
+        (
+            "checksum = set_byte(checksum, 0, 255 - get_byte(checksum, 0))",
+            "checksum = set_byte(checksum, 0, 255 - get_byte(checksum, 0))",
+            BEFORE_TEAMS,
+            "differs from the one that was applied",
+            "restore the migration's file",
+        ),
+    ] {
+        app.execute_all(&format!("update _sqlx_migrations set {damage} where version = {version}")).await;
+        app.run(&["doctor"]).await.code(1);
+        let found = migrations().await;
+        assert_eq!((found.len(), &found[0]["status"]), (1, &json!("fail")), "{found:?}");
+        let text = |member: &str| found[0][member].as_str().expect("a text");
+        assert!(text("finding").contains(&version.to_string()) && text("finding").contains(finding), "{found:?}");
+        assert!(text("mend").contains(action) && text("mend").contains("kitfleet migrate"), "{found:?}");
+        app.run(&["migrate"]).await.code(1);
+        app.execute_all(&format!("update _sqlx_migrations set {repair} where version = {version}")).await;
+    }
+    assert_eq!(migrations().await[0]["status"], "ok");
+    app.stop().await;
+}
+
 /// Contract: command-line 3; sign-ins 3. Data of the version without sign-ins keeps working: addresses, which are compared
 /// without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]

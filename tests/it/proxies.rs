@@ -361,7 +361,7 @@ async fn proxy_without_deployment_key_is_503() {
     client.post("/v1/agent-sessions", json!({"proxy_id": id})).await.problem(503, "feature-unavailable");
     assert_eq!(app.count("select count(*) from sessions").await, 0);
     let doctor = app.run(&["doctor", "--json"]).await.json();
-    assert!(doctor.to_string().contains("saved proxies 1"), "{doctor}");
+    assert!(doctor.to_string().contains("configured keys: proxies 1"), "{doctor}");
     // A replacement that contains all secrets needs no decryption.
     client.replace(&id, socks5()).await.expect(200);
     app.stop().await;

@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::emails::Template;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::support::commands::run;
+use crate::support::people::PASSWORD;
 use crate::support::{Answer, App, Client, Redis, eventually};
 
 fn header(answer: &Answer, name: &str) -> u64 {
@@ -117,6 +119,111 @@ async fn replicas_share_the_limit_of_an_address() {
     redis.restart();
     eventually(Duration::from_secs(20), "the replicas share the limit after the restart", share_limit).await;
     app.stop().await;
+}
+
+/// Contract: rate-limits 14. The requests of one network send at most 100 mails an hour to addresses without a verified account.
+/// Beyond the limit, signups and subscriptions are 429, and links are mailed only to verified addresses, with the same answer.
+#[tokio::test]
+async fn mails_to_unverified_addresses_are_limited_by_network() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("auth.send_rate_per_minute", "100")
+        .set("rate_limits.status_subscriptions_per_minute", "100000")
+        .start()
+        .await;
+    let stranger = app.stranger();
+    let from = async |address: &str, path: &str, body: serde_json::Value| {
+        let request = stranger.request(reqwest::Method::POST, path).header("x-forwarded-for", address);
+        stranger.send(request.json(&body)).await
+    };
+    let sign_up = async |address: &str, email: &str| {
+        from(address, "/v1/auth/signup", json!({"email": email, "password": PASSWORD, "name": "Eve"})).await
+    };
+    let subscribe = async |address: &str, number: u32| {
+        from(address, "/v1/status/subscribers", json!({"email": format!("reader{number}@example.com")})).await
+    };
+    let verified = app.person(kitfleet_domain::accounts::Tier::Free).await.email;
+    for (network, elsewhere, unverified) in
+        [("192.0.2.", "192.0.3.1", "eve4@example.com"), ("2001:db8:1:", "2001:db8:2::1", "eve6@example.com")]
+    {
+        let address = |number: u32| {
+            if network.contains(':') { format!("{network}{number}::1") } else { format!("{network}{number}") }
+        };
+        sign_up(&address(1), unverified).await.expect(200);
+        app.mail_to(unverified, Template::VerifyEmail).await;
+        for number in 1..100 {
+            subscribe(&address(number), number).await.expect(200);
+        }
+        // The bucket refills while the requests run. After this, no mail is possible for more than 20 s.
+        eventually(Duration::from_mins(1), "the limit is reached", async || {
+            let answer = subscribe(&address(200), 100).await;
+            (answer.status == 429 && header(&answer, "retry-after") > 20).then_some(())
+        })
+        .await;
+        for rejected in [sign_up(&address(201), "new@example.com").await, subscribe(&address(202), 100).await] {
+            let rejected = rejected.problem(429, "rate-limited");
+            assert!((1..=36).contains(&header(&rejected, "retry-after")), "{rejected:?}");
+            assert!(
+                rejected.body["detail"].as_str().is_some_and(|detail| detail.contains("from this network")),
+                "{rejected:?}"
+            );
+        }
+        for (path, template) in LINKS {
+            let limited = from(&address(203), path, json!({"email": unverified})).await.expect(200);
+            let before = app.mails_to(&verified, template).len();
+            let sent = from(&address(203), path, json!({"email": verified})).await.expect(200);
+            for answer in [&limited, &sent] {
+                let minutes = minutes_until(&app, &answer.body["expires_at"]).await;
+                assert!(minutes > 14.0, "{}", answer.body);
+            }
+            assert_eq!(limited.body["sent"], sent.body["sent"]);
+            let names = |answer: &Answer| {
+                let mut names: Vec<_> = answer.headers.keys().map(ToString::to_string).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(&limited), names(&sent));
+            if template != Template::VerifyEmail {
+                app.mail_number(before + 1, &verified, template).await;
+            }
+        }
+        // A mail that was not withheld would have arrived by then.
+        app.mails_are_sent().await;
+        assert_eq!(app.mails_to(unverified, Template::VerifyEmail).len(), 1);
+        for template in [Template::MagicLink, Template::ResetPassword] {
+            assert!(app.mails_to(unverified, template).is_empty(), "{template:?}");
+        }
+        from(elsewhere, "/v1/auth/magic-link/request", json!({"email": unverified})).await.expect(200);
+        app.mail_to(unverified, Template::MagicLink).await;
+        sign_up(elsewhere, &format!("other-{unverified}")).await.expect(200);
+    }
+    app.stop().await;
+}
+
+/// Routes that mail a link to an account, with the template of the mail.
+const LINKS: [(&str, Template); 3] = [
+    ("/v1/auth/resend-verification", Template::VerifyEmail),
+    ("/v1/auth/magic-link/request", Template::MagicLink),
+    ("/v1/auth/password-reset/request", Template::ResetPassword),
+];
+
+/// Minutes until a timestamp.
+async fn minutes_until(app: &App, instant: &serde_json::Value) -> f64 {
+    sqlx::query_scalar("select extract(epoch from $1::text::timestamptz - now())::float8 / 60")
+        .bind(instant.as_str())
+        .fetch_one(&app.database.pool)
+        .await
+        .expect("an instant")
+}
+
+impl App {
+    /// Waits until all mails are sent.
+    async fn mails_are_sent(&self) {
+        eventually(Duration::from_secs(20), "all mails are sent", async || {
+            (self.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
+        })
+        .await;
+    }
 }
 
 /// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor warns if a configured Redis does

@@ -336,6 +336,46 @@ async fn documented_rotation_leaves_only_the_new_key_in_use() {
     app.stop().await;
 }
 
+/// Contract: command-line 10. `doctor` counts the unopenable secrets of each kind that `key rotate-sealing` reseals.
+#[tokio::test]
+async fn doctor_counts_unopenable_secrets_of_every_kind() {
+    let sink = Sink::start().await;
+    let builder =
+        App::simulated().delivering_to(&sink).set("mfa.encryption_key", OLD).set("limits.recovery_codes", "2");
+    let app = builder.start().await;
+    Seeds::plant(&app, &sink).await;
+    let check = async || {
+        let checks = app.run(&["doctor", "--json"]).await.json();
+        let mut checks = checks.as_array().expect("checks").iter();
+        checks.find(|check| check["subject"] == "sealed secrets").expect("the check").clone()
+    };
+    assert_eq!(check().await["status"], "ok");
+    for sealed in areas::sealed() {
+        // With another key id, the secrets look as if another key had sealed them.
+        let flipped = sealed
+            .columns
+            .iter()
+            .map(|(column, _)| format!("{column} = set_byte({column}, 0, 255 - get_byte({column}, 0))"));
+        let flip = format!("update {} set {}", sealed.table, flipped.collect::<Vec<_>>().join(", "));
+        let rows = app.sealed_columns().await.into_iter();
+        let of_kind = rows
+            .filter(|(column, _)| sealed.columns.iter().any(|(name, _)| *column == format!("{}.{name}", sealed.table)));
+        let count = of_kind.map(|(_, rows)| rows.len()).sum::<usize>();
+        let update = async || {
+            sqlx::query(AssertSqlSafe(flip.clone())).execute(&app.database.pool).await.expect("an update");
+        };
+        update().await;
+        let found = check().await;
+        assert_eq!(found["status"], "fail", "{}", sealed.kind);
+        let kind = sealed.kind.replace('_', " ");
+        let finding = format!("{count} cannot be opened with the configured keys: {kind} {count}");
+        assert_eq!(found["finding"], finding);
+        update().await;
+    }
+    assert_eq!(check().await["status"], "ok");
+    app.stop().await;
+}
+
 /// A service with the new key and this many recipes sealed with the retired one. Returns the ids of the recipes.
 async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     let builder = App::simulated().set("mfa.encryption_key", &base64_of(NEW));
@@ -474,6 +514,107 @@ async fn gauge(base_url: &str) -> String {
     let samples = samples(base_url).await;
     let sample = samples.iter().find_map(|sample| sample.strip_prefix("service_encryption_key_ok "));
     sample.expect("the gauge").to_owned()
+}
+
+/// Contract: operators 13. An API process without the deployment's key answers 503 to each request that would seal or open a
+/// secret, and seals nothing. It serves requests that need no key.
+#[tokio::test]
+async fn requests_that_need_the_key_are_503_without_the_deployments_key() {
+    let sink = Sink::start().await;
+    let builder =
+        App::simulated().delivering_to(&sink).set("mfa.encryption_key", OLD).set("limits.recovery_codes", "2");
+    let mut app = builder.in_processes().start().await;
+    let seeds = Seeds::plant(&app, &sink).await;
+    let bob = app.person(Tier::Free).await;
+    let first_of = async |path: &str| {
+        let list = seeds.client.get(path).await.expect(200).body;
+        list["data"][0]["id"].as_str().expect("an id").to_owned()
+    };
+    let (profile, proxy) = (first_of("/v1/profiles").await, first_of("/v1/account/me/proxies").await);
+    let socks5 = json!({"label": "Office", "scheme": "socks5", "host": "proxy.example.com", "port": 1080,
+                        "username": "kit", "password": "sesame"});
+    let Seeds { agent, recipe, endpoint, .. } = &seeds;
+    let document = seeds.client.get(&format!("/v1/profiles/{profile}/export")).await.expect(200).body;
+    let model_key = "/v1/account/me/byok-anthropic-key";
+    let requests = [
+        (Method::POST, "/v1/profiles".to_owned(), json!({"name": "Shop"})),
+        (Method::POST, format!("/v1/profiles/{profile}/clone"), json!({})),
+        (Method::GET, format!("/v1/profiles/{profile}/export"), json!({})),
+        (Method::POST, "/v1/webhooks".to_owned(), json!({"url": sink.url("/ok"), "events": ["session.failed"]})),
+        (Method::POST, format!("/v1/webhooks/{endpoint}/rotate-secret"), json!({})),
+        (Method::POST, "/v1/account/me/proxies".to_owned(), socks5.clone()),
+        (Method::PUT, format!("/v1/account/me/proxies/{proxy}"), socks5),
+        (Method::POST, format!("/v1/account/me/proxies/{proxy}/check"), json!({})),
+        (Method::POST, "/v1/agent-sessions".to_owned(), json!({"proxy_id": proxy})),
+        (Method::PUT, model_key.to_owned(), json!({"key": "sk-ant-another-key-of-this-test"})),
+        (Method::POST, format!("{model_key}/test"), json!({})),
+        (Method::POST, format!("/v1/agent-sessions/{agent}/message"), json!({"message": "take a screenshot"})),
+        (Method::GET, format!("/v1/agent-sessions/{agent}/transcript"), json!({})),
+        (Method::GET, format!("/v1/agent-sessions/{agent}/recipe-suggestion"), json!({})),
+        (Method::POST, "/v1/recipes".to_owned(), json!({"agent_session_id": agent, "label": "Sign in"})),
+        (Method::GET, format!("/v1/recipes/{recipe}"), json!({})),
+    ];
+    let sealed = app.sealed_columns().await;
+    for (key, status) in [(base64_of(OTHER), "wrong"), (String::new(), "missing")] {
+        let (_, base_url) = app.another_api_with(&key).await;
+        let at = |client: &Client| Client::new(&base_url, client.key.as_deref());
+        let assert_503 = async |client: &Client, request: reqwest::RequestBuilder, what: &str| {
+            let answer = client.send(request).await;
+            assert_eq!(answer.status, 503, "{what}: {}", answer.body);
+            let answer = answer.problem(503, "feature-unavailable");
+            let members = (&answer.body["title"], &answer.body["encryption_key"]);
+            assert_eq!(members, (&json!("FeatureUnavailable"), &json!(status)), "{what}");
+            assert_eq!(answer.headers["retry-after"], "1", "{what}");
+        };
+        let client = at(&seeds.client);
+        for (method, path, body) in &requests {
+            let request = client.request(method.clone(), path);
+            let request = if *method == Method::GET { request } else { request.json(body) };
+            assert_503(&client, request, path).await;
+        }
+        let path = format!("/v1/agent-sessions/{agent}/message");
+        let keyed = client.request(Method::POST, &path).header("idempotency-key", "before");
+        assert_503(&client, keyed.json(&json!({"message": "take a screenshot"})), "a message with a key").await;
+        let import = client.request(Method::POST, "/v1/profiles/import").json(&document);
+        assert_503(&client, import, "an import").await;
+        let person = at(&bob.client);
+        assert_503(&person, person.request(Method::POST, "/v1/account/mfa/enroll").json(&json!({})), "enrolling").await;
+        let person = at(&seeds.ada.client);
+        let code = json!({"code": app.fresh_code(&seeds.ada, &seeds.authenticator).await});
+        assert_503(&person, person.request(Method::POST, "/v1/auth/mfa/step-up").json(&code), "a code").await;
+
+        client.get("/v1/account/me").await.expect(200);
+        client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200);
+        let session = client.session().await;
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    assert_eq!(app.sealed_columns().await, sealed, "a process without the key sealed something");
+    app.stop().await;
+}
+
+/// Contract: operators 13. After a rotation, a running process with the earlier key refuses to seal, and one with the new
+/// key seals.
+#[tokio::test]
+async fn running_process_detects_a_key_rotation() {
+    let mut app = App::simulated().set("mfa.encryption_key", OLD).in_processes().start().await;
+    let client = app.client().await;
+    let (_, base_url) = app.another_api_with(&base64_of(OTHER)).await;
+    let other = Client::new(&base_url, client.key.as_deref());
+    client.profile().await;
+    other.post("/v1/profiles", json!({"name": "Shop"})).await.problem(503, "feature-unavailable");
+    let environment = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))];
+    app.run_with(&["key", "rotate-sealing", "--replace-probe"], &environment).await;
+    eventually(Duration::from_mins(1), "the process without the new key refuses to seal", async || {
+        let answer = client.post("/v1/profiles", json!({"name": "Shop"})).await;
+        (answer.status == 503).then_some(())
+    })
+    .await;
+    eventually(Duration::from_mins(1), "the process with the new key seals", async || {
+        let answer = other.post("/v1/profiles", json!({"name": "Shop"})).await;
+        (answer.status == 201).then_some(())
+    })
+    .await;
+    app.stop().await;
 }
 
 /// Contract: workers 17; operators 2. A worker with a wrong key opens no sessions.

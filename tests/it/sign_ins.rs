@@ -230,7 +230,7 @@ async fn invalid_signup_creates_nothing() {
         body[field] = value;
         body
     };
-    for length in [0, 1, 11, 1_000_000] {
+    for length in [0, 1, 11, 16_000] {
         stranger.post(SIGNUP, with("password", "x".repeat(length).into())).await.invalid("password");
     }
     for name in ["", "   ", "Ada\r\nBcc: eve@example.com", "Ada\nX: y", "Ada\u{7}", "Ada\0", "Ada\u{85}x"] {
@@ -303,7 +303,7 @@ async fn password_is_compared_after_normalization() {
         ("eve@example.com", short, 401),
         ("bob@example.com", format!("{}fi", "x".repeat(998)), 200),
         ("bob@example.com", "x".repeat(998), 401),
-        ("bob@example.com", "x".repeat(1_000_000), 401),
+        ("bob@example.com", "x".repeat(16_000), 401),
         ("bob@example.com", String::new(), 401),
     ];
     for (email, password, status) in typed {

@@ -2,11 +2,11 @@
 //!
 //! A lease says only after seconds that a worker is dead, and until then sessions are placed on it. Its own machine knows
 //! at once: an incarnation holds a lock on a file that is called like it, and the kernel lets go of the lock when the
-//! process dies, however it dies. Several processes may share a `data_dir`; the locks of those that live are held.
+//! process dies, however it dies. Only one process runs workers on a `data_dir` ([`DataDirLock`]).
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use kitfleet_domain::ids::WorkerId;
@@ -15,6 +15,61 @@ use kitfleet_domain::workers;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::RunError;
+
+/// The right to run workers on a `data_dir`, for as long as this lives. The kernel releases it when the process ends.
+#[derive(Debug)]
+pub struct DataDirLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
+
+/// Reason why a process may not run workers on a `data_dir`.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Another process does.
+    #[error("{holder} runs a worker on data_dir {}: give each worker a data_dir of its own", .data_dir.display())]
+    InUse {
+        /// The folder.
+        data_dir: PathBuf,
+        /// The other process.
+        holder: String,
+    },
+    /// The file system refuses the lock.
+    #[error("data_dir {} cannot be used: {error}", .data_dir.display())]
+    Unusable {
+        /// The folder.
+        data_dir: PathBuf,
+        /// Its answer.
+        error: io::Error,
+    },
+}
+
+impl DataDirLock {
+    /// Locks a file in the folder, which holds the process id of the last process that locked it.
+    ///
+    /// # Errors
+    /// When another process has the lock, or the file system refuses.
+    pub fn take(data_dir: &Path) -> Result<Self, DataDirError> {
+        let unusable = |error| DataDirError::Unusable { data_dir: data_dir.to_owned(), error };
+        DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(unusable)?;
+        let path = data_dir.join("worker.lock");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+        let mut file = file.map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                file.read_to_string(&mut pid).map_err(unusable)?;
+                // It is empty for the moment between the lock and the id.
+                let holder = match pid.trim() {
+                    "" => "another process".to_owned(),
+                    pid => format!("process {pid}"),
+                };
+                return Err(DataDirError::InUse { data_dir: data_dir.to_owned(), holder });
+            }
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(unusable)?;
+        Ok(Self(file))
+    }
+}
 
 /// The proof that an incarnation lives, for as long as this does. Its file is removed by [`bury_dead`].
 pub(crate) struct Living(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);

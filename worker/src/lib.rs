@@ -20,12 +20,12 @@ pub mod webhooks;
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
 use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::encryption_key;
+use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::machine::{Memory, Room};
 use kitfleet_domain::sealing::Opener;
@@ -368,12 +368,14 @@ impl Rounds {
 /// Renews the lease, for as long as it holds, and looks for what waits.
 async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     let (failed, mut drained, mut lacked) = (Seldom::new(), Drained::default(), None);
-    let mut key = KeyWatch::default();
+    let key = KeyWatch::default();
     loop {
         let mut pause = workers::HEARTBEAT;
         let (disk, memory) = measure(&context.config).await;
         let room = context.browsers.lacks(context.config.bounds, disk, memory);
-        let lacks = if key.is_usable(context).await { room } else { Some("the deployment's encryption key") };
+        let status = key.refresh(&context.lazy, context.config.webhooks.vault.as_ref()).await;
+        let lacks =
+            if status.is_none_or(KeyStatus::is_usable) { room } else { Some("the deployment's encryption key") };
         match (lacked, lacks) {
             (None, Some(what)) => {
                 tracing::error!(what, "resource missing: this worker receives no sessions until it is available");
@@ -398,32 +400,6 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
             }
         }
         tokio::time::sleep(pause).await;
-    }
-}
-
-/// Whether the keys of this process open the deployment's secrets. A rotation can change that while it runs.
-#[derive(Default)]
-struct KeyWatch {
-    checked: Option<(Instant, bool)>,
-}
-
-impl KeyWatch {
-    const CHECK_AFTER: Duration = Duration::from_secs(30);
-
-    const WITHIN: Duration = Duration::from_secs(1);
-
-    /// The last finding. A database that does not answer in time changes nothing.
-    async fn is_usable(&mut self, context: &Context) -> bool {
-        if self.checked.is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
-            let check = async {
-                let mut conn = context.lazy.acquire().await?;
-                encryption_key::check(&mut conn, context.config.webhooks.vault.as_ref()).await
-            };
-            if let Ok(Ok(status)) = tokio::time::timeout(Self::WITHIN, check).await {
-                self.checked = Some((Instant::now(), status.is_usable()));
-            }
-        }
-        self.checked.is_none_or(|(_, usable)| usable)
     }
 }
 

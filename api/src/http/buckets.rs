@@ -72,6 +72,9 @@ impl Default for RateLimits {
     }
 }
 
+/// Mails per hour to addresses without a verified account that one network (an IPv4 /24 or an IPv6 /48) can request.
+const STRANGER_MAILS_PER_HOUR: NonZeroU32 = NonZeroU32::new(100).expect("more than none");
+
 /// A counter of the rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bucket {
@@ -83,6 +86,8 @@ pub enum Bucket {
     SendPasswordReset,
     /// Subscription mail of the status page.
     StatusSubscription,
+    /// Mails to addresses that no account has verified, of one network.
+    StrangerMail,
     Signup,
     Login,
     /// Wrong passwords: checked before a login, and counted when the password was wrong.
@@ -109,11 +114,12 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
         Self::StatusSubscription,
+        Self::StrangerMail,
         Self::Signup,
         Self::Login,
         Self::LoginFailures,
@@ -139,6 +145,7 @@ impl Bucket {
             Self::SendMagicLink => "send_magic_link",
             Self::SendPasswordReset => "send_password_reset",
             Self::StatusSubscription => "status_subscription",
+            Self::StrangerMail => "stranger_mail",
             Self::Signup => "signup",
             Self::Login => "login",
             Self::LoginFailures => "login_failures",
@@ -158,6 +165,16 @@ impl Bucket {
         }
     }
 
+    /// Detail of the problem when the limit is exceeded.
+    pub fn complaint(self) -> &'static str {
+        match self {
+            Self::StrangerMail => {
+                "too many mails to addresses without a verified account were requested from this network"
+            }
+            _ => "too many requests",
+        }
+    }
+
     /// Rate and size of the bucket.
     pub fn quota(self, limits: &RateLimits) -> Quota {
         match self {
@@ -165,6 +182,7 @@ impl Bucket {
                 Quota::per_minute(limits.send_per_minute)
             }
             Self::StatusSubscription => Quota::per_minute(limits.status_subscriptions_per_minute),
+            Self::StrangerMail => Quota::per_hour(STRANGER_MAILS_PER_HOUR),
             Self::Signup => Quota::per_minute(limits.signup_per_minute),
             Self::Login => Quota::per_minute(limits.login_per_minute),
             Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),

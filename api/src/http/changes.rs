@@ -17,6 +17,16 @@ impl App {
         changes::count(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;
         Ok(tx)
     }
+
+    /// The same for a change that lets the account undo it without being refused or counted: it is counted for both.
+    ///
+    /// # Errors
+    /// Those of [`App::begin_change`].
+    pub async fn begin_change_with_undoing(&self, account: AccountId) -> Result<Transaction<'static, Postgres>> {
+        let mut tx = self.db.begin().await?;
+        changes::count_with_undoing(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;
+        Ok(tx)
+    }
 }
 
 impl From<TooManyChanges> for Problem {

@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
 use kitfleet_domain::audit::Origin;
+use kitfleet_domain::networks::Network;
 
 use crate::http::connections::subscriber;
 use crate::http::rate_limits::Key;
@@ -32,6 +33,12 @@ impl ClientInfo {
     /// The origin, as the audit log records it.
     pub fn origin(&self) -> Origin {
         Origin { ip_address: self.ip.map(|ip| ip.to_string()), user_agent: self.user_agent.clone() }
+    }
+
+    /// Key of the client's network, for limits that all addresses of a network share.
+    pub fn network(&self) -> Key {
+        let network = self.ip.map(|ip| Network::of(ip).to_string());
+        Key::from(network.unwrap_or_default().as_str())
     }
 }
 

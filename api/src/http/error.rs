@@ -9,6 +9,7 @@ use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
+use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
 use kitfleet_domain::seldom::Seldom;
@@ -126,6 +127,12 @@ impl Problem {
     /// A dependency is down, probably not for long.
     pub fn unavailable_for_now(detail: impl Into<String>) -> Self {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
+    }
+
+    /// The encryption key of this process is not the deployment's. Another process may have it.
+    pub fn wrong_encryption_key(status: KeyStatus) -> Self {
+        let detail = "the encryption key of this process is not the deployment's, so nothing was sealed or opened";
+        Self::unavailable_for_now(format!("{detail}: {}", status.description())).with("encryption_key", status)
     }
 
     /// The process is stopping and does not wait for the rest of the body (contract: workers 10).

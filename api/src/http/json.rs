@@ -14,9 +14,10 @@ mod typed;
 use std::convert::Infallible;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::validation::{FieldError, Invalid, find_nuls, join_path};
@@ -79,7 +80,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Unchecked<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        let bytes = read(body, &app.config).await?;
+        let bytes = read(&parts, body, &app.config).await?;
         heavy(bytes.len(), || {
             let Members { known, unknown } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Known)?;
             unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
@@ -96,7 +97,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        let bytes = read(body, &app.config).await?;
+        let bytes = read(&parts, body, &app.config).await?;
         heavy(bytes.len(), || {
             let Members { known, .. } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Anybody)?;
             Ok(Self(Unchecked::declared(known, &bytes)))
@@ -187,7 +188,7 @@ impl FromRequest<App> for Unused {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
-        if let Ok(bytes) = read(body, &app.config).await
+        if let Ok(bytes) = read(&parts, body, &app.config).await
             && let Ok(object) =
                 heavy(bytes.len(), || object::<Nothing>(&parts.headers, &bytes, &app.config, Caller::Known))
         {
@@ -197,12 +198,22 @@ impl FromRequest<App> for Unused {
     }
 }
 
+/// Path prefix of routes without authentication, and the limit of their bodies in bytes (contract: requests 5).
+const SMALL_BODIES: (&str, usize) = ("/v1/auth/", 16 * 1024);
+
+/// Maximum size of a body in bytes, which depends on the route.
+fn body_limit(parts: &Parts, config: &ApiConfig) -> usize {
+    let (prefix, limit) = SMALL_BODIES;
+    let is_small = parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str().starts_with(prefix));
+    if is_small { config.max_body_bytes.min(limit) } else { config.max_body_bytes }
+}
+
 /// Reads a whole body within the size and time limits.
 ///
 /// # Errors
 /// The body is too large, too slow, or cut off.
-pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
-    let limit = config.max_body_bytes;
+pub async fn read(parts: &Parts, body: Body, config: &ApiConfig) -> Result<Bytes> {
+    let limit = body_limit(parts, config);
     let too_large = || {
         let detail = format!("the request body has more than {limit} bytes");
         Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", limit)

@@ -110,6 +110,13 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
+    /// True when a request is within the limit. Counts it when it `takes`. The response reveals nothing about the limit, for callers
+    /// that must not learn the result.
+    pub async fn is_within(&self, bucket: Bucket, key: impl Into<Key>, takes: bool) -> bool {
+        let verdict = self.visit(bucket, Visit { key: key.into(), takes }).await;
+        refuse_if_exceeded(bucket, verdict).is_ok()
+    }
+
     /// Counts a failure for the next [`RateLimiter::look`].
     pub async fn record(&self, bucket: Bucket, key: impl Into<Key>) {
         self.visit(bucket, Visit { key: key.into(), takes: true }).await;
@@ -146,7 +153,7 @@ fn refuse_if_exceeded(bucket: Bucket, verdict: Verdict) -> Result<()> {
         }
         Verdict::Exceeded { wait } => {
             metrics::count_limit(bucket, LimitOutcome::Exceeded);
-            Err(Problem::rate_limited(whole_seconds(wait)))
+            Err(Problem::rate_limited_by(bucket.complaint(), wait))
         }
     }
 }

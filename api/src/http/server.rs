@@ -37,6 +37,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(10);
 /// Time a connection has to close after the request to close.
 const MOMENT: Duration = Duration::from_millis(50);
+/// Pause between looks at the age of the latest check of the encryption key.
+const KEY_CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum size of a request head; an address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
@@ -84,6 +86,14 @@ impl Server {
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.board.report(&app.db).await }));
+        let app = self.app.clone();
+        app.refresh_encryption_key().await;
+        background.spawn(drained.clone().run_until_cancelled_owned(async move {
+            loop {
+                tokio::time::sleep(KEY_CHECK_PERIOD).await;
+                app.refresh_encryption_key().await;
+            }
+        }));
         background.close();
 
         self.run(listener).await;

@@ -17,6 +17,7 @@ use kitfleet_domain::answer_budget::AnswerBudget;
 use kitfleet_domain::billing::Prices;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
+use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
@@ -33,7 +34,7 @@ use kitfleet_models::Models;
 use kitfleet_payments::{CardConfig, CardProvider, CryptoConfig, CryptoProcessor};
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -309,6 +310,9 @@ pub struct Shared {
     /// Cancelled to stop waiting for request bodies.
     pub bodies_given_up: CancellationToken,
     pub metrics: PrometheusHandle,
+    /// Configured keys. Read them by [`App::vault`], which checks that they are the deployment's.
+    vault: Option<Vault>,
+    key_watch: KeyWatch,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
     agents: OnceCell<Sealer>,
@@ -319,7 +323,12 @@ pub struct Shared {
 impl App {
     /// # Errors
     /// The machine has no threads left, or the connection to Redis cannot be set up.
-    pub fn new(config: ApiConfig, db: PgPool, wakeups: Wakeups, metrics: PrometheusHandle) -> Result<Self, ServeError> {
+    pub fn new(
+        mut config: ApiConfig,
+        db: PgPool,
+        wakeups: Wakeups,
+        metrics: PrometheusHandle,
+    ) -> Result<Self, ServeError> {
         let replies = Replies::new(db.clone(), wakeups.clone());
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
@@ -329,6 +338,7 @@ impl App {
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
         let crypto = CryptoProcessor::new(config.crypto.clone())?;
+        let vault = config.auth.vault.take();
         let views = Semaphore::new(config.connections.views());
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
@@ -360,6 +370,8 @@ impl App {
             tunnels_cut: CancellationToken::new(),
             bodies_given_up: CancellationToken::new(),
             metrics,
+            vault,
+            key_watch: KeyWatch::default(),
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
             agents: OnceCell::new(),
@@ -377,30 +389,56 @@ impl App {
         self.cursors.get_or_try_init(fetch).await
     }
 
+    /// Checks the encryption key, and keeps the result for [`App::vault`].
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn check_encryption_key(&self, conn: &mut PgConnection) -> sqlx::Result<KeyStatus> {
+        self.key_watch.check(conn, self.vault.as_ref()).await
+    }
+
+    /// Checks the encryption key when the latest check is more than 30 s old.
+    pub async fn refresh_encryption_key(&self) {
+        self.key_watch.refresh(&self.db, self.vault.as_ref()).await;
+    }
+
+    /// Keys that this process may seal and open with.
+    ///
+    /// # Errors
+    /// 503 when they do not open the deployment's secrets (contract: operators 13).
+    pub fn vault(&self) -> Result<Option<&Vault>, Problem> {
+        match self.key_watch.latest() {
+            Some(status) if status.is_usable() => Ok(self.vault.as_ref()),
+            Some(status) => Err(Problem::wrong_encryption_key(status)),
+            None => Err(Problem::unavailable_for_now("the encryption key of this process has not been checked yet")),
+        }
+    }
+
     /// Vault for secrets that only a key from the configuration may encrypt, because a key in the database would be stored beside
     /// them.
     ///
     /// # Errors
-    /// The deployment has no such key; the problem names the feature that `needs` it (contract: mfa 1; byok 3).
+    /// The deployment has no such key; the problem names the feature that `needs` it (contract: mfa 1; byok 3). Also those of
+    /// [`App::vault`].
     pub fn own_vault(&self, needs: &str) -> Result<&Vault, Problem> {
-        self.config.auth.vault.as_ref().ok_or_else(|| {
+        self.vault()?.ok_or_else(|| {
             let detail = format!("this deployment has no MFA_ENCRYPTION_KEY, which is required for {needs}");
             Problem::new(&kinds::FEATURE_UNAVAILABLE, detail)
         })
     }
 
     /// Vault of the webhook endpoint secrets, fetched on first use.
-    pub async fn webhook_vault(&self) -> sqlx::Result<&Vault> {
-        let configured = self.config.auth.vault.as_ref();
+    pub async fn webhook_vault(&self) -> Result<&Vault, Problem> {
+        let configured = self.vault()?;
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
-        self.webhook_vault.get_or_try_init(fetch).await
+        Ok(self.webhook_vault.get_or_try_init(fetch).await?)
     }
 
     /// Sealer of agent session messages, fetched on first use.
-    pub async fn agents(&self) -> sqlx::Result<&Sealer> {
-        let configured = self.config.auth.vault.as_ref();
+    pub async fn agents(&self) -> Result<&Sealer, Problem> {
+        let configured = self.vault()?;
         let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
-        self.agents.get_or_try_init(fetch).await
+        Ok(self.agents.get_or_try_init(fetch).await?)
     }
 
     /// Reader of unsubscribe tokens, fetched on first use.
@@ -410,7 +448,13 @@ impl App {
     }
 
     /// Stores of profile content, created on first use.
-    pub async fn stores(&self) -> sqlx::Result<&Stores> {
+    pub async fn stores(&self) -> Result<&Stores, Problem> {
+        self.vault()?;
+        Ok(self.stores_to_remove().await?)
+    }
+
+    /// The same, for a caller that only removes stores.
+    pub async fn stores_to_remove(&self) -> sqlx::Result<&Stores> {
         self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
     }
 }

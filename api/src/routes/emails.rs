@@ -86,16 +86,12 @@ async fn set(caller: Caller, State(app): State<App>, body: Unchecked<EmailPrefer
         Ok(Preference { event_type: event_type.parse()?, opted_in })
     })?;
     let account = caller.account_id;
-    // Opting out is exempt from the limit on changes.
-    if !preference.opted_in {
-        let mut tx = app.db.begin().await?;
-        if emails::turn_off(&mut tx, account, &caller.actor, preference.event_type).await? {
-            tx.commit().await?;
-            return Ok(Answer(preference.into()));
-        }
+    // Opting out is exempt from the limit on changes: opting in counts for both.
+    let mut tx =
+        if preference.opted_in { app.begin_change_with_undoing(account).await? } else { app.db.begin().await? };
+    // A request that changes nothing is rolled back together with its count.
+    if emails::set_preference(&mut tx, account, &caller.actor, preference).await? {
+        tx.commit().await?;
     }
-    let mut tx = app.begin_change(account).await?;
-    emails::set_preference(&mut tx, account, &caller.actor, preference).await?;
-    tx.commit().await?;
     Ok(Answer(preference.into()))
 }

@@ -1,18 +1,16 @@
 //! Liveness and readiness of the process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::database::{self, SchemaState};
-use kitfleet_domain::encryption_key::{self, KeyStatus};
+use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::validation::Invalid;
-use kitfleet_domain::vault::Vault;
 use kitfleet_domain::workers::{self, Standing};
 use serde::Serialize;
-use sqlx::PgPool;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
@@ -123,7 +121,7 @@ async fn alive() -> Answer<Alive> {
 async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
     let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);
     // A separate task, so that the timeout does not interrupt the use of the connection.
-    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone(), app.config.auth.vault.clone()));
+    let check = tokio::spawn(check(app.clone()));
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
@@ -154,20 +152,17 @@ fn is_full(folder: &Path) -> bool {
 }
 
 /// State of the workers that are alive and status of the encryption key, or the reason why the process is not ready.
-async fn check(
-    db: PgPool,
-    data_dir: PathBuf,
-    vault: Option<Vault>,
-) -> sqlx::Result<Result<(Option<Standing>, KeyStatus), NotReady>> {
+async fn check(app: App) -> sqlx::Result<Result<(Option<Standing>, KeyStatus), NotReady>> {
+    let data_dir = app.config.data_dir.clone();
     // A disk can hang. It is checked first, because a full disk also makes a database on it fail.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
         return Ok(Err("the disk of data_dir is full".into()));
     }
-    let mut conn = db.acquire().await?;
+    let mut conn = app.db.acquire().await?;
     if database::schema(&mut conn).await? == SchemaState::Older {
         return Ok(Err("the database lacks migrations; run kitfleet migrate".into()));
     }
-    let key = encryption_key::check(&mut conn, vault.as_ref()).await?;
+    let key = app.check_encryption_key(&mut conn).await?;
     if !key.is_usable() {
         return Ok(Err(NotReady { detail: key.description(), encryption_key: Some(key) }));
     }

@@ -7,11 +7,9 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::sessions::census;
-use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::reminders;
-use kitfleet_domain::{byok, database, encryption_key, workers};
+use kitfleet_domain::{byok, database, workers};
 use kitfleet_jobs::{inspect, maintenance};
-use sqlx::PgPool;
 use subtle::ConstantTimeEq;
 use utoipa_axum::routes;
 
@@ -50,10 +48,7 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
         return Err(Problem::unauthorized("the metrics token is missing or wrong"));
     }
     metrics::note_pool(app.db.num_idle(), app.db.size());
-    let (is_read, redis_answers) = tokio::join!(
-        refresh_in_time(app.db.clone(), app.config.auth.vault.clone()),
-        redis_answers(app.config.redis.as_ref())
-    );
+    let (is_read, redis_answers) = tokio::join!(refresh_in_time(app.clone()), redis_answers(app.config.redis.as_ref()));
     metrics::note_reachable(is_read, redis_answers);
     let scrape = app.metrics.render();
     let scrape = if is_read { scrape } else { metrics::without_the_databases(&scrape) };
@@ -70,9 +65,9 @@ async fn redis_answers(redis: Option<&redis::Client>) -> Option<bool> {
 }
 
 /// Refreshes the gauges that are read from the database. Returns false when that failed or timed out.
-async fn refresh_in_time(db: PgPool, vault: Option<Vault>) -> bool {
+async fn refresh_in_time(app: App) -> bool {
     // The task continues after the timeout, so that its use of the connection is not interrupted.
-    match tokio::time::timeout(PROBED_WITHIN, tokio::spawn(refresh(db, vault))).await {
+    match tokio::time::timeout(PROBED_WITHIN, tokio::spawn(refresh(app))).await {
         Ok(Ok(Ok(()))) => true,
         Ok(Ok(Err(error))) => {
             tracing::debug!(%error, "cannot read the state of the deployment");
@@ -82,10 +77,10 @@ async fn refresh_in_time(db: PgPool, vault: Option<Vault>) -> bool {
     }
 }
 
-/// Reads the deployment's gauges from the database, and checks the encryption key of this process.
-async fn refresh(db: PgPool, vault: Option<Vault>) -> sqlx::Result<()> {
-    let mut conn = db.acquire().await?;
-    metrics::note_encryption_key(encryption_key::check(&mut conn, vault.as_ref()).await?);
+/// Reads the gauges of the deployment from the database, and checks the encryption key of this process.
+async fn refresh(app: App) -> sqlx::Result<()> {
+    let mut conn = app.db.acquire().await?;
+    metrics::note_encryption_key(app.check_encryption_key(&mut conn).await?);
     metrics::note_standing(&Standing {
         sessions: census::live(&mut conn).await?,
         workers: workers::census(&mut conn).await?,

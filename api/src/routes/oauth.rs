@@ -291,7 +291,7 @@ impl FromRequest<App> for Form {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
         let (parts, body) = request.into_parts();
-        let bytes = json::read(body, &app.config).await?;
+        let bytes = json::read(&parts, body, &app.config).await?;
         let media_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {

@@ -189,7 +189,7 @@ async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
     let mut conn = app.db.acquire().await.map_err(std::io::Error::other)?;
     profiles::release(&mut conn, store).await.map_err(std::io::Error::other)?;
     drop(conn);
-    app.stores().await.map_err(std::io::Error::other)?.remove(store).await
+    app.stores_to_remove().await.map_err(std::io::Error::other)?.remove(store).await
 }
 
 type ProfileList = Page<Profile>;

@@ -96,6 +96,7 @@ async fn sign_up(
         let (_, password) = both(names, NewPassword::parse(&body.password, "password", &app.config.limits))?;
         Ok((body, password))
     })?;
+    app.rate_limits.check(Bucket::StrangerMail, client.network()).await?;
     let password_hash = app.hashing.run(move || password.hash()).await?;
     let new = NewAccount {
         email: body.email,
@@ -239,17 +240,25 @@ struct Sent {
     expires_at: Timestamp,
 }
 
+/// Has a link mailed to the account with this address, if there is one. Too many mails to strangers are withheld (contract: rate-limits 14):
+/// such a mail has expired when it is written. The answer, and the time that it takes, tell nothing of the address.
 async fn send_to(
     app: &App,
+    client: &ClientInfo,
     email: &EmailAddress,
     template: Template,
     details: Value,
     good_for: Duration,
 ) -> Result<Answer<Sent>> {
+    let login = accounts::find_login(&mut *app.db.acquire().await?, email).await?;
+    let is_stranger = !login.is_some_and(|login| login.verified);
+    let is_within = app.rate_limits.is_within(Bucket::StrangerMail, client.network(), is_stranger).await;
+    let (mail_good_for, rest) =
+        if is_stranger && !is_within { (Duration::ZERO, good_for) } else { (good_for, Duration::ZERO) };
     let mut tx = app.db.begin().await?;
-    let expires_at = send(&mut tx, template, Recipient::Address(email), details, good_for).await?;
+    let Timestamp(mail_expires_at) = send(&mut tx, template, Recipient::Address(email), details, mail_good_for).await?;
     tx.commit().await?;
-    Ok(Answer(Sent { sent: true, expires_at }))
+    Ok(Answer(Sent { sent: true, expires_at: Timestamp(mail_expires_at + rest) }))
 }
 
 /// Resend the verification link
@@ -269,8 +278,8 @@ async fn resend_verification(
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendVerification, &client).await?;
     let network = client.origin().network().map(|network| network.to_string());
-    send_to(&app, &email, Template::VerifyEmail, json!({REQUESTED_FROM: network}), app.config.auth.verification_ttl)
-        .await
+    let (details, good_for) = (json!({REQUESTED_FROM: network}), app.config.auth.verification_ttl);
+    send_to(&app, &client, &email, Template::VerifyEmail, details, good_for).await
 }
 
 /// Request body of a login
@@ -376,7 +385,7 @@ async fn request_magic_link(
 ) -> Result<Answer<Sent>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendMagicLink, &client).await?;
-    send_to(&app, &email, Template::MagicLink, json!({}), app.config.auth.magic_link_ttl).await
+    send_to(&app, &client, &email, Template::MagicLink, json!({}), app.config.auth.magic_link_ttl).await
 }
 
 /// Sign in with a link
@@ -408,7 +417,7 @@ async fn request_password_reset(
 ) -> Result<Answer<Sent>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendPasswordReset, &client).await?;
-    send_to(&app, &email, Template::ResetPassword, json!({}), app.config.auth.reset_ttl).await
+    send_to(&app, &client, &email, Template::ResetPassword, json!({}), app.config.auth.reset_ttl).await
 }
 
 /// Request body of a password reset

@@ -280,6 +280,7 @@ async fn subscribe(
 ) -> Result<Answer<SubscriptionAsked>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::StatusSubscription, &client).await?;
+    app.rate_limits.check(Bucket::StrangerMail, client.network()).await?;
     let mut conn = app.db.acquire().await?;
     let expires_at = subscribe_address(&mut conn, &email, app.config.status.confirm_ttl).await?;
     Ok(Answer(SubscriptionAsked { sent: true, expires_at }))

@@ -98,7 +98,29 @@ pub async fn count(
     account: AccountId,
     per_hour: NonZeroU32,
 ) -> sqlx::Result<Result<(), TooManyChanges>> {
-    let share = share(per_hour);
+    count_shares(conn, account, per_hour, 1).await
+}
+
+/// Counts a change together with the later one that undoes it and is never refused. Counts as one change where an account can make
+/// only one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count_with_undoing(
+    conn: &mut PgConnection,
+    account: AccountId,
+    per_hour: NonZeroU32,
+) -> sqlx::Result<Result<(), TooManyChanges>> {
+    count_shares(conn, account, per_hour, per_hour.get().min(2)).await
+}
+
+async fn count_shares(
+    conn: &mut PgConnection,
+    account: AccountId,
+    per_hour: NonZeroU32,
+    shares: u32,
+) -> sqlx::Result<Result<(), TooManyChanges>> {
+    let share = share(per_hour) * shares;
     let counted = sqlx::query!(
         "insert into audited_changes as c (account_id, full_at) values ($1, clock_timestamp() + make_interval(secs => $2))
          on conflict (account_id) do update set full_at = greatest(c.full_at, clock_timestamp()) + make_interval(secs => $2)

@@ -82,7 +82,8 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Notes what the account wants, and writes `account.email_preferences_changed`.
+/// Turns mails of a kind on or off, and writes `account.email_preferences_changed`. `false`, and nothing is written, when the account has
+/// this preference already.
 ///
 /// # Errors
 /// When the database fails.
@@ -91,52 +92,23 @@ pub async fn set_preference(
     account: AccountId,
     actor: &Actor,
     Preference { event_type, opted_in }: Preference,
-) -> sqlx::Result<()> {
-    sqlx::query!(
-        "insert into email_preferences (account_id, event_type, opted_in) values ($1, $2, $3)
-         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()",
+) -> sqlx::Result<bool> {
+    // Without a row, mails are on.
+    let changed = sqlx::query!(
+        "insert into email_preferences as p (account_id, event_type, opted_in)
+         select $1, $2, $3 where not $3 or exists (select from email_preferences where account_id = $1 and event_type = $2)
+         on conflict (account_id, event_type) do update set opted_in = $3, updated_at = now() where p.opted_in <> $3",
         account as _,
         event_type.name(),
         opted_in,
     )
     .execute(&mut *conn)
     .await?;
-    record(conn, account, actor, event_type, opted_in).await
-}
-
-/// Turns mails of a kind off that the account wanted until now, and writes the same. `false`, and nothing is written, when they were off
-/// before.
-///
-/// # Errors
-/// When the database fails.
-pub async fn turn_off(
-    conn: &mut PgConnection,
-    account: AccountId,
-    actor: &Actor,
-    event_type: EventType,
-) -> sqlx::Result<bool> {
-    let changed = sqlx::query!(
-        "insert into email_preferences as p (account_id, event_type, opted_in) values ($1, $2, false)
-         on conflict (account_id, event_type) do update set opted_in = false, updated_at = now() where p.opted_in",
-        account as _,
-        event_type.name(),
-    )
-    .execute(&mut *conn)
-    .await?;
-    if changed.rows_affected() > 0 {
-        record(conn, account, actor, event_type, false).await?;
+    if changed.rows_affected() == 0 {
+        return Ok(false);
     }
-    Ok(changed.rows_affected() > 0)
-}
-
-async fn record(
-    conn: &mut PgConnection,
-    account: AccountId,
-    actor: &Actor,
-    event_type: EventType,
-    opted_in: bool,
-) -> sqlx::Result<()> {
     let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
     let entry = Entry { action: "account.email_preferences_changed", target: None, payload };
-    audit::record(conn, account, actor, entry).await
+    audit::record(conn, account, actor, entry).await?;
+    Ok(true)
 }

@@ -190,7 +190,7 @@ pub struct OperationInfo {
     pub id: IntentId,
     /// Kind, such as `navigate`.
     pub kind: String,
-    /// `queued` or `running`.
+    /// `queued`, `running`, or `unknown` when its worker died while it ran.
     pub status: String,
     /// HTTP request that asked for it.
     pub request_id: String,
@@ -291,7 +291,8 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
     let operation = operation.map(|((((id, kind), status), request_id), created_at)| OperationInfo {
         id,
         kind,
-        status,
+        // Only an operation whose outcome is unknown keeps its session busy after its end.
+        status: if status == "done" { "unknown".to_owned() } else { status },
         request_id,
         created_at,
         started_at: row.started_at,

@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::keys_in;
 use crate::support::app::free_port;
-use crate::support::commands::alone;
+use crate::support::commands::{alone, run};
 use crate::support::{App, Client, Role, eventually, raw};
 
 /// Contract: command-line 2. If the port is in use, the command fails and names the address.
@@ -109,6 +109,34 @@ async fn slow_body_does_not_delay_the_shutdown() {
     let answer = raw::answer(&mut reader, Duration::from_secs(5)).await;
     assert!(raw::status(&answer) == Some(503) && answer.contains("the service is stopping"), "{answer}");
     drop(writer);
+    app.stop().await;
+}
+
+/// Contract: workers 15. A worker does not start on the `data_dir` of a live worker, and its error names the process that uses it.
+#[tokio::test]
+async fn second_worker_on_same_data_dir_fails_to_start() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let active = "select count(*) from workers where status = 'active'";
+    eventually(Duration::from_secs(10), "the worker is active", async || (app.count(active).await == 1).then_some(()))
+        .await;
+    let data_dir = app.data_dir.path().join("data");
+    for role in ["worker", "up"] {
+        let mut command = app.command(&[role]);
+        command.env("KITFLEET_SERVER__LISTEN", format!("127.0.0.1:{}", free_port()));
+        let refused = run(command, "").await.code(1);
+        let message = format!("process {} runs a worker on data_dir {}", app.pid(1), data_dir.display());
+        assert!(refused.stderr.contains(&message), "{refused:?}");
+    }
+    assert_eq!(app.count("select count(*) from workers").await, 1);
+    app.client().await.session().await;
+
+    // The death of the worker releases the folder.
+    app.signal(1, Signal::SIGKILL).await;
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(10), "the next worker is active", async || {
+        (app.count("select count(*) from workers").await == 2 && app.count(active).await == 1).then_some(())
+    })
+    .await;
     app.stop().await;
 }
 

@@ -54,6 +54,29 @@ async fn oversized_body_is_413() {
     app.stop().await;
 }
 
+/// Contract: requests 5. On every route below `/v1/auth/` that takes a body, a body of more than 16 KiB is a 413.
+#[tokio::test]
+async fn auth_body_over_16_kib_is_413() {
+    const LIMIT: usize = 16 * 1024;
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let padded = |length: usize| format!(r#"{{"padding":"{}"}}"#, "x".repeat(length - r#"{"padding":""}"#.len()));
+    let contract = app.stranger().get("/openapi.json").await.expect(200).body;
+    let paths = contract["paths"].as_object().expect("paths").iter();
+    let routes: Vec<_> = paths
+        .filter(|(path, item)| path.starts_with("/v1/auth/") && item["post"]["requestBody"].is_object())
+        .map(|(path, _)| path.replace("{user_code}", "0000-0000").replace("{provider}", "unknown"))
+        .collect();
+    assert!(routes.len() > 10, "{routes:?}");
+    for path in &routes {
+        let rejected = ada.client.post_raw(path, padded(LIMIT + 1)).await.problem(413, "payload-too-large");
+        assert_eq!(rejected.body["limit_bytes"], LIMIT, "{path}");
+        assert_ne!(ada.client.post_raw(path, padded(LIMIT)).await.status, 413, "{path}");
+    }
+    ada.client.post_raw("/v1/status/subscribers", padded(LIMIT + 1)).await.invalid("email");
+    app.stop().await;
+}
+
 /// Contract: requests 3, 4. A malformed body is a 4xx problem, never a 500, and has no effect.
 #[tokio::test]
 async fn malformed_json_is_400() {
@@ -356,6 +379,8 @@ async fn unknown_fields_are_listed_on_every_write() {
 /// because values take far more memory than their text. Values of unknown fields count too.
 #[tokio::test]
 async fn body_with_too_many_values_is_rejected_early() {
+    /// A route without a credential that takes a body of 1 MiB.
+    const OPEN: &str = "/v1/status/subscribers";
     let app = App::simulated().in_processes().start().await;
     let (client, stranger) = (app.client().await, Client::new(&app.base_url, None));
     let body = |field: &str, value: &str| {
@@ -366,14 +391,12 @@ async fn body_with_too_many_values_is_rejected_early() {
     for value in ["[]", "{}", "{\"a\":{}}", "null", "0"] {
         let bodies = ["email", "unknown"].map(|field| body(field, value));
         for body in &bodies {
-            stranger.post_raw("/v1/auth/login", body.clone()).await.invalid("body");
-            stranger.post_raw("/v1/auth/refresh", body.clone()).await.invalid("body");
-            stranger.post_raw("/v1/auth/cli-authorize/initiate", body.clone()).await.invalid("body");
+            stranger.post_raw(OPEN, body.clone()).await.invalid("body");
             client.post_raw("/v1/sessions", body.clone()).await.invalid("body");
         }
         let flood = (0..20).map(|_| {
             let (stranger, body) = (stranger.clone(), bodies[0].clone());
-            async move { stranger.post_raw("/v1/auth/login", body).await }
+            async move { stranger.post_raw(OPEN, body).await }
         });
         let flood = at_once(flood).await;
         for answer in flood {
@@ -386,6 +409,11 @@ async fn body_with_too_many_values_is_rejected_early() {
     assert_eq!(form.send().await.expect("an answer").status(), 400);
     let grown = app.peak_memory_kib(0) - before;
     assert!(grown < 100 * 1024, "bodies of a megabyte took {grown} KiB");
+
+    let excessive = format!("{{\"email\":[{}]}}", vec!["0"; 1_001].join(","));
+    for path in ["/v1/auth/login", "/v1/auth/refresh", "/v1/auth/cli-authorize/initiate"] {
+        stranger.post_raw(path, excessive.clone()).await.invalid("body");
+    }
 
     // A number of values that routes can need is accepted.
     let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));

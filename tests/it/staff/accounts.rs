@@ -5,6 +5,7 @@ use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, at_once, unknown_id};
+use crate::teams::delete_me;
 
 async fn change(staff: &Client, account: AccountId, body: Value) -> Answer {
     staff.patch(&format!("/v1/admin/accounts/{account}/limits"), body).await
@@ -36,6 +37,9 @@ async fn own_limit_overrides_the_limit_of_the_tier() {
     let path = format!("/v1/admin/accounts/{}/limits", unknown_id("acc"));
     staff.patch(&path, three.clone()).await.problem(404, "not-found");
     change(&client, account, three.clone()).await.problem(404, "not-found");
+    let gone = app.person(Tier::Free).await;
+    delete_me(&gone).await.expect(204);
+    change(&staff, gone.account, three.clone()).await.problem(409, "conflict");
     let asked = [&staff, &other, &staff].map(|staff| {
         let (staff, body) = (staff.clone(), three.clone());
         async move { change(&staff, account, body).await.status.as_u16() }

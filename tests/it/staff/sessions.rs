@@ -169,8 +169,8 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     app.stop().await;
 }
 
-/// Contract: staff 18; command-line 19. A command can destroy the session of a dead worker. Its profile can then be opened on
-/// another worker.
+/// Contract: staff 17, 18; command-line 18, 19. The operation of a dead worker's session has the status `unknown`. A command can
+/// destroy the session. Its profile can then be opened on another worker.
 #[tokio::test]
 async fn session_of_dead_worker_can_be_destroyed() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -190,6 +190,11 @@ async fn session_of_dead_worker_can_be_destroyed() {
     let shown = staff.get(&path(&session)).await.expect(200).body;
     assert_eq!((&shown["status"], &shown["waits_for"]), (&json!("busy"), &json!("worker")), "{shown}");
     assert_eq!((&shown["worker"]["is_alive"], &shown["worker"]["status"]), (&json!(false), &json!("lost")));
+    let by_command = app.run(&["sessions", "show", &session, "--json"]).await.code(0).json();
+    for shown in [&shown, &by_command] {
+        let operation = &shown["operation"];
+        assert_eq!((&operation["kind"], &operation["status"]), (&json!("wait"), &json!("unknown")), "{shown}");
+    }
     app.run(&["sessions", "destroy", &session]).await.code(0);
     assert_eq!(app.count("select count(*) from sessions where live or profile_in_hand").await, 0);
     app.start(Role::Worker);

@@ -98,6 +98,37 @@ async fn drained_worker_returns_to_service() {
     app.stop().await;
 }
 
+/// Contract: staff 14; workers 20. The deadline of a drain ends the remaining sessions. A later request replaces the deadline.
+#[tokio::test]
+async fn staff_drain_deadline_ends_remaining_sessions() {
+    let app = App::simulated().set("worker.max_sessions", "3").start().await;
+    let (client, staff) = (app.client().await, app.staff().await);
+    let session = client.session().await;
+    let path = format!("/v1/admin/workers/{}/drain", app.worker_of(&session).await);
+    for invalid in [json!(-1), json!(2_592_001), json!("30m"), json!(1.5)] {
+        staff.post(&path, json!({"reason": "r", "deadline_seconds": invalid})).await.invalid("deadline_seconds");
+    }
+    staff.post(&path, json!({"deadline_seconds": 60})).await.invalid("reason");
+    assert_eq!(app.count(DRAINING).await, 0);
+
+    let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": null})).await.expect(200).body;
+    assert_eq!((&drained["status"], &drained["drain_by"]), (&json!("draining"), &Value::Null));
+    staff.post(&path, json!({"reason": "r"})).await.problem(409, "conflict");
+    let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": 2_592_000})).await.expect(200).body;
+    assert!(drained["drain_by"].is_string(), "{drained}");
+    assert_eq!(client.status(&session).await, "ready");
+    staff.post(&path, json!({"reason": "enough", "deadline_seconds": 0})).await.expect(200);
+    eventually(Duration::from_secs(10), "the session is ended", async || {
+        (client.status(&session).await == "errored").then_some(())
+    })
+    .await;
+    let without = "select count(*) from staff_log where operation = 'worker.drained' and payload = '{}'";
+    assert_eq!(app.count(without).await, 1);
+    let at_once = "select count(*) from staff_log where reason = 'enough' and payload = '{\"deadline_seconds\": 0}'";
+    assert_eq!(app.count(at_once).await, 1);
+    app.stop().await;
+}
+
 /// Contract: workers 10, 28. A worker that is stopping cannot return to service.
 #[tokio::test]
 async fn stopping_worker_cannot_return_to_service() {

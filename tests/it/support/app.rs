@@ -60,6 +60,8 @@ pub struct App {
     pub clock: Clock,
     settings: BTreeMap<String, String>,
     parts: Vec<(Role, Part)>,
+    /// The `data_dir` of each part, a folder in [`App::data_dir`].
+    data_dirs: Vec<String>,
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
@@ -263,10 +265,36 @@ impl App {
         };
         let stderr = log.try_clone().expect("a log file");
         let mut command = self.command(&[name]);
+        let folder = self.free_data_dir(role);
+        command.env("KITFLEET_DATA_DIR", self.data_dir.path().join(&folder));
+        self.data_dirs.push(folder);
         command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
         self.parts.push((role, Part::Process(child)));
         self.parts.len() - 1
+    }
+
+    /// The `data_dir` for a new process: the first one without a running worker if the process runs a worker.
+    fn free_data_dir(&mut self, role: Role) -> String {
+        const FIRST: &str = "data";
+        if role == Role::Api {
+            return FIRST.to_owned();
+        }
+        let taken: HashSet<_> = self
+            .parts
+            .iter_mut()
+            .zip(&self.data_dirs)
+            .filter_map(|((role, part), folder)| {
+                let has_ended = match part {
+                    Part::Here(service) => service.has_ended(),
+                    Part::Process(child) => child.try_wait().expect("a child").is_some(),
+                };
+                (*role != Role::Api && !has_ended).then_some(folder.as_str())
+            })
+            .collect();
+        let others = (1..).map(|number| format!("{FIRST}-{number}"));
+        let free = std::iter::once(FIRST.to_owned()).chain(others).find(|folder| !taken.contains(folder.as_str()));
+        free.expect("an unused number")
     }
 
     /// Number of processes that were started.
@@ -554,6 +582,7 @@ impl Builder {
             clock: Clock::default(),
             settings,
             parts: Vec::new(),
+            data_dirs: Vec::new(),
             mark: Uuid::now_v7().to_string(),
             embedded: self.kept_in == KeptIn::Embedded,
             files: self.files,
@@ -572,6 +601,7 @@ impl Builder {
             }
         } else {
             app.parts.push((Role::Up, Part::Here(Service::start(app.variables(), app.clock.clone()))));
+            app.data_dirs.push("data".to_owned());
         }
         app.ready().await;
         app

@@ -77,13 +77,16 @@ impl App {
     /// Mails of this template to this address that have arrived, oldest first.
     pub fn mails_to(&self, address: &str, template: Template) -> Vec<Mail> {
         let infix = format!("-{}-", template.name());
-        let entries = fs::read_dir(self.data_dir.path().join("data/outbox")).into_iter().flatten().flatten();
+        // Each worker has its own outbox.
+        let folders = fs::read_dir(self.data_dir.path()).into_iter().flatten().flatten();
+        let outboxes = folders.map(|folder| folder.path().join("outbox"));
+        let entries = outboxes.flat_map(|outbox| fs::read_dir(outbox).into_iter().flatten().flatten());
         let paths = entries.map(|entry| entry.path());
         let mut paths: Vec<_> = paths
             .filter(|path| path.extension().is_some_and(|extension| extension == "eml"))
             .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(&infix)))
             .collect();
-        paths.sort();
+        paths.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
         let mails = paths.iter().map(|path| Mail::parse(&fs::read(path).expect("a whole file")));
         mails.filter(|mail| mail.to == address).collect()
     }

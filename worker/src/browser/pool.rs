@@ -131,7 +131,8 @@ impl Pool {
         }
     }
 
-    /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers need neither.
+    /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers take
+    /// neither and save nothing, so that they are served on a full machine as well (contract: workers 17).
     #[must_use]
     pub fn lacks(&self, bounds: Bounds, disk: Option<Room>, memory: Option<Memory>) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };

@@ -132,7 +132,7 @@ async fn make(
         metadata: None,
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
-        proxy: proxy.map(|id| (id, app.config.auth.vault.as_ref())),
+        proxy: proxy.map(|id| Ok::<_, Problem>((id, app.vault()?))).transpose()?,
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);
     let new = NewAgentSession { id, account, mode: body.mode.unwrap_or_default(), token_budget };

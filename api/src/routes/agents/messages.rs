@@ -8,7 +8,7 @@ use axum::response::Response;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
-use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
+use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
@@ -112,9 +112,10 @@ async fn say(
         let fingerprint = Fingerprint::of(vault, session, &request.message, &request.approvals);
         NewReceipt { key, fingerprint }
     });
+    let sealer = app.agents().await?;
     let turn = TurnId::generate();
     let waiter = app.replies.expect_end(Work::Turn(turn));
-    match accept(&app, &caller, session, turn, &request, receipt.as_ref()).await? {
+    match accept(&app, &caller, sealer, (session, turn), &request, receipt.as_ref()).await? {
         Accepted::Turn(worker) => wake(&app.wakeups, worker),
         Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known).await,
         refused => return Err(refusal(&refused)),
@@ -123,7 +124,7 @@ async fn say(
     let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
     loop {
         let patient = waiter.told().await && Instant::now() < deadline;
-        match answered(&app, &caller, session, turn).await {
+        match answered(&app, &caller, sealer, session, turn).await {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) => {}
             Err(Unanswered::Database(error)) if !may_pass(&error) => return Err(error.into()),
@@ -152,10 +153,11 @@ enum Unanswered {
 async fn answered(
     app: &App,
     caller: &Caller,
+    sealer: &Sealer,
     session: AgentSessionId,
     turn: TurnId,
 ) -> Result<Option<Response>, Unanswered> {
-    let (account, sealer) = (caller.account_id, app.agents().await?.clone());
+    let (account, sealer) = (caller.account_id, sealer.clone());
     let bytes = turns::answer_bytes(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(bytes) = bytes else { return Ok(None) };
     let reservation = app.answers.reserve(account, bytes).await?;
@@ -174,12 +176,11 @@ async fn answered(
 async fn accept(
     app: &App,
     caller: &Caller,
-    session: AgentSessionId,
-    id: TurnId,
+    sealer: &Sealer,
+    (session, id): (AgentSessionId, TurnId),
     request: &Request,
     receipt: Option<&NewReceipt>,
 ) -> Result<Accepted> {
-    let sealer = app.agents().await?;
     let new = NewTurn {
         id,
         account: caller.account_id,
@@ -236,7 +237,7 @@ fn refusal(refused: &Accepted) -> Problem {
 async fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Receipt) -> Result<Response> {
     let refuse =
         |detail: &str, status: &str| Err(Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", status));
-    match (known, app.config.auth.vault.as_ref(), receipt) {
+    match (known, app.vault()?, receipt) {
         (Receipt::Completed { status, bytes }, Some(vault), Some(receipt)) => {
             let (account, key) = (caller.account_id, receipt.key.as_str());
             let reservation = app.answers.reserve(account, bytes).await?;

@@ -104,7 +104,8 @@ async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Rece
 /// Contract: billing 13.
 async fn judge(app: &App, request: Request) -> Result<Taken, Refused> {
     let (parts, body) = request.into_parts();
-    let body = json::read(body, &app.config).await.map_err(|problem| Refused::of(CardWebhook::Malformed, problem))?;
+    let body =
+        json::read(&parts, body, &app.config).await.map_err(|problem| Refused::of(CardWebhook::Malformed, problem))?;
     if body.is_empty() {
         return Err(Refused::of(CardWebhook::EmptyBody, Problem::bad_request("the request has no body")));
     }

@@ -70,7 +70,7 @@ struct Received {
 )]
 async fn take(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
     let (parts, body) = request.into_parts();
-    let read = json::read(body, &app.config).await.map_err(|problem| (CryptoWebhook::Malformed, problem));
+    let read = json::read(&parts, body, &app.config).await.map_err(|problem| (CryptoWebhook::Malformed, problem));
     let judged = read.and_then(|body| heavy(body.len(), || judge(&app, &parts.headers, &body)));
     let notice = judged.map_err(|(outcome, problem)| {
         count_crypto_webhook(outcome);

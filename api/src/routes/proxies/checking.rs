@@ -61,7 +61,7 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
     if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
         return Err(proxy_in_use(&"a live session uses the proxy, and a check would divert its packets", user));
     }
-    let secrets = proxy.open(app.config.auth.vault.as_ref()).map_err(sealed_elsewhere)?;
+    let secrets = proxy.open(app.vault()?).map_err(sealed_elsewhere)?;
     let no_worker = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is available");
     let worker = workers::any(&mut tx).await?.ok_or_else(no_worker)?;
     let reply = app.replies.address(&caller.request_id);

@@ -1,12 +1,15 @@
 //! Workers: staff can list and drain them.
 
+use std::time::Duration;
+
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::workers;
+use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_domain::workers::{self, LONGEST_DRAIN};
 use kitfleet_jobs::staff;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -14,6 +17,7 @@ use utoipa_axum::routes;
 use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
+use crate::http::json::Unchecked;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWorker, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
@@ -126,20 +130,48 @@ async fn get(_: Staff, State(app): State<App>, path: IdPath<WorkerId>) -> Result
     shown(&mut *app.db.acquire().await?, path.id()?).await
 }
 
+/// Drain of a worker
+#[derive(Deserialize, ToSchema)]
+#[schema(as = DrainWorker, example = json!({"reason": "upgrade of the kernel, ticket 4711", "deadline_seconds": 1800}))]
+struct Drain {
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+    /// Seconds after which sessions that still live on the worker are ended; null for no deadline
+    #[schema(minimum = 0, maximum = 2_592_000)]
+    deadline_seconds: Option<i64>,
+}
+
+fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, Invalid> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    let deadline = u64::try_from(seconds).ok().map(Duration::from_secs).filter(|deadline| *deadline <= LONGEST_DRAIN);
+    let message = || format!("must be 0 to {} seconds", LONGEST_DRAIN.as_secs());
+    deadline.map(Some).ok_or_else(|| Invalid::field("deadline_seconds", message()))
+}
+
 /// Drain a worker
 ///
-/// Stops placing sessions on the worker. Its live sessions continue.
+/// Stops placing sessions on the worker. Its live sessions continue until they end or the deadline passes. A draining worker can be given
+/// another deadline.
 #[utoipa::path(
     post, path = "/v1/admin/workers/{id}/drain", tag = "Staff", operation_id = "drainWorker",
-    params(IdPath<WorkerId>), request_body = Because,
+    params(IdPath<WorkerId>), request_body = Drain,
     responses(
         (status = 200, description = "The worker", body = WorkerRow),
         Unauthorized, Body, NoWorker, OutOfPlace, Database,
     ),
 )]
-async fn drain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Result<Answer<WorkerRow>> {
+async fn drain(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<WorkerId>,
+    body: Unchecked<Drain>,
+) -> Result<Answer<WorkerRow>> {
+    let (deadline, by) =
+        body.check(|Drain { reason, deadline_seconds }| both(deadline(deadline_seconds), staff.because(&reason)))?;
+    let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::drain(&mut conn, id, &by).await?;
+    staff::drain(&mut conn, id, deadline, &by).await?;
     shown(&mut conn, id).await
 }
 
