@@ -39,7 +39,7 @@ use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::sessions::Ages;
+use kitfleet_domain::sessions::SessionAgeLimits;
 use kitfleet_domain::workers::{Driver, Placement};
 use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
@@ -348,8 +348,8 @@ impl Default for Sessions {
 
 impl Sessions {
     /// Ages at which sessions are destroyed.
-    pub fn ages(&self) -> Ages {
-        Ages { free_tier: self.free_tier_cap, any: self.max_age }
+    pub fn ages(&self) -> SessionAgeLimits {
+        SessionAgeLimits { free_tier: self.free_tier_cap, any: self.max_age }
     }
 
     /// Destinations that browsers may connect to.

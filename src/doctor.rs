@@ -11,8 +11,8 @@ use anyhow::{Result, bail};
 use kitfleet_domain::billing;
 use kitfleet_domain::database::{MigrationFault, MigrationFaultKind, SchemaState};
 use kitfleet_domain::encryption_key::{self, KeyStatus};
-use kitfleet_domain::machine::Room;
-use kitfleet_domain::workers::{self, Driver, Standing};
+use kitfleet_domain::machine::DiskSpace;
+use kitfleet_domain::workers::{self, Driver, WorkerStatus};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -234,13 +234,13 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
     let mend = "start `kitfleet up` or `kitfleet worker`";
     Ok(match workers::standing(conn).await? {
         None => Check::warn(subject, "none is alive: sessions cannot be created", mend),
-        Some(Standing::Ok) => Check::ok(subject, format!("{alive} alive")),
-        Some(Standing::Draining) => Check::warn(
+        Some(WorkerStatus::Ok) => Check::ok(subject, format!("{alive} alive")),
+        Some(WorkerStatus::Draining) => Check::warn(
             subject,
             format!("{alive} alive, but those with browsers are draining: sessions cannot be created"),
             mend,
         ),
-        Some(Standing::NoRoom) => {
+        Some(WorkerStatus::NoRoom) => {
             let mend = "free space on their disks (worker.free_disk_bytes), or start another worker";
             Check::warn(
                 subject,
@@ -250,7 +250,7 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
                 mend,
             )
         }
-        Some(Standing::NoDriver) => {
+        Some(WorkerStatus::NoDriver) => {
             Check::warn(subject, format!("{alive} alive, but none has browsers: sessions cannot be created"), mend)
         }
     })
@@ -364,7 +364,7 @@ fn is_up(data_dir: &Path) -> bool {
 
 fn disk(data_dir: &Path, floor: u64) -> Check {
     // A missing folder is created inside its nearest existing ancestor.
-    let Some(room) = data_dir.ancestors().find_map(|folder| Room::on(folder).ok()) else {
+    let Some(room) = data_dir.ancestors().find_map(|folder| DiskSpace::on(folder).ok()) else {
         return Check::warn("disk", format!("{} cannot be read", data_dir.display()), "correct data_dir");
     };
     let finding = format!("{} MiB are free on the disk of data_dir", room.left / (1024 * 1024));

@@ -25,7 +25,7 @@ use clap::Parser as _;
 use kitfleet_domain::database::SchemaState;
 use serde_json::json;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 pub use crate::config::{Config, ConfigError};
 use crate::database::Database;
 pub use crate::descriptors::raise as raise_descriptors;
@@ -70,7 +70,7 @@ async fn run(cli: Cli) -> Result<()> {
     let config = Config::load(cli.config.as_deref())?;
     let mut told = None;
     match &cli.command {
-        Command::Up | Command::Api | Command::Worker => {
+        CliCommand::Up | CliCommand::Api | CliCommand::Worker => {
             told = traces::begin(&config.traces)?;
             logging::for_a_role(&config.log, told.as_ref());
             match raised {
@@ -81,22 +81,22 @@ async fn run(cli: Cli) -> Result<()> {
         _ => logging::for_a_command(),
     }
     let done = match cli.command {
-        Command::Up => up(&config, &roles::told_to_stop()?, output::line).await,
-        Command::Api => roles::api_only(&config).await,
-        Command::Worker => roles::worker_only(&config).await,
-        Command::Migrate(format) => migrate(&config, format).await,
-        Command::Config(format) => format.print(&config.effective(), toml),
+        CliCommand::Up => up(&config, &roles::told_to_stop()?, output::line).await,
+        CliCommand::Api => roles::api_only(&config).await,
+        CliCommand::Worker => roles::worker_only(&config).await,
+        CliCommand::Migrate(format) => migrate(&config, format).await,
+        CliCommand::Config(format) => format.print(&config.effective(), toml),
         // The document is JSON in both formats.
-        Command::Openapi(_) => openapi(&config),
-        Command::Doctor(format) => doctor::examine(&config, format).await,
-        Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
-        Command::Key(order) => operators::obey(&config, Order::Key(order)).await,
-        Command::Sessions(order) => operators::obey(&config, Order::Sessions(order)).await,
-        Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
-        Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
-        Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
-        Command::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
-        Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
+        CliCommand::Openapi(_) => openapi(&config),
+        CliCommand::Doctor(format) => doctor::examine(&config, format).await,
+        CliCommand::Account(order) => operators::obey(&config, Order::Account(order)).await,
+        CliCommand::Key(order) => operators::obey(&config, Order::Key(order)).await,
+        CliCommand::Sessions(order) => operators::obey(&config, Order::Sessions(order)).await,
+        CliCommand::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
+        CliCommand::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
+        CliCommand::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
+        CliCommand::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
+        CliCommand::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
     };
     if let Some(traces) = told {
         traces.end().await;

@@ -8,10 +8,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
 use crate::config::{Config, Log, LogFormat};
-use crate::traces::Telling;
+use crate::traces::TraceExporter;
 
 /// Starts the log of a long-running role, with spans when traces are configured.
-pub fn for_a_role(log: &Log, traces: Option<&Telling>) {
+pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
     let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
     start(format, &log.filter, stderr, traces);
 }
@@ -30,7 +30,7 @@ fn start(
     format: LogFormat,
     filter: &str,
     writer: impl for<'line> MakeWriter<'line> + Send + Sync + 'static,
-    traces: Option<&Telling>,
+    traces: Option<&TraceExporter>,
 ) {
     // The layer would report a failed write on standard error, which can fail too, and panic.
     let lines = fmt::layer().with_writer(writer).log_internal_errors(false);

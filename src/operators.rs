@@ -19,12 +19,12 @@ use kitfleet_domain::usage::{self, AccountUsage};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::backend::lazy_pool;
-use kitfleet_jobs::inspect::{self, Retried};
+use kitfleet_jobs::inspect::{self, RetryOutcome};
 use kitfleet_jobs::staff::Refused;
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
-use kitfleet_worker::crypto_orders::{self, Swept};
-use kitfleet_worker::maintenance::{self, Purged, Reminded};
+use kitfleet_worker::crypto_orders::{self, SweepCounts};
+use kitfleet_worker::maintenance::{self, Purged, ReminderCounts};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
@@ -133,7 +133,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Sweep(Sweep::CryptoOrders(format)) => {
             let processor = CryptoProcessor::new(config.billing.crypto.config())?;
             let swept = crypto_orders::sweep(&database.pool(config).await?, &processor).await?;
-            format.print(&swept, |Swept { paid, failed, unanswered, lapsed }| {
+            format.print(&swept, |SweepCounts { paid, failed, unanswered, lapsed }| {
                 format!(
                     "{paid} orders paid, {failed} failed, {unanswered} without an answer of the processor; {lapsed} paid periods ended"
                 )
@@ -152,7 +152,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;
             let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;
-            format.print(&reminded, |Reminded { old_secrets, ending_graces }| {
+            format.print(&reminded, |ReminderCounts { old_secrets, ending_graces }| {
                 format!("reminded {old_secrets} owners of old secrets and {ending_graces} owners of secrets that stop signing soon")
             })?;
         }
@@ -367,14 +367,14 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
         }
         Jobs::Retry { job, format } => {
             match inspect::retry(conn, &job).await? {
-                Retried::Yes => {}
-                Retried::NoSuchJob => {
+                RetryOutcome::Yes => {}
+                RetryOutcome::NoSuchJob => {
                     bail!("{job} is not a failed job that can be retried: turns and proxy checks run once")
                 }
-                Retried::RunsOnce => bail!("{job} is an operation, and an operation never runs twice"),
-                Retried::Cancelled => bail!("{job} was cancelled and cannot be retried"),
-                Retried::MailEnded => bail!("{job} cannot be retried: its mail was sent or abandoned"),
-                Retried::DeliveryStays(refused) => bail!(refused),
+                RetryOutcome::RunsOnce => bail!("{job} is an operation, and an operation never runs twice"),
+                RetryOutcome::Cancelled => bail!("{job} was cancelled and cannot be retried"),
+                RetryOutcome::MailEnded => bail!("{job} cannot be retried: its mail was sent or abandoned"),
+                RetryOutcome::DeliveryStays(refused) => bail!(refused),
             }
             format.print(&json!({"id": job, "status": "pending"}), |_| format!("{job} is queued again"))
         }

@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The exporter of traces.
-pub struct Telling(SdkTracerProvider);
+pub struct TraceExporter(SdkTracerProvider);
 
 /// Starts the exporter when `traces.url` is set.
 ///
 /// # Errors
 /// When the HTTP client cannot be built.
-pub fn begin(config: &Traces) -> Result<Option<Telling>> {
+pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
     if let Some(authorization) = config.authorization.as_ref().map(Secret::reveal) {
@@ -43,10 +43,10 @@ pub fn begin(config: &Traces) -> Result<Option<Telling>> {
         .with_resource(Resource::builder().with_service_name("kitfleet").with_attributes(about).build())
         .with_sampler(Sampler::ParentBased(Box::new(Roots(Sampler::TraceIdRatioBased(config.ratio)))))
         .build();
-    Ok(Some(Telling(provider)))
+    Ok(Some(TraceExporter(provider)))
 }
 
-impl Telling {
+impl TraceExporter {
     /// Creates spans.
     pub fn tracer(&self) -> SdkTracer {
         self.0.tracer("kitfleet")

@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use crate::ids::AccountId;
-use crate::turns::{Turn, Turns};
+use crate::turns::{AccountPermit, AccountSemaphore};
 
 /// Requests of an account that run at once, by processor of the machine.
 const PER_PROCESSOR: usize = 2;
@@ -21,17 +21,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const OF_ALL: usize = tokio::sync::Semaphore::MAX_PERMITS;
 
 tokio::task_local! {
-    static HELD: Cell<Option<Turn>>;
+    static HELD: Cell<Option<AccountPermit>>;
 }
 
 /// The accounts whose requests run in this process.
 #[derive(Debug)]
-pub struct AccountShares(Turns);
+pub struct AccountShares(AccountSemaphore);
 
 impl Default for AccountShares {
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self(Turns::new(OF_ALL, PER_PROCESSOR * processors))
+        Self(AccountSemaphore::new(OF_ALL, PER_PROCESSOR * processors))
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_waits_while_as_many_of_its_account_run_as_may() {
-        let shares = AccountShares(Turns::new(OF_ALL, 1));
+        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut running = Box::pin(shares.run(account, pending::<()>()));
         assert!(running.as_mut().now_or_never().is_none());
@@ -72,7 +72,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_that_waits_for_something_else_keeps_no_other_waiting() {
-        let shares = AccountShares(Turns::new(OF_ALL, 1));
+        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut waits_for_a_browser = Box::pin(shares.run(account, async {
             release();
@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_runs_in_the_end_beside_slow_ones() {
-        let shares = AccountShares(Turns::new(OF_ALL, 1));
+        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut slow = Box::pin(shares.run(account, pending::<()>()));
         assert!(slow.as_mut().now_or_never().is_none());

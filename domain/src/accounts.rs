@@ -450,7 +450,7 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
 ///
 /// # Errors
 /// When the database fails.
-pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Held>> {
+pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
         Held,
         r#"select status as "status: _", tier as "tier: _", password_hash,
@@ -535,7 +535,7 @@ pub async fn change_limits(
 }
 
 /// What is so of an account for as long as it is held.
-pub struct Held {
+pub struct LockedAccount {
     /// Whether it may act.
     pub status: AccountStatus,
     /// What it pays for.

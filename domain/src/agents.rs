@@ -29,10 +29,10 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use crate::area::{Area, Bound, Chain, Purge, Sealed};
+use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::database;
-use crate::heavy::heavy;
+use crate::heavy::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId, StepId, TurnId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
@@ -152,7 +152,7 @@ impl Sealer {
     /// When it cannot be written.
     pub fn seal(&self, owner: &str, secret: &impl Serialize) -> sqlx::Result<Vec<u8>> {
         let text = serde_json::to_vec(secret).map_err(|error| sqlx::Error::Encode(error.into()))?;
-        Ok(heavy(text.len(), || self.0.seal(PURPOSE, owner, &text)))
+        Ok(run_blocking(text.len(), || self.0.seal(PURPOSE, owner, &text)))
     }
 
     /// Opens something of the turn or step of this id.
@@ -160,7 +160,7 @@ impl Sealer {
     /// # Errors
     /// When it was sealed with a key that this process does not have, or by another version of this program.
     pub fn open<T: DeserializeOwned>(&self, owner: &str, sealed: &[u8]) -> sqlx::Result<T> {
-        heavy(sealed.len(), || {
+        run_blocking(sealed.len(), || {
             let text = self.0.open(PURPOSE, owner, sealed).map_err(|error| sqlx::Error::Decode(error.into()))?;
             serde_json::from_slice(&text).map_err(|error| sqlx::Error::Decode(error.into()))
         })
@@ -168,10 +168,10 @@ impl Sealer {
 }
 
 /// Returns the lane to the AI where a human who drives was not heard of for long.
-pub const SWEEP_PAIR_HEARTBEATS: Chain = Chain { name: "sweep_pair_heartbeats", period: 5 };
+pub const SWEEP_PAIR_HEARTBEATS: ScheduledJob = ScheduledJob { name: "sweep_pair_heartbeats", period: 5 };
 
 /// Closes agent sessions whose driver session has ended.
-pub const CLOSE_ENDED: Chain = Chain { name: "close_agent_sessions", period: 5 };
+pub const CLOSE_ENDED: ScheduledJob = ScheduledJob { name: "close_agent_sessions", period: 5 };
 
 /// Characters of a message (contract: agents 15).
 pub const MESSAGE_CHARS: usize = 10_000;

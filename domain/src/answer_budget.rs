@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::ids::AccountId;
 use crate::limits::Limits;
-use crate::turns::{NotYet, Turn, Turns};
+use crate::turns::{AccountPermit, AccountSemaphore, AcquireTimeout};
 
 /// Bytes of an answer that is not counted: there may be as many of them as there are requests.
 pub const UNCOUNTED: u64 = 64 * 1024;
@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counts the bytes of large answers.
 #[derive(Debug)]
-pub struct AnswerBudget(Turns);
+pub struct AnswerBudget(AccountSemaphore);
 
 /// Bytes that are reserved for one answer, for as long as this is there.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    _turn: Option<Turn>,
+    _turn: Option<AccountPermit>,
 }
 
 impl AnswerBudget {
@@ -32,7 +32,7 @@ impl AnswerBudget {
     pub fn new(limits: &Limits) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes / PIECE).unwrap_or(usize::MAX >> 8).max(1);
         let of_account = pieces(limits.answer_bytes_per_account.min(limits.answer_bytes));
-        Self(Turns::new(pieces(limits.answer_bytes), of_account))
+        Self(AccountSemaphore::new(pieces(limits.answer_bytes), of_account))
     }
 
     /// Reserves so many bytes for an answer to the account, of which a small one needs none. An answer that is larger than all that an
@@ -40,11 +40,16 @@ impl AnswerBudget {
     ///
     /// # Errors
     /// When too many bytes are under way for ten seconds.
-    pub async fn reserve(&self, account: AccountId, bytes: u64) -> Result<Reservation, NotYet> {
+    pub async fn reserve(&self, account: AccountId, bytes: u64) -> Result<Reservation, AcquireTimeout> {
         self.reserve_within(PATIENCE, account, bytes).await
     }
 
-    async fn reserve_within(&self, patience: Duration, account: AccountId, bytes: u64) -> Result<Reservation, NotYet> {
+    async fn reserve_within(
+        &self,
+        patience: Duration,
+        account: AccountId,
+        bytes: u64,
+    ) -> Result<Reservation, AcquireTimeout> {
         if bytes <= UNCOUNTED {
             return Ok(Reservation::default());
         }

@@ -336,17 +336,17 @@ pub async fn mint(
 
 /// Who makes a key, and is to lose it when they leave the account's team.
 #[derive(Debug, Clone, Copy)]
-enum Maker {
+enum KeyMaker {
     Account(AccountId),
     Staff,
 }
 
 /// Who acts, and until the transaction ends is the account's owner or an admin of its team. `None` when they are on the team
 /// no more, or may only read.
-async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<Maker>> {
-    let Some(maker) = actor.account() else { return Ok(Some(Maker::Staff)) };
+async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
+    let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
-    Ok(may.then_some(Maker::Account(maker)))
+    Ok(may.then_some(KeyMaker::Account(maker)))
 }
 
 /// Who is the maker of a key's successor. A member who rotates a key gets one of their own, whoever made that; when the
@@ -356,9 +356,9 @@ async fn hold_maker_of_successor(
     account: AccountId,
     key: ApiKeyId,
     actor: &Actor,
-) -> Result<Maker, RotateError> {
+) -> Result<KeyMaker, RotateError> {
     let rotating = hold_maker(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
-    if !matches!(rotating, Maker::Account(rotating) if rotating == account) {
+    if !matches!(rotating, KeyMaker::Account(rotating) if rotating == account) {
         return Ok(rotating);
     }
     let made_by = sqlx::query_scalar!(
@@ -371,7 +371,7 @@ async fn hold_maker_of_successor(
     match made_by.flatten() {
         Some(member) if member != account => {
             roles::hold(conn, account, member).await?.ok_or(RotateError::Worthless)?;
-            Ok(Maker::Account(member))
+            Ok(KeyMaker::Account(member))
         }
         _ => Ok(rotating),
     }
@@ -380,14 +380,14 @@ async fn hold_maker_of_successor(
 async fn insert(
     conn: &mut PgConnection,
     account: AccountId,
-    maker: Maker,
+    maker: KeyMaker,
     new: &NewKey<'_>,
     secret: &Secret,
     rotated_from: Option<ApiKeyId>,
 ) -> sqlx::Result<ApiKey> {
     let creator = match maker {
-        Maker::Account(account) => Some(account),
-        Maker::Staff => None,
+        KeyMaker::Account(account) => Some(account),
+        KeyMaker::Staff => None,
     };
     sqlx::query_as!(
         ApiKey,
@@ -651,7 +651,7 @@ pub struct KeyRecord {
     /// Whose it is.
     pub account_id: AccountId,
     /// Which member of the account's team made it.
-    pub maker: Option<roles::Maker>,
+    pub maker: Option<roles::TeamMaker>,
     /// What it is.
     pub kind: KeyKind,
     /// What it may do.
@@ -689,7 +689,7 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     Ok(row.map(|row| KeyRecord {
         id: row.id,
         account_id: row.account_id,
-        maker: row.member.zip(row.role).map(|(account, role)| roles::Maker { account, role }),
+        maker: row.member.zip(row.role).map(|(account, role)| roles::TeamMaker { account, role }),
         kind: row.kind,
         scopes: Scopes::stored(&row.scopes),
         revoked: row.revoked,

@@ -30,11 +30,11 @@ pub struct Area {
     /// What it has mailed ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
     /// What a worker does for it by the clock.
-    pub chains: &'static [Chain],
+    pub chains: &'static [ScheduledJob],
     /// What an account that is deleted loses of it.
-    pub losses: &'static [Loss],
+    pub losses: &'static [OnAccountDelete],
     /// What such an account loses when its sessions have ended, because it hears of that.
-    pub last_losses: &'static [Loss],
+    pub last_losses: &'static [OnAccountDelete],
     /// Its columns that the vault seals. A rotation of the deployment's key reseals these and no others.
     pub sealed: &'static [Sealed],
 }
@@ -112,11 +112,11 @@ pub type CountRows = for<'a> fn(&'a mut PgConnection, &'a Terms) -> BoxFuture<'a
 
 /// Takes from an account that is being deleted what it loses, in the transaction of that; the account's row is locked. The actor
 /// is who deletes it.
-pub type Loss = for<'a> fn(&'a mut PgConnection, AccountId, &'a Actor) -> BoxFuture<'a, sqlx::Result<()>>;
+pub type OnAccountDelete = for<'a> fn(&'a mut PgConnection, AccountId, &'a Actor) -> BoxFuture<'a, sqlx::Result<()>>;
 
 /// What some worker does again and again. How, the crate of workers knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chain {
+pub struct ScheduledJob {
     /// As operators and metrics name it.
     pub name: &'static str,
     /// Seconds between its ticks.

@@ -6,7 +6,7 @@ mod tests;
 use indexmap::IndexMap;
 use sqlx::PgConnection;
 
-use crate::area::{Area, Chain, Purge, Sealed};
+use crate::area::{Area, Purge, ScheduledJob, Sealed};
 use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::{
@@ -62,7 +62,7 @@ pub fn find_action(name: &str) -> Option<&'static str> {
 }
 
 /// What workers do by the clock.
-pub fn chains() -> impl Iterator<Item = Chain> {
+pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
 }
 
@@ -78,7 +78,7 @@ pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
 
 /// What is purged together when it has reached its term.
 #[derive(Debug)]
-pub struct Arm {
+pub struct PurgeGroup {
     /// As metrics and operators name it.
     pub name: &'static str,
     purges: Vec<Purge>,
@@ -86,15 +86,15 @@ pub struct Arm {
 
 /// What is purged (contract: retention 1), in an order in which it can be: who is referred to comes behind who refers.
 #[must_use]
-pub fn arms() -> Vec<Arm> {
+pub fn arms() -> Vec<PurgeGroup> {
     let mut arms: IndexMap<_, Vec<_>> = IndexMap::new();
     for purge in ALL.iter().flat_map(|area| area.purges) {
         arms.entry(purge.arm).or_default().push(*purge);
     }
-    arms.into_iter().map(|(name, purges)| Arm { name, purges }).collect()
+    arms.into_iter().map(|(name, purges)| PurgeGroup { name, purges }).collect()
 }
 
-impl Arm {
+impl PurgeGroup {
     /// What of it is purged, in an order in which it can be.
     #[must_use]
     pub fn purges(&self) -> &[Purge] {

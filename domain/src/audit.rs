@@ -38,14 +38,14 @@ pub struct Entry {
 
 /// A row that is written by a statement, or by [`record`].
 #[derive(Debug)]
-pub struct Line {
+pub struct AuditRow {
     /// What the function `write_audit` of the database takes: all columns but the time.
     pub columns: Value,
     actor: &'static str,
     action: &'static str,
 }
 
-impl Line {
+impl AuditRow {
     /// A row of `account`'s log.
     #[must_use]
     pub fn new(account: AccountId, actor: &Actor, entry: Entry) -> Self {
@@ -87,7 +87,7 @@ impl Line {
 /// # Errors
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
-    let line = Line::new(account, actor, entry);
+    let line = AuditRow::new(account, actor, entry);
     sqlx::query_scalar!("select write_audit($1)", line.columns).fetch_one(conn).await?;
     line.count();
     Ok(())

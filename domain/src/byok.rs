@@ -13,11 +13,11 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 
 use crate::accounts;
-use crate::area::{Area, Bound, Chain, Purge, Sealed};
+use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::{Invalid, Rules};
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("bundled_llm_consents", "one an account")],
@@ -51,7 +51,7 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// Mails the owners of keys that are old.
-pub const REMIND_OF_KEYS: Chain = Chain { name: "remind_byok_keys", period: 3_600 };
+pub const REMIND_OF_KEYS: ScheduledJob = ScheduledJob { name: "remind_byok_keys", period: 3_600 };
 
 /// What the vault is told the keys are for.
 const PURPOSE: &str = "byok";
@@ -161,9 +161,9 @@ impl SealedKey {
 
     /// # Errors
     /// When it was sealed with a key that this process does not have.
-    pub fn open(&self, vault: &Vault) -> Result<ProviderKey, CannotOpen> {
+    pub fn open(&self, vault: &Vault) -> Result<ProviderKey, UnsealError> {
         let opened = vault.open(PURPOSE, &owner(self.account, self.provider.name()), &self.sealed)?;
-        String::from_utf8(opened).map(ProviderKey).map_err(|_| CannotOpen)
+        String::from_utf8(opened).map(ProviderKey).map_err(|_| UnsealError)
     }
 }
 
@@ -242,7 +242,7 @@ pub async fn find_key(
 
 /// With what models can be asked for an account.
 #[derive(Debug)]
-pub struct Means {
+pub struct ModelAccess {
     /// Its own keys.
     pub keys: Vec<SealedKey>,
     /// Whether the deployment's own key may be used for it.
@@ -253,7 +253,7 @@ pub struct Means {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Means> {
+pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
                   k.provider as "provider?: Provider", k.sealed_key as "sealed_key?"
@@ -264,7 +264,7 @@ pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     .await?;
     let consented = rows.iter().any(|row| row.consented);
     let keys = rows.into_iter().filter_map(|row| Some(SealedKey::new(account, row.provider?, row.sealed_key?)));
-    Ok(Means { keys: keys.collect(), consented })
+    Ok(ModelAccess { keys: keys.collect(), consented })
 }
 
 /// What a provider says of a key.

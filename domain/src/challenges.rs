@@ -95,7 +95,7 @@ pub struct Finding {
 
 /// The challenge by which a session is paused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ChallengeState {
     /// Which.
     pub challenge_id: ChallengeId,
     /// Whose it is.
@@ -110,7 +110,7 @@ pub struct Standing {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum HowEnded {
+pub enum ChallengeOutcome {
     /// Its owner said so.
     Resolved,
     /// The page does not show it any more.
@@ -133,7 +133,7 @@ pub struct Challenge {
     /// When it was.
     pub detected_at: Timestamp,
     /// How it ended; `None` as long as it stands, or when its session ended before it.
-    pub outcome: Option<HowEnded>,
+    pub outcome: Option<ChallengeOutcome>,
     /// When.
     pub ended_at: Option<Timestamp>,
 }
@@ -186,7 +186,7 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
 ///
 /// # Errors
 /// When the database fails.
-pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: HowEnded) -> sqlx::Result<Option<Timestamp>> {
+pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome) -> sqlx::Result<Option<Timestamp>> {
     sqlx::query_scalar!(
         r#"update challenges set outcome = $2, ended_at = now() where id = $1 and outcome is null
            returning ended_at as "ended_at!: Timestamp""#,
@@ -198,17 +198,17 @@ pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: HowEnded) -> sql
 }
 
 /// Counts what has become of a challenge, when that is committed. `None` of one that was detected.
-pub fn count(kind: ChallengeType, outcome: Option<HowEnded>) {
+pub fn count(kind: ChallengeType, outcome: Option<ChallengeOutcome>) {
     metrics::counter!("service_challenge_total", "type" => kind.name(), "outcome" => named(outcome)).increment(1);
 }
 
 /// All that is counted: types, and what can become of them.
 pub fn counted() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let outcomes = [None, Some(HowEnded::Resolved), Some(HowEnded::Disappeared)].map(named);
+    let outcomes = [None, Some(ChallengeOutcome::Resolved), Some(ChallengeOutcome::Disappeared)].map(named);
     ChallengeType::ALL.iter().flat_map(move |kind| outcomes.map(|outcome| (kind.name(), outcome)))
 }
 
-fn named(outcome: Option<HowEnded>) -> &'static str {
+fn named(outcome: Option<ChallengeOutcome>) -> &'static str {
     outcome.map_or("detected", Into::into)
 }
 

@@ -9,7 +9,7 @@ use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
 use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
 use crate::oauth::{self, AccessToken};
-pub use crate::roles::Maker;
+pub use crate::roles::TeamMaker;
 use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
@@ -89,7 +89,7 @@ pub struct Bearer {
     /// On whose account it acts.
     pub account_id: AccountId,
     /// Which member of that account's team made it; `None` when it is the account's own.
-    pub maker: Option<Maker>,
+    pub maker: Option<TeamMaker>,
     /// What it may do.
     pub scopes: Scopes,
     /// Whether it was revoked.

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
 use crate::area::{Area, Bound};
-use crate::seldom::Seldom;
+use crate::seldom::LogThrottle;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
@@ -78,7 +78,7 @@ pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
 /// Whether the same statement may well succeed later: the database is down, full, busy or in recovery, somebody else was
 /// faster, or every connection of the pool is taken. Nothing else is worth to be tried again.
 #[must_use]
-pub fn may_pass(error: &sqlx::Error) -> bool {
+pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
@@ -105,10 +105,10 @@ pub async fn persist<T, F>(what: &str, attempt: impl Fn() -> F) -> sqlx::Result<
 where
     F: Future<Output = sqlx::Result<T>>,
 {
-    let failed = Seldom::new();
+    let failed = LogThrottle::new();
     loop {
         match attempt().await {
-            Err(error) if may_pass(&error) => {
+            Err(error) if is_transient(&error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "cannot {what}: trying again"));
                 tokio::time::sleep(RETRY).await;
             }

@@ -98,7 +98,7 @@ pub async fn initiate(
 
 /// An app that waits, as the person who is to agree sees it.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingDevice {
     /// The nonce to echo.
     pub state: String,
     /// What the app calls itself.
@@ -115,7 +115,7 @@ pub struct Waiting {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<Waiting>> {
+pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         Waiting,
         "select state, client_label, ip_address, created_at, expires_at from device_authorizations

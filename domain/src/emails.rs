@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Purge, ScheduledJob};
 pub use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, EmailId, InviteId, SubscriberId};
 use crate::mail_links::Purpose;
@@ -35,7 +35,7 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// Enqueues mails that wait for another attempt, and those whose worker died.
-pub const SEND_DUE: Chain = Chain { name: "send_due_emails", period: 5 };
+pub const SEND_DUE: ScheduledJob = ScheduledJob { name: "send_due_emails", period: 5 };
 
 /// How long a mail is worth sending that has no link in it.
 pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
@@ -447,7 +447,7 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
 
 /// What becomes of a mail whose reader is not to get another one of the same so soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum RepeatPolicy {
     /// It is sent now.
     None,
     /// It waits, and is due again when it may be sent.
@@ -461,7 +461,7 @@ pub enum Rest {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<Rest> {
+pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
                select coalesce(bool_or(o.id > $1 and o.status <> 'done'), false) as superseded,
@@ -485,9 +485,9 @@ pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Dura
     .fetch_one(conn)
     .await?;
     Ok(match (others.superseded, others.waits) {
-        (true, _) => Rest::Superseded,
-        (false, true) => Rest::Waits,
-        (false, false) => Rest::None,
+        (true, _) => RepeatPolicy::Superseded,
+        (false, true) => RepeatPolicy::Waits,
+        (false, false) => RepeatPolicy::None,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::machine::run_when_idle;
 const LIGHT: usize = 64 * 1024;
 
 /// Does work on about so many bytes. When that is long, the other tasks of this thread go to another one first.
-pub fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if bytes > LIGHT && has_others { block_in_place(work) } else { work() }
 }
@@ -123,13 +123,13 @@ mod tests {
         let (start, begun) = tokio::sync::oneshot::channel();
         let other = tokio::spawn(async move { start.send(()) });
         // The only thread of this runtime waits for a task that only the runtime can run.
-        let heard = tokio::spawn(async move { heavy(usize::MAX, || begun.blocking_recv()) });
+        let heard = tokio::spawn(async move { run_blocking(usize::MAX, || begun.blocking_recv()) });
         assert_eq!(heard.await.expect("no panic"), Ok(()));
         assert_eq!(other.await.expect("no panic"), Ok(()));
     }
 
     #[tokio::test]
     async fn a_runtime_of_one_thread_does_it_where_it_stands() {
-        assert_eq!(heavy(usize::MAX, || 1), 1);
+        assert_eq!(run_blocking(usize::MAX, || 1), 1);
     }
 }

@@ -62,7 +62,7 @@ pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) 
 }
 
 /// A sign-in that came back.
-pub struct Returned {
+pub struct ReturnedSignIn {
     /// As it was told to [`start`].
     pub nonce: String,
     /// As it was told to [`start`].
@@ -81,7 +81,7 @@ pub async fn finish(
     provider: &str,
     state: &str,
     browser: &str,
-) -> sqlx::Result<Option<Returned>> {
+) -> sqlx::Result<Option<ReturnedSignIn>> {
     sqlx::query_as!(
         Returned,
         r#"delete from identity_flows
@@ -97,7 +97,7 @@ pub async fn finish(
 
 /// Somebody a provider vouches for.
 #[derive(Debug)]
-pub struct Visitor<'a> {
+pub struct ProviderUser<'a> {
     /// The provider's name in the configuration.
     pub provider: &'a str,
     /// What it calls them, for ever.
@@ -110,7 +110,7 @@ pub struct Visitor<'a> {
 
 /// Whose account a visitor comes for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum SignInTarget {
     /// The one their identity is linked to.
     Linked(AccountId),
     /// One that was made for them just now.
@@ -125,7 +125,7 @@ pub enum Arrival {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Arrival, CreateError> {
+pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Result<SignInTarget, CreateError> {
     loop {
         // In this order, because an account is made together with its link: who sees the one sees the other.
         let has_address = match visitor.email {
@@ -133,12 +133,12 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Ar
             None => None,
         };
         if let Some(account) = find(conn, visitor.provider, visitor.subject).await? {
-            return Ok(Arrival::Linked(account));
+            return Ok(SignInTarget::Linked(account));
         }
         if let Some(account) = has_address {
-            return Ok(Arrival::Unlinked(account.id));
+            return Ok(SignInTarget::Unlinked(account.id));
         }
-        let Some(email) = visitor.email else { return Ok(Arrival::Unknown) };
+        let Some(email) = visitor.email else { return Ok(SignInTarget::Unknown) };
         let new = NewAccount {
             email: email.as_str().to_owned(),
             name: name_of(visitor.name, email),
@@ -151,7 +151,7 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Ar
         match sign_ups::create(&mut savepoint, new).await {
             Ok(account) if link(&mut savepoint, account, visitor.provider, visitor.subject).await? => {
                 savepoint.commit().await?;
-                return Ok(Arrival::New(account));
+                return Ok(SignInTarget::New(account));
             }
             // Somebody was faster: whose account it is can be seen now.
             Ok(_) | Err(CreateError::EmailTaken) => savepoint.rollback().await?,

@@ -19,7 +19,7 @@ use crate::ids::{AccountId, AgentSessionId, MacNodeId};
 use crate::live::Role;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid, Rules};
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("mac_nodes", "one a machine"), ("livekit_rooms", "purged with their agent sessions")],
@@ -147,7 +147,7 @@ pub async fn register(
 }
 
 /// Where an agent session has its room.
-pub struct Place {
+pub struct AgentRoom {
     node: MacNodeId,
     /// Where the LiveKit server is.
     pub livekit_url: String,
@@ -164,22 +164,22 @@ struct Machine {
 }
 
 impl Machine {
-    fn open(self, vault: Option<&Vault>) -> Result<Place, CannotOpen> {
+    fn open(self, vault: Option<&Vault>) -> Result<AgentRoom, UnsealError> {
         let Self { node, livekit_url, api_key, sealed_api_secret } = self;
-        let secret = vault.ok_or(CannotOpen)?.open(PURPOSE, &node.to_string(), &sealed_api_secret)?;
-        Ok(Place { node, livekit_url, api_key, secret })
+        let secret = vault.ok_or(UnsealError)?.open(PURPOSE, &node.to_string(), &sealed_api_secret)?;
+        Ok(AgentRoom { node, livekit_url, api_key, secret })
     }
 }
 
 /// Why an agent session has no room.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPlace {
+pub enum NoRoom {
     /// There is no machine, or none with room.
     #[error("no machine has free capacity")]
     Full,
     /// Machines have room, and none of their secrets can be opened; or that of the machine cannot where the room is.
     #[error(transparent)]
-    Unreadable(#[from] CannotOpen),
+    Unreadable(#[from] UnsealError),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -190,7 +190,11 @@ pub enum NoPlace {
 ///
 /// # Errors
 /// When there is none with room, whose secret this process can open, or the database fails.
-pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Option<&Vault>) -> Result<Place, NoPlace> {
+pub async fn place(
+    conn: &mut PgConnection,
+    session: AgentSessionId,
+    vault: Option<&Vault>,
+) -> Result<AgentRoom, NoRoom> {
     if let Some(machine) = find_room(&mut *conn, session).await? {
         return Ok(machine.open(vault)?);
     }
@@ -214,7 +218,7 @@ pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Opti
     )
     .fetch_all(&mut *tx)
     .await?;
-    let mut none = NoPlace::Full;
+    let mut none = NoRoom::Full;
     for machine in with_room {
         let place = match machine.open(vault) {
             Ok(place) => place,
@@ -263,7 +267,7 @@ impl fmt::Debug for RoomToken {
     }
 }
 
-impl Place {
+impl AgentRoom {
     /// A token for the agent session's room, good from `now` for [`TOKEN_TTL`] (contract: livekit 5), for somebody of the account.
     #[must_use]
     pub fn token(

@@ -20,13 +20,13 @@ const NICENESS: i32 = 19;
 
 /// The room on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct DiskSpace {
     /// What may still be written.
     pub left: u64,
     all: u64,
 }
 
-impl Room {
+impl DiskSpace {
     /// The room on the disk that holds `folder`.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_small_disk_has_to_keep_only_its_share() {
-        let room = |left, all| Room { left, all };
+        let room = |left, all| DiskSpace { left, all };
         assert!(room(99, 10_000).is_below(100));
         assert!(!room(100, 10_000).is_below(100));
         assert!(!room(50, 1_000).is_below(100));

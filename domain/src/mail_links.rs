@@ -73,7 +73,7 @@ pub async fn issue_for(
 
 /// What a link was about.
 #[derive(Debug)]
-pub struct Followed {
+pub struct RedeemedLink {
     /// Whose it was.
     pub account: AccountId,
     /// What [`issue`] was told.
@@ -85,7 +85,7 @@ pub struct Followed {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<Followed>> {
+pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
     // The account's row first: who changes the account goes on to its links.
     let held = sqlx::query_scalar!(
@@ -107,7 +107,7 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Followed { account: row.account_id, subject: row.subject }))
+    Ok(row.map(|row| RedeemedLink { account: row.account_id, subject: row.subject }))
 }
 
 /// Whether [`follow`] would succeed, for whoever has something costly to do before.

@@ -17,7 +17,7 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 use crate::area::{Area, Bound, Purge, Sealed};
 pub use recovery_codes::{Batch, hash as hash_recovery_code};
@@ -95,7 +95,7 @@ pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 pub enum MfaError {
     /// The secret was sealed with a key that this process does not have.
     #[error(transparent)]
-    Sealed(#[from] CannotOpen),
+    Sealed(#[from] UnsealError),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -148,7 +148,7 @@ pub async fn verify(
     account: AccountId,
     code: &str,
     vault: &Vault,
-    guesses: Guesses,
+    guesses: GuessLimits,
 ) -> Result<Result<Verified, NotVerified>, MfaError> {
     let Some(factor) = lock(conn, account, guesses.window).await? else { return Ok(Err(NotVerified::Wrong)) };
     if factor.enrolled {
@@ -308,7 +308,7 @@ pub enum Verdict {
 
 /// How guessing is limited.
 #[derive(Debug, Clone, Copy)]
-pub struct Guesses {
+pub struct GuessLimits {
     /// Wrong ones in a window.
     pub allowed: u32,
     /// How long a window is.
@@ -317,7 +317,7 @@ pub struct Guesses {
     pub drift: u16,
 }
 
-impl Guesses {
+impl GuessLimits {
     /// As configured.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
@@ -334,7 +334,7 @@ pub async fn judge(
     conn: &mut PgConnection,
     account: AccountId,
     proof: Proof<'_>,
-    guesses: Guesses,
+    guesses: GuessLimits,
     actor: &Actor,
 ) -> Result<Verdict, MfaError> {
     let factor = match lock(conn, account, guesses.window).await? {
@@ -387,7 +387,7 @@ struct Factor {
 }
 
 impl Factor {
-    fn locked_out(&self, guesses: Guesses) -> Option<Duration> {
+    fn locked_out(&self, guesses: GuessLimits) -> Option<Duration> {
         (i64::from(self.wrong_guesses) >= i64::from(guesses.allowed)).then_some(self.window_left)
     }
 
@@ -397,7 +397,7 @@ impl Factor {
         account: AccountId,
         code: &str,
         drift: u16,
-    ) -> Result<Option<i64>, CannotOpen> {
+    ) -> Result<Option<i64>, UnsealError> {
         let secret = vault.open(PURPOSE, &account.to_string(), &self.sealed_secret)?;
         Ok(totp::accepted_step(&secret, code, self.now, drift))
     }

@@ -66,7 +66,7 @@ pub struct Notification {
 
 /// From where somebody reads on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum StreamPosition {
     /// Behind this number, and nothing was missed.
     Behind(i64),
     /// Behind this number, the highest: what came before is not known any more.
@@ -75,7 +75,7 @@ pub enum Place {
 
 /// What somebody asks for who wants to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
+pub enum StartPosition {
     /// What happens from now on.
     Now,
     /// What came behind this number; `None`: behind what is no number of the account's.
@@ -107,9 +107,9 @@ pub async fn open_stream(
     conn: &mut PgConnection,
     account: AccountId,
     stream: NotificationStreamId,
-    since: Since,
+    since: StartPosition,
     settings: Settings,
-) -> Result<Place, OpenError> {
+) -> Result<StreamPosition, OpenError> {
     let place = find_place(&mut *conn, account, since, settings.retention).await?;
     let mut tx = conn.begin().await?;
     if !ask(&mut tx, account, settings.retention).await? {
@@ -144,9 +144,9 @@ pub async fn open_stream(
     tx.commit().await?;
     let highest = number(&mut *conn, account).await?.ok_or(OpenError::NoAccount)?;
     Ok(match (place, since) {
-        (Some(number), _) => Place::Behind(number),
-        (None, Since::Now) => Place::Behind(highest),
-        (None, Since::After(_)) => Place::Reset(highest),
+        (Some(number), _) => StreamPosition::Behind(number),
+        (None, StartPosition::Now) => StreamPosition::Behind(highest),
+        (None, StartPosition::After(_)) => StreamPosition::Reset(highest),
     })
 }
 
@@ -155,10 +155,10 @@ pub async fn open_stream(
 async fn find_place(
     conn: &mut PgConnection,
     account: AccountId,
-    since: Since,
+    since: StartPosition,
     retention: Duration,
 ) -> sqlx::Result<Option<i64>> {
-    let Since::After(Some(number)) = since else { return Ok(None) };
+    let StartPosition::After(Some(number)) = since else { return Ok(None) };
     sqlx::query_scalar!(
         "select $2::bigint from notification_readers r
          where r.account_id = $1 and r.until > now() and (r.last_number = $2 or exists (

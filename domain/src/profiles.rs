@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
-use crate::area::{Area, Bound, Chain, Sealed};
+use crate::area::{Area, Bound, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
@@ -61,7 +61,7 @@ pub const KEY_PURPOSE: &str = "profiles";
 
 /// Purges profiles that were in the recycle bin for long enough, removes what nobody's profile holds any more, and deletes what
 /// has reached its term of everything else.
-pub const SWEEP_RETENTION: Chain = Chain { name: "sweep_retention", period: 60 };
+pub const SWEEP_RETENTION: ScheduledJob = ScheduledJob { name: "sweep_retention", period: 60 };
 
 /// A profile, as customers see it.
 #[derive(Debug, Clone)]
@@ -378,13 +378,13 @@ pub enum ChangeError {
 }
 
 /// A profile whose row is locked until the transaction ends.
-struct Held {
+struct LockedProfile {
     name: String,
     archetype: String,
 }
 
 /// Locks the row of a profile that is not in the recycle bin.
-async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
+async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = sqlx::query_as!(
         Held,
         "select name, archetype from profiles where id = $1 and account_id = $2 and deleted_at is null for update",
@@ -397,7 +397,7 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
 }
 
 /// The same of one that no live session has.
-async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
+async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
     let session = sqlx::query_scalar!("select id from sessions where profile_id = $1 and live", id as _,)
         .fetch_optional(conn)
@@ -439,7 +439,7 @@ pub async fn delete(
     id: ProfileId,
     actor: &Actor,
 ) -> Result<(), ChangeError> {
-    let Held { name, .. } = hold_unused(&mut *conn, account, id).await?;
+    let LockedProfile { name, .. } = hold_unused(&mut *conn, account, id).await?;
     sqlx::query!("update profiles set deleted_at = now(), updated_at = now() where id = $1", id as _)
         .execute(&mut *conn)
         .await?;
@@ -523,7 +523,7 @@ pub struct Retention {
 
 /// A profile that was in the recycle bin for long enough.
 #[derive(Debug)]
-pub struct Due {
+pub struct ExpiredProfile {
     /// Which.
     pub profile: ProfileId,
     /// How many snapshots it has.
@@ -539,7 +539,7 @@ pub async fn due_for_purge(
     retention: Retention,
     after: Option<ProfileId>,
     limit: i64,
-) -> sqlx::Result<Vec<Due>> {
+) -> sqlx::Result<Vec<ExpiredProfile>> {
     sqlx::query_as!(
         Due,
         r#"select p.id as "profile: ProfileId",
@@ -585,7 +585,7 @@ pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: Profil
 
 /// A profile that a session has taken.
 #[derive(Debug)]
-pub struct Taken {
+pub struct LeasedProfile {
     /// What it is called.
     pub name: String,
     /// The device that it is for.
@@ -599,20 +599,20 @@ pub struct Taken {
 ///
 /// # Errors
 /// When there is none, a live session has it, or the database fails.
-pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Taken, ChangeError> {
-    let Held { name, archetype } = hold_unused(&mut *conn, account, id).await?;
+pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LeasedProfile, ChangeError> {
+    let LockedProfile { name, archetype } = hold_unused(&mut *conn, account, id).await?;
     let generation = sqlx::query_scalar!(
         "update profiles set generation = generation + 1, last_used_at = now() where id = $1 returning generation",
         id as _,
     )
     .fetch_one(conn)
     .await?;
-    Ok(Taken { name, archetype, generation })
+    Ok(LeasedProfile { name, archetype, generation })
 }
 
 /// A profile with what it takes to read what it holds.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredProfile {
     /// The profile.
     pub profile: Profile,
     /// What its stores are sealed with, sealed.
@@ -627,7 +627,11 @@ pub struct Kept {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Kept>> {
+pub async fn find_kept(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+) -> sqlx::Result<Option<StoredProfile>> {
     let Some(profile) = find(&mut *conn, account, id).await? else { return Ok(None) };
     let row = sqlx::query!(
         r#"select sealed_key, store_id, now() as "read_at!: Timestamp" from profiles where id = $1"#,
@@ -635,7 +639,7 @@ pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: ProfileI
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Kept { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
+    Ok(row.map(|row| StoredProfile { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
 }
 
 /// Whether a worker that lives still keeps what the last session of the account's profile left.

@@ -22,10 +22,10 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, ProxyId};
 use crate::timestamp::Timestamp;
 use crate::validation::Invalid;
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
-pub use self::in_use::{InUse, Kept, Secrets, hand_over, hold, of_session};
-pub use self::wanted::{Change, Checks, Endpoint, Proxy, Wanted};
+pub use self::in_use::{InUse, LockedProxy, Secrets, hand_over, hold, of_session};
+pub use self::wanted::{Change, Checks, Endpoint, Proxy, ProxyInput};
 
 pub(crate) const AREA: Area = Area {
     kept: &[
@@ -160,9 +160,9 @@ fn seal(vault: &Vault, id: ProxyId, part: Part, secret: &str) -> Vec<u8> {
     vault.seal(PURPOSE, &owner(id, part), secret.as_bytes())
 }
 
-fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizing<String>, CannotOpen> {
+fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizing<String>, UnsealError> {
     let opened = vault.open(PURPOSE, &owner(id, part), sealed)?;
-    String::from_utf8(opened).map(Zeroizing::new).map_err(|_| CannotOpen)
+    String::from_utf8(opened).map(Zeroizing::new).map_err(|_| UnsealError)
 }
 
 /// Why there is no new proxy.
@@ -402,7 +402,7 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
 ///
 /// # Errors
 /// When the database fails.
-pub async fn would_rob(conn: &mut PgConnection, proxy: &Kept) -> sqlx::Result<Option<AgentSessionId>> {
+pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,
         Scheme::Socks5 | Scheme::Http | Scheme::Openvpn => Ok(None),

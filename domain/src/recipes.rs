@@ -14,13 +14,13 @@ use crate::accounts::{self, AccountStatus};
 use crate::agents::Sealer;
 use crate::area::{Area, Bound, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::heavy::heavy;
+use crate::heavy::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
 use crate::limits::Limits;
 use crate::teams::{self, Role};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 pub use self::source::{SealedSteps, SourceError};
 
@@ -76,12 +76,12 @@ pub struct Recipe {
 
 /// What its maker says of a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words {
+pub struct RecipeTexts {
     label: String,
     description: String,
 }
 
-impl Words {
+impl RecipeTexts {
     /// # Errors
     /// On `label`, when it does not have 1 to 120 characters without the white space around it, and on `description`, when it has
     /// more than 2,000.
@@ -127,7 +127,7 @@ pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
     of: AgentSessionId,
-    words: &Words,
+    words: &RecipeTexts,
     keys: Keys<'_>,
     limits: &Limits,
     actor: &Actor,
@@ -143,7 +143,7 @@ pub async fn create(
         return Err(CreateError::TooMany { current, limit });
     }
     let sealed = source::steps(&mut *conn, of, limits).await?;
-    let (count, written) = heavy(sealed.weight(), || {
+    let (count, written) = run_blocking(sealed.weight(), || {
         let steps = sealed.open(keys.agents)?;
         let written = serde_json::to_vec(&steps).map_err(|error| sqlx::Error::Encode(error.into()))?;
         Ok::<_, sqlx::Error>((steps.len(), written))
@@ -235,7 +235,7 @@ pub async fn list(
 pub enum ReadError {
     /// Its steps were sealed with a key that this process does not have.
     #[error(transparent)]
-    Sealed(#[from] CannotOpen),
+    Sealed(#[from] UnsealError),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),

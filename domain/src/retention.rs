@@ -8,7 +8,7 @@ const ENTRUSTED: [&str; 4] = ["byok", "proxy_secrets", "profiles", "snapshots"];
 
 /// What became of something that had reached its term (contract: retention 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PurgeOutcome {
     /// It is gone.
     Purged,
     /// The database, or where it is kept, refused.
@@ -17,7 +17,7 @@ pub enum Fate {
     Skipped,
 }
 
-impl Fate {
+impl PurgeOutcome {
     /// What can become of `arm`. Of rows that are merely old nobody counts those that somebody has in hand.
     #[must_use]
     pub fn possible(arm: &str) -> &'static [Self] {

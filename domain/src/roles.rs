@@ -44,7 +44,7 @@ impl Role {
 /// Who made a key on somebody else's account: a member of its team, for whom the key acts. It may do what they may do there
 /// through the account header, as long as they may.
 #[derive(Debug, Clone, Copy)]
-pub struct Maker {
+pub struct TeamMaker {
     /// Their own account.
     pub account: AccountId,
     /// What they are on the team now.

@@ -10,15 +10,15 @@ const PAUSE: Duration = Duration::from_mins(1);
 
 /// A line that a loop may repeat. It belongs to the loop, or is a `static` beside it.
 #[derive(Debug)]
-pub struct Seldom(Mutex<Option<Said>>);
+pub struct LogThrottle(Mutex<Option<LastLine>>);
 
 #[derive(Debug)]
-struct Said {
+struct LastLine {
     at: Instant,
     held_back: u64,
 }
 
-impl Seldom {
+impl LogThrottle {
     /// A line that was never said.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a default is not const, and these are statics")]
@@ -42,7 +42,7 @@ impl Seldom {
             }
             before => {
                 let held_back = before.as_ref().map_or(0, |said| said.held_back);
-                *before = Some(Said { at: now, held_back: 0 });
+                *before = Some(LastLine { at: now, held_back: 0 });
                 Some(held_back)
             }
         }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_line_is_said_once_a_minute_and_tells_how_often_it_was_not() {
-        let (line, start) = (Seldom::new(), Instant::now());
+        let (line, start) = (LogThrottle::new(), Instant::now());
         assert_eq!(line.is_due_at(start), Some(0));
         for millis in [0, 200, 59_999] {
             assert_eq!(line.is_due_at(start + Duration::from_millis(millis)), None);

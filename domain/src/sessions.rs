@@ -23,21 +23,21 @@ use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use self::intents::{Notice, OpenRequest, ReplyTo};
+use self::intents::{OpenRequest, ReplyNotice, ReplyTo};
 use crate::accounts::{self, Tier};
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::audit::{self, Actor, Entry};
-use crate::challenges::Standing;
+use crate::challenges::ChallengeState;
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::operations::Outcome;
 use crate::timestamp::Timestamp;
-use crate::vault::{CannotOpen, Vault};
-use crate::workers::{self, LEASE, Lack, Placement};
+use crate::vault::{UnsealError, Vault};
+use crate::workers::{self, LEASE, NoSlotReason, Placement};
 use crate::{archetypes, profiles, proxies};
 
-pub use wishes::Wishes;
+pub use wishes::CreateParams;
 
 pub(crate) const AREA: Area = Area {
     purges: &[
@@ -64,10 +64,10 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// Destroys free-tier sessions that reached their age.
-pub const SWEEP_FREE_TIER: Chain = Chain { name: "sweep_free_tier", period: 5 };
+pub const SWEEP_FREE_TIER: ScheduledJob = ScheduledJob { name: "sweep_free_tier", period: 5 };
 
 /// Wipes results of operations, and deletes finished jobs.
-pub const PURGE_FINISHED: Chain = Chain { name: "purge_finished", period: 60 };
+pub const PURGE_FINISHED: ScheduledJob = ScheduledJob { name: "purge_finished", period: 60 };
 
 /// A session, as customers see it.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ pub struct Session {
     /// What its egress can do, as reported.
     pub egress_capability_report: Option<Value>,
     /// The challenge by which it is paused.
-    pub challenge: Option<Json<Standing>>,
+    pub challenge: Option<Json<ChallengeState>>,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// When its row last changed.
@@ -205,7 +205,7 @@ pub enum CreateError {
     ProxyInUse(AgentSessionId),
     /// What the proxy keeps cannot be opened.
     #[error(transparent)]
-    ProxySealed(#[from] CannotOpen),
+    ProxySealed(#[from] UnsealError),
     /// The account has as many live sessions as its own limit, or that of its tier, allows.
     #[error("the account has {current} live sessions; the limit is {limit}")]
     ConcurrencyLimit {
@@ -233,7 +233,7 @@ pub enum CreateError {
 
 /// Where a session may be placed.
 #[derive(Debug, Clone, Copy)]
-pub struct Room<'a> {
+pub struct PlacementLimits<'a> {
     /// How many sessions its account may have live at once.
     pub allowed: &'a ConcurrentSessions,
     /// On which of the workers that have room it is placed. `None` when what is free is for others, who wait.
@@ -252,7 +252,7 @@ pub struct Room<'a> {
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
-    room: Room<'_>,
+    room: PlacementLimits<'_>,
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
@@ -289,8 +289,8 @@ pub async fn create(
 async fn write(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
-    profile: Option<(ProfileId, profiles::Taken)>,
-    room: Room<'_>,
+    profile: Option<(ProfileId, profiles::LeasedProfile)>,
+    room: PlacementLimits<'_>,
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
@@ -309,7 +309,7 @@ async fn write(
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
-    let line = audit::Line::new(new.account_id, actor, entry);
+    let line = audit::AuditRow::new(new.account_id, actor, entry);
     let account = sqlx::query!(
         r#"with account as materialized (
                select live, coalesce(own_limit, allowed) as allowed from lock_and_count_sessions($2) a
@@ -360,9 +360,9 @@ async fn write(
     }
     let (Some(worker), Some(created_at)) = (account.worker_id, account.created_at) else {
         return Err(match workers::lack(conn).await? {
-            Lack::Slots => CreateError::CapacityExhausted,
-            Lack::News => CreateError::WorkersSilent,
-            Lack::Workers => CreateError::NoWorker,
+            NoSlotReason::Slots => CreateError::CapacityExhausted,
+            NoSlotReason::News => CreateError::WorkersSilent,
+            NoSlotReason::Workers => CreateError::NoWorker,
         });
     };
     line.count();
@@ -387,7 +387,7 @@ async fn write(
 }
 
 /// What a session's customer said of it, and of which profile it is, as JSON.
-fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::Taken)>) -> Option<String> {
+fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedProfile)>) -> Option<String> {
     let mut metadata = new.metadata.clone();
     if let Some((id, profile)) = profile {
         let metadata = metadata.get_or_insert_default();
@@ -517,7 +517,7 @@ pub enum Destroyed {
         /// Who has its browser, and closes it.
         worker: WorkerId,
         /// For whoever waits for the operation that was under way.
-        notice: Option<Notice>,
+        notice: Option<ReplyNotice>,
     },
     /// A session that was terminal already.
     Before,
@@ -543,7 +543,7 @@ pub async fn destroy(
         payload["reason"] = reason.into();
     }
     let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
-    let line = audit::Line::new(account, cause.actor(), entry);
+    let line = audit::AuditRow::new(account, cause.actor(), entry);
     let ended = sqlx::query!(
         r#"with live as (
                select id, operation_id from sessions
@@ -582,7 +582,7 @@ pub async fn destroy(
     };
     line.count();
     let waited_for = ended.operation_id.zip(ended.reply_channel);
-    let notice = waited_for.map(|(operation, channel)| Notice::destroyed(operation, channel)).transpose()?;
+    let notice = waited_for.map(|(operation, channel)| ReplyNotice::destroyed(operation, channel)).transpose()?;
     Ok(Some(Destroyed::Now { worker: ended.worker_id, notice }))
 }
 
@@ -639,7 +639,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 
 /// The ages at which sessions are destroyed (contract: sessions 20, 26).
 #[derive(Debug, Clone, Copy)]
-pub struct Ages {
+pub struct SessionAgeLimits {
     /// Those of the free tier.
     pub free_tier: Duration,
     /// All of them; `None` when they may become as old as they like.
@@ -648,7 +648,7 @@ pub struct Ages {
 
 /// A session that has reached its age.
 #[derive(Debug)]
-pub struct Aged {
+pub struct ExpiredSession {
     /// Which.
     pub id: SessionId,
     /// Whose it is.
@@ -657,7 +657,7 @@ pub struct Aged {
     free_tier: bool,
 }
 
-impl Aged {
+impl ExpiredSession {
     /// Why it is destroyed.
     #[must_use]
     pub fn cause(&self) -> Cause {
@@ -671,10 +671,10 @@ impl Aged {
 /// When the database fails.
 pub async fn over_age(
     conn: &mut PgConnection,
-    ages: Ages,
+    ages: SessionAgeLimits,
     after: Option<SessionId>,
     limit: i64,
-) -> sqlx::Result<Vec<Aged>> {
+) -> sqlx::Result<Vec<ExpiredSession>> {
     sqlx::query_as!(
         Aged,
         r#"with live as materialized (

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::accounts::{self, AccountStatus, Held};
+use crate::accounts::{self, AccountStatus, LockedAccount};
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
@@ -263,7 +263,7 @@ async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()
 }
 
 /// Sees to it that the account may act until the transaction ends.
-async fn hold_active(conn: &mut PgConnection, account: AccountId) -> Result<Held, SignInError> {
+async fn hold_active(conn: &mut PgConnection, account: AccountId) -> Result<LockedAccount, SignInError> {
     match accounts::hold(conn, account).await? {
         Some(held) if held.status == AccountStatus::Active => Ok(held),
         Some(_) => Err(SignInError::Suspended),

@@ -150,14 +150,14 @@ impl Reason {
 
 /// Who of the staff does something, and why.
 #[derive(Debug, Clone)]
-pub struct By {
+pub struct StaffActor {
     /// With which credential.
     pub credential: StaffCredentialId,
     /// Why.
     pub reason: Reason,
 }
 
-impl By {
+impl StaffActor {
     /// As customers' logs know them.
     #[must_use]
     pub fn actor(&self) -> Actor {
@@ -248,7 +248,7 @@ impl Operation {
 
 /// Something that staff did.
 #[derive(Debug)]
-pub struct Deed {
+pub struct StaffRecord {
     /// What.
     pub operation: Operation,
     /// To whom, if it concerns a customer, whose log then has it.
@@ -259,7 +259,7 @@ pub struct Deed {
     pub details: Value,
 }
 
-impl Deed {
+impl StaffRecord {
     /// Something done to an account.
     #[must_use]
     pub fn to_account(operation: Operation, account: AccountId, details: Value) -> Self {
@@ -278,8 +278,8 @@ impl Deed {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn record(conn: &mut PgConnection, by: &By, deed: Deed) -> sqlx::Result<()> {
-    let Deed { operation, account, target, details } = deed;
+pub async fn record(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -> sqlx::Result<()> {
+    let StaffRecord { operation, account, target, details } = deed;
     sqlx::query!(
         "insert into staff_log (id, credential_id, operation, account_id, target_resource_id, reason, payload)
          values ($1, $2, $3, $4, $5, $6, $7)",

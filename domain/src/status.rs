@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use self::components::Measured;
 use self::history::Day;
 use self::incidents::Incident;
-use crate::area::{Area, Bound, Chain, Purge};
+use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
@@ -43,10 +43,10 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// Measures every component, for the history.
-pub const SAMPLE: Chain = Chain { name: "sample_status", period: 60 };
+pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
 /// Mails subscribers what is to be told of incidents.
-pub const SEND_NOTICES: Chain = Chain { name: "send_incident_notices", period: 10 };
+pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
 /// How subscribers are mailed.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl Default for Settings {
 
 /// All that the status page shows.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct StatusPage {
     /// Each component, as it is.
     pub components: Vec<Measured>,
     /// What is not resolved, the newest first.
@@ -80,10 +80,10 @@ pub struct Look {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn look(conn: &mut PgConnection) -> sqlx::Result<Look> {
+pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;
     let history = history::read(&mut *conn).await?;
     let at = sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await?;
-    Ok(Look { components, incidents, history, at })
+    Ok(StatusPage { components, incidents, history, at })
 }

@@ -41,7 +41,7 @@ pub(crate) const AREA: Area = Area {
 
 /// Somebody's standing with an owner.
 #[derive(Debug, Clone, Copy)]
-pub struct Standing {
+pub struct TeamMembership {
     /// What they may do.
     pub role: Role,
     /// Whether the owner's account may act.
@@ -52,7 +52,11 @@ pub struct Standing {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn standing(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Standing>> {
+pub async fn standing(
+    conn: &mut PgConnection,
+    owner: AccountId,
+    member: AccountId,
+) -> sqlx::Result<Option<TeamMembership>> {
     sqlx::query_as!(
         Standing,
         r#"select m.role as "role: _", o.status as "owner_status: _"

@@ -12,7 +12,7 @@ use crate::ids::AccountId;
 
 /// The turns of this process.
 #[derive(Debug)]
-pub struct Turns {
+pub struct AccountSemaphore {
     all: Arc<Semaphore>,
     of_account: usize,
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
@@ -20,7 +20,7 @@ pub struct Turns {
 
 /// It is somebody's turn for as long as this is there.
 #[derive(Debug)]
-pub struct Turn {
+pub struct AccountPermit {
     _of_account: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -28,9 +28,9 @@ pub struct Turn {
 /// Its turn has not come in time.
 #[derive(Debug, thiserror::Error)]
 #[error("too many of these requests are running; wait for one to end")]
-pub struct NotYet;
+pub struct AcquireTimeout;
 
-impl Turns {
+impl AccountSemaphore {
     /// So many at once, in this process and of an account.
     #[must_use]
     pub fn new(of_all: usize, of_account: usize) -> Self {
@@ -41,7 +41,7 @@ impl Turns {
     ///
     /// # Errors
     /// When it does not come in time.
-    pub async fn take(&self, account: AccountId, patience: Duration) -> Result<Turn, NotYet> {
+    pub async fn take(&self, account: AccountId, patience: Duration) -> Result<AccountPermit, AcquireTimeout> {
         self.take_many(account, 1, patience).await
     }
 
@@ -49,15 +49,20 @@ impl Turns {
     ///
     /// # Errors
     /// When they do not come in time.
-    pub async fn take_many(&self, account: AccountId, count: usize, patience: Duration) -> Result<Turn, NotYet> {
+    pub async fn take_many(
+        &self,
+        account: AccountId,
+        count: usize,
+        patience: Duration,
+    ) -> Result<AccountPermit, AcquireTimeout> {
         let count = u32::try_from(count.min(self.of_account)).unwrap_or(u32::MAX);
         let taken = async {
-            let of_account = self.of(account).acquire_many_owned(count).await.map_err(|_| NotYet)?;
-            let of_all = Arc::clone(&self.all).acquire_many_owned(count).await.map_err(|_| NotYet)?;
-            Ok(Turn { _of_account: of_account, _of_all: of_all })
+            let of_account = self.of(account).acquire_many_owned(count).await.map_err(|_| AcquireTimeout)?;
+            let of_all = Arc::clone(&self.all).acquire_many_owned(count).await.map_err(|_| AcquireTimeout)?;
+            Ok(AccountPermit { _of_account: of_account, _of_all: of_all })
         };
         account_share::release();
-        timeout(patience, taken).await.map_err(|_| NotYet)?
+        timeout(patience, taken).await.map_err(|_| AcquireTimeout)?
     }
 
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
@@ -76,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn patience_is_the_takers() {
-        let turns = Turns::new(1, 1);
+        let turns = AccountSemaphore::new(1, 1);
         let account = AccountId::generate();
         let first = turns.take(account, Duration::ZERO).await.expect("a turn");
         turns.take(account, Duration::from_millis(1)).await.expect_err("it is somebody's turn");
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn many_turns_are_taken_at_once_and_no_more_than_an_account_may_have() {
-        let turns = Turns::new(5, 3);
+        let turns = AccountSemaphore::new(5, 3);
         let (greedy, other) = (AccountId::generate(), AccountId::generate());
         let take = |account, count| turns.take_many(account, count, Duration::from_secs(1)).now_or_never();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -101,7 +106,7 @@ mod tests {
 
     #[test]
     fn whoever_has_few_turns_waits_and_keeps_nobody_else() {
-        let turns = Turns::new(3, 2);
+        let turns = AccountSemaphore::new(3, 2);
         let (greedy, other) = (AccountId::generate(), AccountId::generate());
         let take = |account| turns.take(account, Duration::from_secs(1)).now_or_never().and_then(Result::ok);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");

@@ -25,7 +25,7 @@ pub(crate) const AREA: Area = Area {
 /// Kinds of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Record {
+pub enum UsageKind {
     /// A minute of a live session.
     SessionMinute,
     /// A page load.
@@ -58,14 +58,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, used: &Used) {
+    fn add(&mut self, used: &UsageCount) {
         *match used.record {
-            Record::SessionMinute => &mut self.session_minute,
-            Record::Navigate => &mut self.navigate,
-            Record::Interact => &mut self.interact,
-            Record::Wait => &mut self.wait,
-            Record::StateCapture => &mut self.state_capture,
-            Record::ScreenshotCapture => &mut self.screenshot_capture,
+            UsageKind::SessionMinute => &mut self.session_minute,
+            UsageKind::Navigate => &mut self.navigate,
+            UsageKind::Interact => &mut self.interact,
+            UsageKind::Wait => &mut self.wait,
+            UsageKind::StateCapture => &mut self.state_capture,
+            UsageKind::ScreenshotCapture => &mut self.screenshot_capture,
         } += used.count;
     }
 }
@@ -227,9 +227,9 @@ async fn today(conn: &mut PgConnection) -> sqlx::Result<NaiveDate> {
     sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(conn).await
 }
 
-struct Used {
+struct UsageCount {
     day: NaiveDate,
-    record: Record,
+    record: UsageKind,
     count: i64,
 }
 
@@ -239,7 +239,7 @@ async fn used(
     account: AccountId,
     from: NaiveDate,
     until: NaiveDate,
-) -> sqlx::Result<Vec<Used>> {
+) -> sqlx::Result<Vec<UsageCount>> {
     sqlx::query_as!(
         Used,
         r#"with used as (

@@ -39,7 +39,7 @@ struct Key {
 /// A sealed secret that none of our keys opens, or that belongs elsewhere.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("cannot decrypt a secret with the configured keys")]
-pub struct CannotOpen;
+pub struct UnsealError;
 
 impl Vault {
     /// Seals with `current`; opens what that and `retired` sealed.
@@ -92,19 +92,19 @@ impl Vault {
 
     /// # Errors
     /// When it was sealed with an unknown key, for another purpose or owner, or was tampered with.
-    pub fn open(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
-        let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(CannotOpen)?;
-        let (nonce, text) = rest.split_first_chunk::<NONCE>().ok_or(CannotOpen)?;
-        let key = std::iter::once(&self.current).chain(&self.retired).find(|key| key.id == id).ok_or(CannotOpen)?;
+    pub fn open(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
+        let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(UnsealError)?;
+        let (nonce, text) = rest.split_first_chunk::<NONCE>().ok_or(UnsealError)?;
+        let key = std::iter::once(&self.current).chain(&self.retired).find(|key| key.id == id).ok_or(UnsealError)?;
         let payload = Payload { msg: text, aad: owner.as_bytes() };
-        key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| CannotOpen)
+        key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| UnsealError)
     }
 
     /// Seals a sealed secret with the present key, for the same purpose and owner.
     ///
     /// # Errors
     /// As [`Vault::open`].
-    pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
+    pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))
     }

@@ -12,7 +12,7 @@ pub mod secrets;
 
 use url::Url;
 
-use crate::area::{Area, Bound, Chain, Purge, Sealed};
+use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::events::EventType;
 use crate::ids::WebhookId;
 use crate::limits::Limits;
@@ -72,13 +72,13 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// Fails deliveries to endpoints that are disabled.
-pub const GIVE_UP: Chain = Chain { name: "give_up_deliveries", period: 5 };
+pub const GIVE_UP: ScheduledJob = ScheduledJob { name: "give_up_deliveries", period: 5 };
 
 /// Sends dead letters once more that staff want sent, many at a time.
-pub const REQUEUE: Chain = Chain { name: "requeue_dead_letters", period: 5 };
+pub const REQUEUE: ScheduledJob = ScheduledJob { name: "requeue_dead_letters", period: 5 };
 
 /// Mails the owners of endpoints whose secrets are old, or stop to sign soon.
-pub const REMIND_OF_SECRETS: Chain = Chain { name: "remind_webhook_secrets", period: 60 };
+pub const REMIND_OF_SECRETS: ScheduledJob = ScheduledJob { name: "remind_webhook_secrets", period: 60 };
 
 /// Characters of an endpoint's URL, at most.
 const URL_CHARS: usize = 2_048;

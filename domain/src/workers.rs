@@ -201,7 +201,7 @@ pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<V
 
 /// A worker that is to do something.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct SelectedWorker {
     /// Which.
     pub id: WorkerId,
     /// What secrets are sealed to that are for it.
@@ -212,7 +212,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<Chosen>> {
+pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>> {
     sqlx::query_as!(
         Chosen,
         "select id, public_key from workers
@@ -344,7 +344,7 @@ pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duratio
 
 /// How far a worker has come that drains, by the database's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Drained {
+pub struct DrainProgress {
     /// Which.
     pub id: WorkerId,
     /// `active`, `draining`, `stopped` or `lost`.
@@ -361,7 +361,7 @@ pub struct Drained {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Drained>> {
+pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<DrainProgress>> {
     sqlx::query_as!(
         Drained,
         r#"select w.id, w.status, w.drain_by,
@@ -425,7 +425,7 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Standing {
+pub enum WorkerStatus {
     /// One takes sessions.
     Ok,
     /// Those that have browsers serve the sessions that they have, and take no more.
@@ -436,7 +436,7 @@ pub enum Standing {
     NoRoom,
 }
 
-impl Standing {
+impl WorkerStatus {
     /// How the contract spells them.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
@@ -445,7 +445,7 @@ impl Standing {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<Standing>> {
+pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
                   as "standing!: Standing"
@@ -504,7 +504,7 @@ pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
 
 /// Why there is no slot to be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
+pub enum NoSlotReason {
     /// Of slots: all are taken, or their workers take no more.
     Slots,
     /// Of news: there are workers that nobody has heard of for a while, and that were not found dead.
@@ -517,7 +517,7 @@ pub enum Lack {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<Lack> {
+pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     let workers = sqlx::query!(
         r#"select coalesce(bool_or(heard), false) as "heard!", coalesce(bool_or(not heard and status = 'active'), false) as "silent!"
            from (select status, last_seen_at > now() - make_interval(secs => $1) as heard from workers
@@ -527,11 +527,11 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<Lack> {
     .fetch_one(conn)
     .await?;
     Ok(if workers.heard {
-        Lack::Slots
+        NoSlotReason::Slots
     } else if workers.silent {
-        Lack::News
+        NoSlotReason::News
     } else {
-        Lack::Workers
+        NoSlotReason::Workers
     })
 }
 
@@ -540,7 +540,7 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<Lack> {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<Forsaker>> {
+pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
         Forsaker,
         r#"select w.id as "id: _", w.status = 'lost' as "was_lost!" from workers w
@@ -557,7 +557,7 @@ pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Res
 
 /// A worker that left live sessions.
 #[derive(Debug)]
-pub struct Forsaker {
+pub struct DeadWorker {
     /// Which.
     pub id: WorkerId,
     /// Whether it was found dead, and did not stop in good order.

@@ -12,7 +12,7 @@ use crate::refusal::Fault;
 use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::Upstream;
-use crate::way::Way;
+use crate::way::EgressRoute;
 
 /// How long it may take to learn the exit address.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub struct Checked {
 /// When nothing leads through it.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
-    let way = Way::open(upstream, rules).await?;
+    let way = EgressRoute::open(upstream, rules).await?;
     let latency = began.elapsed();
     let Some(probes) = probes else { return Ok(Checked { latency, exit_address: None, capabilities: None }) };
     let asking = timeout(EXIT_WITHIN, exit_address(&way, &probes.exit_url));
@@ -47,7 +47,7 @@ pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -
 }
 
 /// The address that a site sees. It is the proxy's word, which could say anything.
-async fn exit_address(way: &Way, url: &Url) -> Option<IpAddr> {
+async fn exit_address(way: &EgressRoute, url: &Url) -> Option<IpAddr> {
     let site = Target { host: url.host()?.to_owned(), port: url.port_or_known_default()? };
     let mut site_sees = way.connect(&site).await.ok()?;
     // Of HTTP 1.0, so that nothing is chunked and the end is the end.

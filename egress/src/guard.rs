@@ -22,7 +22,7 @@ use std::time::Duration;
 use fast_socks5::Socks5Command;
 use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -35,7 +35,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::target::Target;
-use crate::way::{Connection, Way};
+use crate::way::{Connection, EgressRoute};
 use crate::welcome;
 
 /// How long a browser may take to say where it wants to go.
@@ -55,17 +55,17 @@ pub struct Guard {
 
 /// What each connection of a browser has to do with.
 struct Sentry {
-    way: Arc<Way>,
+    way: Arc<EgressRoute>,
     record: Arc<Record>,
 }
 
 /// Where a browser knocks.
-enum Door {
+enum GuardListener {
     Port(TcpListener),
     Socket(UnixListener),
 }
 
-impl Door {
+impl GuardListener {
     async fn accept(&self) -> io::Result<Browser> {
         match self {
             Self::Port(listener) => {
@@ -95,28 +95,28 @@ impl Guard {
     ///
     /// # Errors
     /// When there is no port left.
-    pub async fn open(way: Arc<Way>, rules: &Rules) -> io::Result<Self> {
+    pub async fn open(way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
-        Ok(Self::serve(Door::Port(listener), Some(port), way, rules))
+        Ok(Self::serve(GuardListener::Port(listener), Some(port), way, rules))
     }
 
     /// Starts to listen on a socket in the folder of a browser that has a network of its own, where a port leads to it.
     ///
     /// # Errors
     /// When the file system refuses.
-    pub fn open_in(folder: &Path, socket: &str, way: Arc<Way>, rules: &Rules) -> io::Result<Self> {
+    pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         // A socket's path may have 107 bytes: the folder's may be longer.
         let opened = File::open(folder)?;
         let path = format!("/proc/self/fd/{}/{socket}", opened.as_raw_fd());
         let listener = UnixListener::bind(&path)?;
         // The browser runs as somebody else, and nobody else can come there.
         fs::set_permissions(&path, Permissions::from_mode(0o666))?;
-        Ok(Self::serve(Door::Socket(listener), None, way, rules))
+        Ok(Self::serve(GuardListener::Socket(listener), None, way, rules))
     }
 
-    fn serve(door: Door, port: Option<u16>, way: Arc<Way>, rules: &Rules) -> Self {
+    fn serve(door: GuardListener, port: Option<u16>, way: Arc<EgressRoute>, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
         let sentry = Arc::new(Sentry { way, record: Arc::clone(&record) });
         let serving = tokio::spawn(serve(door, rules.connections, sentry));
@@ -146,8 +146,8 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(door: Door, connections: usize, sentry: Arc<Sentry>) {
-    static FAILED: Seldom = Seldom::new();
+async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
+    static FAILED: LogThrottle = LogThrottle::new();
     let places = Arc::new(Semaphore::new(connections));
     // Its connections end with this task.
     let mut connections = JoinSet::new();
@@ -176,7 +176,7 @@ async fn serve(door: Door, connections: usize, sentry: Arc<Sentry>) {
 /// A connection, from what the browser wants to what comes of it.
 async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
-    let Wish { browser, command, target } = wish?;
+    let SocksRequest { browser, command, target } = wish?;
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
         let browser = browser.reply_success(unspecified).await?;
@@ -206,15 +206,15 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
 }
 
 /// What a browser wants, and the browser, which waits for the reply.
-struct Wish {
+struct SocksRequest {
     browser: Socks5ServerProtocol<Browser, states::CommandRead>,
     command: Socks5Command,
     target: TargetAddr,
 }
 
-async fn hear(browser: Browser) -> Result<Wish, SocksServerError> {
+async fn hear(browser: Browser) -> Result<SocksRequest, SocksServerError> {
     let (browser, command, target) = Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await?;
-    Ok(Wish { browser, command, target })
+    Ok(SocksRequest { browser, command, target })
 }
 
 /// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
@@ -264,7 +264,7 @@ mod tests {
     }
 
     async fn open(rules: &Rules) -> Guard {
-        Guard::open(Arc::new(Way::direct(rules)), rules).await.expect("a guard")
+        Guard::open(Arc::new(EgressRoute::direct(rules)), rules).await.expect("a guard")
     }
 
     fn port_of(guard: &Guard) -> u16 {
@@ -338,7 +338,7 @@ mod tests {
         fs::create_dir_all(&folder).expect("a folder");
         let guard = {
             let rules = rules(true);
-            Guard::open_in(&folder, "way-out", Arc::new(Way::direct(&rules)), &rules).expect("a guard")
+            Guard::open_in(&folder, "way-out", Arc::new(EgressRoute::direct(&rules)), &rules).expect("a guard")
         };
         let inside = File::open(&folder).expect("the folder");
         let socket = UnixStream::connect(format!("/proc/self/fd/{}/way-out", inside.as_raw_fd()));

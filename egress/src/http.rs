@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout_at};
 use url::Host;
 use zeroize::Zeroizing;
 
-use crate::refusal::{Fault, Refusal, Said};
+use crate::refusal::{Fault, ProxyReply, Refusal};
 use crate::rules::Rules;
 use crate::socks5::broken;
 use crate::target::Target;
-use crate::upstream::{Place, Proxy};
+use crate::upstream::{Proxy, UpstreamAddress};
 use crate::way::Connection;
 
 /// Bytes and fields that an answer's head may have.
@@ -30,7 +30,7 @@ const DIALLED_WITHIN: Duration = Duration::from_secs(8);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Http {
-    place: Place,
+    place: UpstreamAddress,
     /// The field that says who asks, with its end of line.
     authorization: Zeroizing<String>,
 }
@@ -45,14 +45,14 @@ struct Answer {
 impl Http {
     pub fn new(proxy: Proxy, rules: &Rules) -> Self {
         let authorization = proxy.credentials.as_ref().map(authorization).unwrap_or_default();
-        Self { place: Place::new(proxy.host, proxy.port, rules), authorization }
+        Self { place: UpstreamAddress::new(proxy.host, proxy.port, rules), authorization }
     }
 
     pub async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
         let mut proxy = self.place.dial(Instant::now() + DIALLED_WITHIN).await?;
         let asked = timeout_at(Instant::now() + CONNECTED_WITHIN, self.ask(&mut proxy, target));
         // Whether it is the proxy or the server that does not answer, nobody says.
-        let Answer { status, early } = asked.await.map_err(|_| Said::TimedOut)??;
+        let Answer { status, early } = asked.await.map_err(|_| ProxyReply::TimedOut)??;
         match refused(status) {
             Some(refusal) => Err(refusal),
             None if early.is_empty() => Ok(Box::new(proxy)),
@@ -106,12 +106,12 @@ fn refused(status: u16) -> Option<Refusal> {
     match status {
         200..300 => None,
         401 | 407 => Some(Fault::Credentials.into()),
-        403 | 405 | 451 => Some(Said::NotAllowed.into()),
-        502 | 503 => Some(Said::Unreachable.into()),
-        408 | 504 => Some(Said::TimedOut.into()),
+        403 | 405 | 451 => Some(ProxyReply::NotAllowed.into()),
+        502 | 503 => Some(ProxyReply::Unreachable.into()),
+        408 | 504 => Some(ProxyReply::TimedOut.into()),
         // It announces another answer, and nobody asked for an announcement.
         ..200 => Some(Fault::Protocol.into()),
-        _ => Some(Said::Failed.into()),
+        _ => Some(ProxyReply::Failed.into()),
     }
 }
 

@@ -33,12 +33,12 @@ pub struct Names {
 struct Current {
     looked_at: Instant,
     /// Of the files as they were read.
-    stamps: [Option<Stamp>; 2],
+    stamps: [Option<CacheStamp>; 2],
     sources: Sources,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct CacheStamp {
     inode: u64,
     bytes: u64,
     changed_at: (i64, i64),
@@ -116,10 +116,10 @@ fn written_in(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
         .collect()
 }
 
-fn stamps() -> [Option<Stamp>; 2] {
+fn stamps() -> [Option<CacheStamp>; 2] {
     FILES.map(|file| {
         let file = fs::metadata(file).ok()?;
-        Some(Stamp { inode: file.ino(), bytes: file.len(), changed_at: (file.mtime(), file.mtime_nsec()) })
+        Some(CacheStamp { inode: file.ino(), bytes: file.len(), changed_at: (file.mtime(), file.mtime_nsec()) })
     })
 }
 

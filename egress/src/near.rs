@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use kitfleet_domain::addresses::{Destinations, Distance, reached_by};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
 
@@ -88,7 +88,7 @@ impl Interfaces {
 /// What this machine's interfaces have; `None` when they never could be asked.
 fn interfaces() -> Option<Arc<Interfaces>> {
     static KNOWN: Mutex<Option<(Instant, Arc<Interfaces>)>> = Mutex::new(None);
-    static FAILED: Seldom = Seldom::new();
+    static FAILED: LogThrottle = LogThrottle::new();
 
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if known.as_ref().is_none_or(|(asked_at, _)| asked_at.elapsed() > GOOD_FOR) {

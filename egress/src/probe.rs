@@ -18,7 +18,7 @@ use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use crate::refusal::{Fault, Refusal, Said};
+use crate::refusal::{Fault, ProxyReply, Refusal};
 use crate::socks5::Socks5;
 use crate::target::Target;
 
@@ -104,11 +104,11 @@ pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault>
     let ((connected, connected_ms), (datagram, datagram_ms)) = (named, datagram);
     let datagram = datagram.unwrap_or(Datagram::Silent);
     let mut warnings = Vec::new();
-    let outcome = match connected.unwrap_or(Err(Said::TimedOut.into())) {
+    let outcome = match connected.unwrap_or(Err(ProxyReply::TimedOut.into())) {
         Ok(()) => "connected".to_owned(),
         // It does not lead anywhere.
         Err(Refusal::Upstream(fault)) => return Err(fault),
-        Err(Refusal::Proxied(Said::Unsupported)) => {
+        Err(Refusal::Proxied(ProxyReply::Unsupported)) => {
             warnings.push("the proxy takes no names, so that pages can be opened by address only");
             "names_not_supported".to_owned()
         }
@@ -146,7 +146,9 @@ async fn datagram(proxy: &Socks5, site: &Target) -> Datagram {
     let (control, relay) = match proxy.associate().await {
         Ok((control, TargetAddr::Ip(relay))) => (control, relay),
         Ok((_, TargetAddr::Domain(..))) => return Datagram::Elsewhere,
-        Err(Refusal::Proxied(Said::Unsupported | Said::NotAllowed | Said::Failed)) => return Datagram::NotSupported,
+        Err(Refusal::Proxied(ProxyReply::Unsupported | ProxyReply::NotAllowed | ProxyReply::Failed)) => {
+            return Datagram::NotSupported;
+        }
         Err(_) => return Datagram::Failed,
     };
     let Ok(own) = control.peer_addr() else { return Datagram::Failed };

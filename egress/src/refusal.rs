@@ -30,7 +30,7 @@ pub enum Refusal {
     Tunnelled(#[from] ConnectError),
     /// The customer's proxy says that it does not connect.
     #[error(transparent)]
-    Proxied(#[from] Said),
+    Proxied(#[from] ProxyReply),
     /// Nothing leads through what the customer brought.
     #[error(transparent)]
     Upstream(#[from] Fault),
@@ -38,7 +38,7 @@ pub enum Refusal {
 
 /// What a customer's proxy says of a connection that it does not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Said {
+pub enum ProxyReply {
     /// Its rules are against it.
     #[error("the proxy does not permit the connection")]
     NotAllowed,
@@ -96,10 +96,10 @@ impl Refusal {
     pub(crate) fn reply(self) -> ReplyError {
         match self {
             Self::NameNotFound | Self::Tunnelled(ConnectError::NameNotFound) => ReplyError::HostUnreachable,
-            Self::NotAllowed | Self::Proxied(Said::NotAllowed) | Self::Tunnelled(ConnectError::NotAllowed) => {
+            Self::NotAllowed | Self::Proxied(ProxyReply::NotAllowed) | Self::Tunnelled(ConnectError::NotAllowed) => {
                 ReplyError::ConnectionNotAllowed
             }
-            Self::Refused | Self::Proxied(Said::Refused) | Self::Tunnelled(ConnectError::Refused) => {
+            Self::Refused | Self::Proxied(ProxyReply::Refused) | Self::Tunnelled(ConnectError::Refused) => {
                 ReplyError::ConnectionRefused
             }
             Self::Upstream(_) | Self::Tunnelled(ConnectError::TunnelDead) => ReplyError::GeneralFailure,

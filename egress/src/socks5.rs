@@ -20,10 +20,10 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-use crate::refusal::{Fault, Refusal, Said};
+use crate::refusal::{Fault, ProxyReply, Refusal};
 use crate::rules::Rules;
 use crate::target::Target;
-use crate::upstream::{Place, Proxy};
+use crate::upstream::{Proxy, UpstreamAddress};
 
 /// The version of the exchange of a name and a password (RFC 1929), and its only good end.
 const PASSWORD_VERSION: u8 = 1;
@@ -36,7 +36,7 @@ const GREETED_WITHIN: Duration = Duration::from_secs(8);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Socks5 {
-    place: Place,
+    place: UpstreamAddress,
     /// The message that says who asks.
     login: Option<Zeroizing<Vec<u8>>>,
 }
@@ -44,7 +44,7 @@ pub struct Socks5 {
 impl Socks5 {
     pub fn new(proxy: Proxy, rules: &Rules) -> Result<Self, Fault> {
         let login = proxy.credentials.as_ref().map(login).transpose()?;
-        Ok(Self { place: Place::new(proxy.host, proxy.port, rules), login })
+        Ok(Self { place: UpstreamAddress::new(proxy.host, proxy.port, rules), login })
     }
 
     pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
@@ -52,7 +52,7 @@ impl Socks5 {
         let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
         let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
         // Whether it is the proxy or the server that does not answer, nobody says.
-        asked.await.map_err(|_| Said::TimedOut)??;
+        asked.await.map_err(|_| ProxyReply::TimedOut)??;
         Ok(proxy)
     }
 
@@ -113,14 +113,14 @@ async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Res
     }
 }
 
-fn said(code: u8) -> Said {
+fn said(code: u8) -> ProxyReply {
     match code {
-        SOCKS5_REPLY_CONNECTION_NOT_ALLOWED => Said::NotAllowed,
-        SOCKS5_REPLY_CONNECTION_REFUSED => Said::Refused,
-        SOCKS5_REPLY_NETWORK_UNREACHABLE | SOCKS5_REPLY_HOST_UNREACHABLE => Said::Unreachable,
-        SOCKS5_REPLY_TTL_EXPIRED => Said::TimedOut,
-        SOCKS5_REPLY_COMMAND_NOT_SUPPORTED | SOCKS5_REPLY_ADDRESS_TYPE_NOT_SUPPORTED => Said::Unsupported,
-        _ => Said::Failed,
+        SOCKS5_REPLY_CONNECTION_NOT_ALLOWED => ProxyReply::NotAllowed,
+        SOCKS5_REPLY_CONNECTION_REFUSED => ProxyReply::Refused,
+        SOCKS5_REPLY_NETWORK_UNREACHABLE | SOCKS5_REPLY_HOST_UNREACHABLE => ProxyReply::Unreachable,
+        SOCKS5_REPLY_TTL_EXPIRED => ProxyReply::TimedOut,
+        SOCKS5_REPLY_COMMAND_NOT_SUPPORTED | SOCKS5_REPLY_ADDRESS_TYPE_NOT_SUPPORTED => ProxyReply::Unsupported,
+        _ => ProxyReply::Failed,
     }
 }
 

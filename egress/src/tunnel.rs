@@ -10,7 +10,7 @@ use url::Host;
 use crate::refusal::{Fault, Refusal};
 use crate::rules::Rules;
 use crate::target::Target;
-use crate::upstream::Place;
+use crate::upstream::UpstreamAddress;
 
 /// How long a tunnel may take to open, all the addresses of its server together.
 const OPENED_WITHIN: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ impl Plan {
     pub async fn open(&self, rules: &Rules) -> Result<Tunnel, Fault> {
         let deadline = Instant::now() + OPENED_WITHIN;
         let Endpoint { host, port } = self.endpoint();
-        let addresses = Place::new(host.clone(), *port, rules).addresses(deadline).await?;
+        let addresses = UpstreamAddress::new(host.clone(), *port, rules).addresses(deadline).await?;
         let mut failed = OpenError::Unreachable;
         for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
             let share = deadline.saturating_duration_since(Instant::now()) / shares;

@@ -39,12 +39,12 @@ pub struct Proxy {
 }
 
 /// Where it is.
-pub struct Place {
+pub struct UpstreamAddress {
     target: Target,
     rules: Rules,
 }
 
-impl Place {
+impl UpstreamAddress {
     pub fn new(host: Host, port: u16, rules: &Rules) -> Self {
         Self { target: Target { host, port }, rules: rules.clone() }
     }

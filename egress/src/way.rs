@@ -14,7 +14,7 @@ use crate::tunnel::{self, Plan};
 use crate::upstream::Upstream;
 
 /// A way out. What was not opened as direct never leads anywhere but through what it was opened with.
-pub struct Way {
+pub struct EgressRoute {
     kind: Kind,
     rules: Rules,
 }
@@ -34,7 +34,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-impl Way {
+impl EgressRoute {
     /// Out of this machine, to what `rules` permit.
     #[must_use]
     pub fn direct(rules: &Rules) -> Self {

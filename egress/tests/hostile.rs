@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_egress::{Fault, Probes, Refusal, Rules, Said, Target, Upstream, Way, check};
+use kitfleet_egress::{EgressRoute, Fault, Probes, ProxyReply, Refusal, Rules, Target, Upstream, check};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
@@ -51,11 +51,11 @@ fn probes() -> Probes {
 #[tokio::test]
 async fn a_strange_socks5_proxy_is_refused() {
     for (reply, refusal) in [
-        (vec![5, 0x42, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(Said::Failed)),
-        (vec![5, 2, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(Said::NotAllowed)),
-        (vec![5, 4, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(Said::Unreachable)),
-        (vec![5, 5, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(Said::Refused)),
-        (vec![5, 8, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(Said::Unsupported)),
+        (vec![5, 0x42, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Failed)),
+        (vec![5, 2, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::NotAllowed)),
+        (vec![5, 4, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Unreachable)),
+        (vec![5, 5, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Refused)),
+        (vec![5, 8, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Unsupported)),
         (vec![4, 0, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Upstream(Fault::Protocol)),
         (vec![5, 0, 0, 9, 0, 0, 0, 0, 0, 0], Refusal::Upstream(Fault::Protocol)),
         (vec![5, 0, 0, 3, 4, 0xff, 0xfe, 0xff, 0xfe, 0, 1], Refusal::Upstream(Fault::Protocol)),
@@ -74,12 +74,12 @@ async fn a_strange_socks5_proxy_is_refused() {
         (vec![5], Fault::HungUp),
     ] {
         let (port, _, _running) = scripted(vec![greeting.clone()], true).await;
-        let opened = Way::open(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
+        let opened = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
         assert_eq!(opened.err(), Some(fault), "{greeting:?}");
     }
     // A proxy that knows nobody and hangs up.
     let (port, heard, _running) = scripted(vec![vec![5, 2], Vec::new()], true).await;
-    let opened = Way::open(Upstream::Socks5(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
+    let opened = EgressRoute::open(Upstream::Socks5(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
     assert_eq!(opened.err(), Some(Fault::Credentials));
     assert_eq!(*heard.lock().expect("no panic"), b"\x05\x02\x00\x02\x01\x03kit\x06sesame");
 }
@@ -90,11 +90,11 @@ async fn a_strange_http_proxy_is_refused() {
     let head = |line: &str| format!("HTTP/1.1 {line}\r\nX: y\r\n\r\n").into_bytes();
     let endless = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"X: yyyyyyyyyyyyyy\r\n".repeat(1000)].concat();
     for (answer, refusal) in [
-        (head("403 No"), Refusal::Proxied(Said::NotAllowed)),
-        (head("502 No"), Refusal::Proxied(Said::Unreachable)),
-        (head("504 No"), Refusal::Proxied(Said::TimedOut)),
-        (head("500 No"), Refusal::Proxied(Said::Failed)),
-        (head("302 Elsewhere"), Refusal::Proxied(Said::Failed)),
+        (head("403 No"), Refusal::Proxied(ProxyReply::NotAllowed)),
+        (head("502 No"), Refusal::Proxied(ProxyReply::Unreachable)),
+        (head("504 No"), Refusal::Proxied(ProxyReply::TimedOut)),
+        (head("500 No"), Refusal::Proxied(ProxyReply::Failed)),
+        (head("302 Elsewhere"), Refusal::Proxied(ProxyReply::Failed)),
         (head("407 Who"), Refusal::Upstream(Fault::Credentials)),
         (head("101 Switching"), Refusal::Upstream(Fault::Protocol)),
         (endless, Refusal::Upstream(Fault::Protocol)),
@@ -105,10 +105,10 @@ async fn a_strange_http_proxy_is_refused() {
         // It is asked twice: when it is opened, and for the site.
         let (port, asked, _running) = scripted(vec![head("502 No")], true).await;
         let (other, _, _other) = scripted(vec![answer], true).await;
-        let opened = Way::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
+        let opened = EgressRoute::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
         assert!(opened.is_ok(), "{told}");
         assert!(asked.lock().expect("no panic").starts_with(b"CONNECT nowhere.invalid:443 HTTP/1.1\r\n"));
-        let strange = Way::open(Upstream::Http(proxy(other, None)), &rules(false)).await;
+        let strange = EgressRoute::open(Upstream::Http(proxy(other, None)), &rules(false)).await;
         match refusal {
             Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{told}"),
             refusal => {
@@ -179,7 +179,7 @@ async fn a_relay_elsewhere_is_sent_nothing() {
     for (said, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
         let answer = [&[5, 0, 0, 1][..], &said, &port].concat();
         let (proxy_port, _, _running) = scripted(vec![GREETED.to_vec(), answer], false).await;
-        let way = Way::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("a way out");
+        let way = EgressRoute::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("a way out");
         let began = Instant::now();
         let measured = way.measure(&probes()).await.expect("an open way").expect("a SOCKS 5 proxy");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
@@ -208,7 +208,7 @@ async fn a_slow_proxy_ends_within_its_limit() {
         }
     });
     let began = Instant::now();
-    let opened = Way::open(Upstream::Http(proxy(address.port(), None)), &rules(false)).await;
+    let opened = EgressRoute::open(Upstream::Http(proxy(address.port(), None)), &rules(false)).await;
     assert_eq!(opened.err(), Some(Fault::TimedOut));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use kitfleet_egress::{Fault, Probes, Refusal, Rules, Said, Target, Upstream, Way};
+use kitfleet_egress::{EgressRoute, Fault, Probes, ProxyReply, Refusal, Rules, Target, Upstream};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::process::{Child, Command};
@@ -95,7 +95,7 @@ fn probes(site: u16, quic: u16) -> Probes {
 /// Whatever the scheme: it leads to the site, knows who asks, and when it is killed it leads nowhere.
 async fn leads(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules: &Rules, mut server: Child, port: u16) {
     for unknown in [UNKNOWN, None] {
-        assert_eq!(Way::open(upstream(unknown), rules).await.err(), Some(Fault::Credentials), "{unknown:?}");
+        assert_eq!(EgressRoute::open(upstream(unknown), rules).await.err(), Some(Fault::Credentials), "{unknown:?}");
     }
     let guard = guard(upstream(KNOWN), rules).await;
     for name in ["localhost", "127.0.0.1"] {
@@ -120,7 +120,7 @@ async fn leads(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules: &Rule
 #[tokio::test]
 async fn microsocks_leads_out_and_dies() {
     let ((site, _serving), (server, port)) = (site().await, microsocks().await);
-    let way = Way::open(Upstream::Socks5(proxy(port, KNOWN)), &rules(true)).await.expect("a way out");
+    let way = EgressRoute::open(Upstream::Socks5(proxy(port, KNOWN)), &rules(true)).await.expect("a way out");
     let measured = way.measure(&probes(site, 9)).await.expect("an open way").expect("a SOCKS 5 proxy");
     let capabilities = measured.capabilities;
     assert!(capabilities.dns_remote_resolve && !capabilities.udp_associate, "{capabilities:?}");
@@ -131,7 +131,7 @@ async fn microsocks_leads_out_and_dies() {
 async fn dante_relays_datagrams() {
     let ((site, _serving), (quic, _answering)) = (site().await, quic_server().await);
     let (_server, port, _folder) = dante().await;
-    let way = Way::open(Upstream::Socks5(proxy(port, None)), &rules(true)).await.expect("a way out");
+    let way = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(true)).await.expect("a way out");
     let measured = way.measure(&probes(site, quic)).await.expect("an open way").expect("a SOCKS 5 proxy");
     assert!(measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve, "{measured:?}");
     assert!(measured.capabilities.warnings.is_empty(), "{measured:?}");
@@ -148,6 +148,6 @@ async fn tinyproxy_leads_out_and_dies() {
     let forbidding = guard(Upstream::Http(proxy(port, KNOWN)), &rules(true)).await;
     let (_, said) = ask(&forbidding, b"127.0.0.1", 9).await;
     assert_ne!(said, 0);
-    assert_eq!(forbidding.take_refusal(), Some(Refusal::Proxied(Said::NotAllowed)));
+    assert_eq!(forbidding.take_refusal(), Some(Refusal::Proxied(ProxyReply::NotAllowed)));
     leads(|who| Upstream::Http(proxy(port, who)), &rules(true), server, site).await;
 }

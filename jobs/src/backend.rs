@@ -24,7 +24,7 @@ use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
 use kitfleet_domain::database::{persist, pool_options};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
@@ -294,7 +294,7 @@ impl Persistence for Queue {
         match self.claim(worker).await {
             Ok(tasks) => Ok(tasks),
             Err(error) => {
-                static FAILED: Seldom = Seldom::new();
+                static FAILED: LogThrottle = LogThrottle::new();
                 let queue = &self.config.queue;
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
                 self.claims().uncertain = true;

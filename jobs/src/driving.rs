@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
-use kitfleet_domain::challenges::Standing;
+use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
-use kitfleet_domain::sessions::intents::{self, Claim, Ending};
+use kitfleet_domain::sessions::intents::{self, Claim, IntentEnding};
 use kitfleet_domain::sessions::{SessionStatus, leftovers};
-use kitfleet_domain::turns::NotYet;
+use kitfleet_domain::turns::AcquireTimeout;
 use sqlx::{PgConnection, PgPool};
 
 use crate::notifications;
 use crate::operations::wake;
-use crate::replies::{Heard, Replies, Waiter};
+use crate::replies::{AwaitedOutcome, Replies, Waiter};
 use crate::wakeups::Wakeups;
 
 /// What it takes to have operations carried out.
 #[derive(Clone, Copy)]
-pub struct Driving<'a> {
+pub struct Dispatcher<'a> {
     /// Where they are written.
     pub db: &'a PgPool,
     /// Where workers are told.
@@ -33,15 +33,15 @@ pub struct Driving<'a> {
 
 /// What became of an operation.
 #[derive(Debug)]
-pub enum Driven {
+pub enum DispatchOutcome {
     /// It ended. What it came to is counted for as long as the reservation is there.
-    Ended(Ending, Reservation),
+    Ended(IntentEnding, Reservation),
     /// It ended, and what it came to is larger than what may be under way in addition.
-    Crowded(NotYet),
+    Crowded(AcquireTimeout),
     /// The session was in no state to take it.
     NotReady(SessionStatus),
     /// The session is paused by a challenge.
-    Paused(Standing),
+    Paused(ChallengeState),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// Nobody has heard of the session's worker for a while. Nothing was changed.
@@ -54,7 +54,7 @@ pub enum Driven {
 
 /// Why nobody knows what became of an operation.
 #[derive(Debug, thiserror::Error)]
-pub enum DriveError {
+pub enum DispatchError {
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -63,7 +63,7 @@ pub enum DriveError {
     Seal(#[from] NotSealedForUs),
 }
 
-impl Driving<'_> {
+impl Dispatcher<'_> {
     /// Has `operation` done on the account's session, as `intent`, for the HTTP request of this id.
     ///
     /// # Errors
@@ -74,10 +74,10 @@ impl Driving<'_> {
         intent: IntentId,
         mut operation: Operation,
         request_id: &str,
-    ) -> Result<Driven, DriveError> {
+    ) -> Result<DispatchOutcome, DispatchError> {
         let budget = operation.budget();
         let mut conn = self.db.acquire().await?;
-        let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(Driven::NoSession) };
+        let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(DispatchOutcome::NoSession) };
         let waiter = self.replies.expect(intent);
         let reply_to = self.replies.address(request_id);
         let followed = match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
@@ -85,11 +85,11 @@ impl Driving<'_> {
                 wake(self.wakeups, worker);
                 followed
             }
-            Claim::Lost(status) => return Ok(Driven::NotReady(status)),
-            Claim::Paused(challenge) => return Ok(Driven::Paused(challenge)),
-            Claim::WorkerGone(failure) => return Ok(Driven::WorkerGone(failure)),
-            Claim::WorkerSilent => return Ok(Driven::WorkerSilent),
-            Claim::NoSession => return Ok(Driven::NoSession),
+            Claim::Lost(status) => return Ok(DispatchOutcome::NotReady(status)),
+            Claim::Paused(challenge) => return Ok(DispatchOutcome::Paused(challenge)),
+            Claim::WorkerGone(failure) => return Ok(DispatchOutcome::WorkerGone(failure)),
+            Claim::WorkerSilent => return Ok(DispatchOutcome::WorkerSilent),
+            Claim::NoSession => return Ok(DispatchOutcome::NoSession),
         };
         drop(conn);
         if followed {
@@ -106,7 +106,7 @@ impl Driving<'_> {
     ///
     /// # Errors
     /// When the database fails for good, or is away for longer than the operation may take.
-    pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<Driven>> {
+    pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<DispatchOutcome>> {
         let waiter = self.replies.expect(intent);
         let claimed = || async { intents::worker_of(&mut *self.db.acquire().await?, intent).await };
         let Some(worker) = persist("check for the claim of an operation", claimed).await? else { return Ok(None) };
@@ -114,11 +114,11 @@ impl Driving<'_> {
         self.end(waiter, intent, budget).await.map(Some)
     }
 
-    async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<Driven> {
+    async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<DispatchOutcome> {
         Ok(match waiter.outcome(budget, self.answers).await? {
-            Heard::Ended(ending, reservation) => Driven::Ended(*ending, reservation),
-            Heard::Crowded(not_yet) => Driven::Crowded(not_yet),
-            Heard::Nothing => Driven::Unheard(give_up(self.db, intent).await?),
+            AwaitedOutcome::Ended(ending, reservation) => DispatchOutcome::Ended(*ending, reservation),
+            AwaitedOutcome::Crowded(not_yet) => DispatchOutcome::Crowded(not_yet),
+            AwaitedOutcome::Nothing => DispatchOutcome::Unheard(give_up(self.db, intent).await?),
         })
     }
 }
@@ -143,7 +143,7 @@ async fn seal(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
     operation: &mut Operation,
-) -> Result<Option<Option<Vec<u8>>>, DriveError> {
+) -> Result<Option<Option<Vec<u8>>>, DispatchError> {
     let Some(secrets) = operation.take_secrets() else { return Ok(Some(None)) };
     let Some(key) = intents::sealing_key(conn, account, session).await? else { return Ok(None) };
     Ok(Some(key.map(|key| sealing::seal(&secrets, &key)).transpose()?))

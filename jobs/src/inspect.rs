@@ -137,7 +137,7 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
 
 /// What came of the wish to run a job once more.
 #[derive(Debug)]
-pub enum Retried {
+pub enum RetryOutcome {
     /// It runs.
     Yes,
     /// There is no such job that failed or was killed, or it is a turn or a check of a proxy, which run once.
@@ -160,16 +160,16 @@ const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
 ///
 /// # Errors
 /// When the database fails.
-pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
+pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutcome> {
     if id.parse::<IntentId>().is_ok() {
-        return Ok(Retried::RunsOnce);
+        return Ok(RetryOutcome::RunsOnce);
     }
     let mut tx = conn.begin().await?;
     if let Ok(delivery) = id.parse() {
         return match dead_letters::requeue(&mut tx, &[delivery]).await {
-            Ok(_) => tx.commit().await.map(|()| Retried::Yes),
+            Ok(_) => tx.commit().await.map(|()| RetryOutcome::Yes),
             Err(RequeueError::Database(error)) => Err(error),
-            Err(refused) => Ok(Retried::DeliveryStays(refused)),
+            Err(refused) => Ok(RetryOutcome::DeliveryStays(refused)),
         };
     }
     let retried: Option<(String, Value, bool)> = sqlx::query_as(
@@ -183,18 +183,18 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     .bind(CANCELLED)
     .fetch_optional(&mut *tx)
     .await?;
-    let Some((queue, body, cancelled)) = retried else { return Ok(Retried::NoSuchJob) };
+    let Some((queue, body, cancelled)) = retried else { return Ok(RetryOutcome::NoSuchJob) };
     if cancelled {
-        return Ok(Retried::Cancelled);
+        return Ok(RetryOutcome::Cancelled);
     }
     if let Some(email) = mail_of(&queue, body)?
         && emails::has_ended(&mut tx, email).await?
     {
-        return Ok(Retried::MailEnded);
+        return Ok(RetryOutcome::MailEnded);
     }
     wakeups::wake(&mut tx, &queue).await?;
     tx.commit().await?;
-    Ok(Retried::Yes)
+    Ok(RetryOutcome::Yes)
 }
 
 /// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for operations: destroying its

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use kitfleet_domain::area::Chain;
+use kitfleet_domain::area::ScheduledJob;
 use kitfleet_domain::areas;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -31,8 +31,8 @@ impl MaintenanceJob {
     }
 }
 
-impl From<Chain> for MaintenanceJob {
-    fn from(chain: Chain) -> Self {
+impl From<ScheduledJob> for MaintenanceJob {
+    fn from(chain: ScheduledJob) -> Self {
         Self { chain: chain.name.into() }
     }
 }

@@ -20,10 +20,10 @@ use apalis_core::task::Task;
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{IntentId, WorkerId};
-use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::sessions::intents::{self, Started, Taken};
+use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::sessions::intents::{self, StartedIntent, TakenIntent};
 use kitfleet_domain::timestamp::Timestamp;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc::Receiver;
@@ -43,7 +43,7 @@ pub struct OperationJob {
     /// The intent.
     pub intent: IntentId,
     /// What is to be carried out, or why it cannot be.
-    pub started: sqlx::Result<Started>,
+    pub started: sqlx::Result<StartedIntent>,
 }
 
 impl OperationJob {
@@ -81,7 +81,7 @@ pub struct OperationBackend {
     handed_out: Option<Timestamp>,
     /// Whether a claim failed since: it may have been committed all the same.
     uncertain: bool,
-    claims: JoinSet<sqlx::Result<Vec<Taken>>>,
+    claims: JoinSet<sqlx::Result<Vec<TakenIntent>>>,
     /// What was taken and is not handed out yet.
     taken: VecDeque<OperationJob>,
     given_back: JoinSet<()>,
@@ -150,11 +150,12 @@ impl OperationBackend {
                 self.uncertain = false;
                 self.look |= i64::try_from(taken.len()).is_ok_and(|taken| taken >= BATCH);
                 self.handed_out = taken.iter().filter_map(|taken| taken.at).max().or(self.handed_out);
-                self.taken
-                    .extend(taken.into_iter().map(|Taken { intent, started, .. }| OperationJob { intent, started }));
+                self.taken.extend(
+                    taken.into_iter().map(|TakenIntent { intent, started, .. }| OperationJob { intent, started }),
+                );
             }
             Ok(Err(error)) => {
-                static FAILED: Seldom = Seldom::new();
+                static FAILED: LogThrottle = LogThrottle::new();
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
                 self.try_again();
             }
@@ -189,17 +190,17 @@ impl OperationBackend {
 }
 
 /// Takes what waits. When the database refuses to start one, it refuses all that are taken with it: then each is taken alone.
-async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<Taken>> {
+async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<TakenIntent>> {
     match intents::take(&mut *conn, worker, None, BATCH).await {
-        Err(error) if !may_pass(&error) => {}
+        Err(error) if !is_transient(&error) => {}
         taken => return taken,
     }
     let mut taken = Vec::new();
     for intent in intents::queued(&mut *conn, worker).await? {
         match intents::take(&mut *conn, worker, Some(intent), 1).await {
             Ok(one) => taken.extend(one),
-            Err(error) if may_pass(&error) => return Err(error),
-            Err(error) => taken.push(Taken { intent, at: None, started: Err(error) }),
+            Err(error) if is_transient(&error) => return Err(error),
+            Err(error) => taken.push(TakenIntent { intent, at: None, started: Err(error) }),
         }
     }
     Ok(taken)

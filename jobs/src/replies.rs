@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use kitfleet_domain::account_share;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation, UNCOUNTED};
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{AccountId, IntentId, ProxyCheckId, TurnId};
 use kitfleet_domain::operations::{Outcome, StoredResult};
-use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo, StoredEnding};
+use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::sessions::intents::{self, IntentEnding, ReplyTo, StoredEnding};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::NotYet;
+use kitfleet_domain::turns::AcquireTimeout;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgPool;
@@ -43,30 +43,30 @@ struct Shared {
     channel: String,
     db: PgPool,
     wakeups: Wakeups,
-    waiting: Mutex<HashMap<IntentId, Waiting>>,
+    waiting: Mutex<HashMap<IntentId, PendingOutcome>>,
     works: Mutex<HashMap<Work, Arc<Notify>>>,
     /// Nobody is to wait any longer.
     patience_ended: CancellationToken,
 }
 
-struct Waiting {
+struct PendingOutcome {
     since: Instant,
-    sender: oneshot::Sender<Found>,
+    sender: oneshot::Sender<ReplySource>,
 }
 
-enum Found {
-    Reply(Ending),
+enum ReplySource {
+    Reply(IntentEnding),
     /// It is in the row: it did not fit into the wake-up.
     InRow,
 }
 
 /// What was heard of an intent.
 #[derive(Debug)]
-pub enum Heard {
+pub enum AwaitedOutcome {
     /// It ended. What it came to is counted for as long as the reservation is there.
-    Ended(Box<Ending>, Reservation),
+    Ended(Box<IntentEnding>, Reservation),
     /// It ended, and what it came to is larger than what may be under way in addition.
-    Crowded(NotYet),
+    Crowded(AcquireTimeout),
     /// Nothing.
     Nothing,
 }
@@ -96,7 +96,7 @@ impl Replies {
     #[must_use]
     pub fn expect(&self, intent: IntentId) -> Waiter {
         let (sender, receiver) = oneshot::channel();
-        self.with_waiting(|waiting| waiting.insert(intent, Waiting { since: Instant::now(), sender }));
+        self.with_waiting(|waiting| waiting.insert(intent, PendingOutcome { since: Instant::now(), sender }));
         Waiter { intent, receiver, replies: self.clone() }
     }
 
@@ -139,8 +139,14 @@ impl Replies {
             Ok(notice) => {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
                 let result = notice.result.map(|json| StoredResult { json, content: None });
-                let found = notice.outcome.map_or(Found::InRow, |outcome| {
-                    Found::Reply(Ending { outcome, result, browser_time, usage: None, done_at: notice.done_at })
+                let found = notice.outcome.map_or(ReplySource::InRow, |outcome| {
+                    ReplySource::Reply(IntentEnding {
+                        outcome,
+                        result,
+                        browser_time,
+                        usage: None,
+                        done_at: notice.done_at,
+                    })
                 });
                 if let Some(intent) = notice.intent {
                     self.hand_over(intent, found);
@@ -151,7 +157,7 @@ impl Replies {
             }
             // Somebody else may know the channel.
             Err(error) => {
-                static UNREADABLE: Seldom = Seldom::new();
+                static UNREADABLE: LogThrottle = LogThrottle::new();
                 UNREADABLE
                     .say(|held_back| tracing::warn!(%error, held_back, "cannot read the outcome of an operation"));
             }
@@ -178,17 +184,17 @@ impl Replies {
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
             match intents::ending_within(&mut conn, *id, UNCOUNTED).await {
-                Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, Found::Reply(reply)),
+                Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, ReplySource::Reply(reply)),
                 Ok(None) => {}
-                Err(error) if may_pass(&error) => return Err(error),
+                Err(error) if is_transient(&error) => return Err(error),
                 // Whoever waits for it finds out; the others are none the worse.
-                Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.hand_over(*id, Found::InRow),
+                Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.hand_over(*id, ReplySource::InRow),
             }
         }
         Ok(())
     }
 
-    fn hand_over(&self, intent: IntentId, found: Found) {
+    fn hand_over(&self, intent: IntentId, found: ReplySource) {
         if let Some(waiting) = self.with_waiting(|waiting| waiting.remove(&intent)) {
             // Whoever waited may be gone meanwhile.
             let _ = waiting.sender.send(found);
@@ -199,7 +205,7 @@ impl Replies {
         act(&mut self.0.works.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn with_waiting<R>(&self, act: impl FnOnce(&mut HashMap<IntentId, Waiting>) -> R) -> R {
+    fn with_waiting<R>(&self, act: impl FnOnce(&mut HashMap<IntentId, PendingOutcome>) -> R) -> R {
         act(&mut self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -207,7 +213,7 @@ impl Replies {
 /// Whoever waits for one intent.
 pub struct Waiter {
     intent: IntentId,
-    receiver: oneshot::Receiver<Found>,
+    receiver: oneshot::Receiver<ReplySource>,
     replies: Replies,
 }
 
@@ -221,18 +227,18 @@ impl Waiter {
         &mut self,
         budget: Duration,
         answers: Option<(&AnswerBudget, AccountId)>,
-    ) -> sqlx::Result<Heard> {
+    ) -> sqlx::Result<AwaitedOutcome> {
         account_share::release();
         let deadline = Instant::now() + budget + GRACE;
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
-        if let Some(Ok(Ok(Found::Reply(reply)))) = heard {
-            return Ok(Heard::Ended(Box::new(reply), Reservation::default()));
+        if let Some(Ok(Ok(ReplySource::Reply(reply)))) = heard {
+            return Ok(AwaitedOutcome::Ended(Box::new(reply), Reservation::default()));
         }
         loop {
             match self.read_row(answers).await {
                 Ok(found) => return Ok(found),
-                Err(error) if !may_pass(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
+                Err(error) if !is_transient(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
                     return Err(error);
                 }
                 Err(error) => {
@@ -243,22 +249,24 @@ impl Waiter {
         }
     }
 
-    async fn read_row(&self, answers: Option<(&AnswerBudget, AccountId)>) -> sqlx::Result<Heard> {
+    async fn read_row(&self, answers: Option<(&AnswerBudget, AccountId)>) -> sqlx::Result<AwaitedOutcome> {
         let most = if answers.is_some() { UNCOUNTED } else { u64::MAX };
         let db = &self.replies.0.db;
         let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, most).await? {
-            Some(StoredEnding::Whole(ending)) => return Ok(Heard::Ended(Box::new(ending), Reservation::default())),
+            Some(StoredEnding::Whole(ending)) => {
+                return Ok(AwaitedOutcome::Ended(Box::new(ending), Reservation::default()));
+            }
             Some(StoredEnding::Larger(bytes)) => bytes,
-            None => return Ok(Heard::Nothing),
+            None => return Ok(AwaitedOutcome::Nothing),
         };
-        let Some((answers, account)) = answers else { return Ok(Heard::Nothing) };
+        let Some((answers, account)) = answers else { return Ok(AwaitedOutcome::Nothing) };
         // A capture's content is a third longer in its answer.
         let reservation = match answers.reserve(account, bytes.saturating_mul(4) / 3).await {
             Ok(reservation) => reservation,
-            Err(not_yet) => return Ok(Heard::Crowded(not_yet)),
+            Err(not_yet) => return Ok(AwaitedOutcome::Crowded(not_yet)),
         };
         let ending = intents::ending(&mut *db.acquire().await?, self.intent).await?;
-        Ok(ending.map_or(Heard::Nothing, |ending| Heard::Ended(Box::new(ending), reservation)))
+        Ok(ending.map_or(AwaitedOutcome::Nothing, |ending| AwaitedOutcome::Ended(Box::new(ending), reservation)))
     }
 }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, Tier};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
 use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, SessionId, WorkerId};
-use kitfleet_domain::staff::{self, By, Deed, Operation};
+use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
-use kitfleet_domain::webhooks::requeues::{self, Requeue, Whose};
+use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter, Requeue};
 use kitfleet_domain::workers::{self, Worker};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use crate::billing::crypto;
-use crate::inspect::{self, Retried};
+use crate::inspect::{self, RetryOutcome};
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +53,12 @@ impl From<RequeueError> for Refused {
 ///
 /// # Errors
 /// When there is no such account, it is not active, or the database fails.
-pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &By) -> Result<u64, Refused> {
+pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<u64, Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Active).await?;
     let reclaimed = crate::accounts::suspend(&mut tx, account).await?.ok_or(Refused::Unknown)?;
     let details = json!({"sessions_ended": reclaimed});
-    staff::record(&mut tx, by, Deed::to_account(Operation::AccountSuspended, account, details)).await?;
+    staff::record(&mut tx, by, StaffRecord::to_account(Operation::AccountSuspended, account, details)).await?;
     tx.commit().await?;
     Ok(reclaimed)
 }
@@ -67,11 +67,11 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &By) -> Re
 ///
 /// # Errors
 /// When there is no such account, it is not suspended, or the database fails.
-pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &By) -> Result<(), Refused> {
+pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Suspended).await?;
     crate::accounts::reactivate(&mut tx, account).await?;
-    staff::record(&mut tx, by, Deed::to_account(Operation::AccountReactivated, account, json!({}))).await?;
+    staff::record(&mut tx, by, StaffRecord::to_account(Operation::AccountReactivated, account, json!({}))).await?;
     Ok(tx.commit().await?)
 }
 
@@ -85,7 +85,7 @@ async fn require_status(conn: &mut PgConnection, account: AccountId, needed: Acc
 ///
 /// # Errors
 /// When there is no such account, it is deleted or has the tier, or the database fails.
-pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &By) -> Result<(), Refused> {
+pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
     if status == AccountStatus::Deleted {
@@ -96,7 +96,7 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
         return Err(Refused::conflict(format!("the account is already on the tier {tier}")));
     }
     let details = json!({"from": before, "to": tier});
-    staff::record(&mut tx, by, Deed::to_account(Operation::TierChanged, account, details)).await?;
+    staff::record(&mut tx, by, StaffRecord::to_account(Operation::TierChanged, account, details)).await?;
     Ok(tx.commit().await?)
 }
 
@@ -108,7 +108,7 @@ pub async fn change_limits(
     conn: &mut PgConnection,
     account: AccountId,
     changes: LimitChanges,
-    by: &By,
+    by: &StaffActor,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let Some(limits) = accounts::change_limits(&mut tx, account, changes).await? else {
@@ -118,7 +118,7 @@ pub async fn change_limits(
     if limits.from == limits.to {
         return Err(Refused::conflict("the account has these limits already"));
     }
-    staff::record(&mut tx, by, Deed::to_account(Operation::LimitsSet, account, json!(limits))).await?;
+    staff::record(&mut tx, by, StaffRecord::to_account(Operation::LimitsSet, account, json!(limits))).await?;
     Ok(tx.commit().await?)
 }
 
@@ -126,11 +126,11 @@ pub async fn change_limits(
 ///
 /// # Errors
 /// When there is no such session, it has ended, or the database fails.
-pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &By) -> Result<(), Refused> {
+pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let account = crate::sessions::destroy(&mut tx, session).await?;
     let target = Some(session.to_string());
-    let deed = Deed { operation: Operation::SessionEnded, account: Some(account), target, details: json!({}) };
+    let deed = StaffRecord { operation: Operation::SessionEnded, account: Some(account), target, details: json!({}) };
     staff::record(&mut tx, by, deed).await?;
     Ok(tx.commit().await?)
 }
@@ -139,8 +139,8 @@ pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &B
 ///
 /// # Errors
 /// When there is no such account, or the database fails.
-pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &By) -> Result<(), Refused> {
-    annotate(conn, by, Deed::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
+pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &StaffActor) -> Result<(), Refused> {
+    annotate(conn, by, StaffRecord::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
 }
 
 /// Money that was given back somewhere else.
@@ -162,14 +162,14 @@ pub async fn record_refund(
     conn: &mut PgConnection,
     account: AccountId,
     refund: &Refund,
-    by: &By,
+    by: &StaffActor,
 ) -> Result<(), Refused> {
     let Refund { amount_cents, currency, reference } = refund;
     let details = json!({"amount_cents": amount_cents, "currency": currency, "reference": reference});
-    annotate(conn, by, Deed::to_account(Operation::RefundRecorded, account, details)).await
+    annotate(conn, by, StaffRecord::to_account(Operation::RefundRecorded, account, details)).await
 }
 
-async fn annotate(conn: &mut PgConnection, by: &By, deed: Deed) -> Result<(), Refused> {
+async fn annotate(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     if let Some(account) = deed.account {
         accounts::find(&mut tx, account).await?.ok_or(Refused::Unknown)?;
@@ -182,12 +182,12 @@ async fn annotate(conn: &mut PgConnection, by: &By, deed: Deed) -> Result<(), Re
 ///
 /// # Errors
 /// When one is unknown, is no dead letter or goes to a disabled endpoint, or the database fails.
-pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &By) -> Result<Vec<DeliveryId>, Refused> {
+pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActor) -> Result<Vec<DeliveryId>, Refused> {
     let mut tx = conn.begin().await?;
     let requeued = dead_letters::requeue(&mut tx, ids).await?;
     for (account, deliveries) in dead_letters::by_account(&mut tx, &requeued).await? {
         let details = json!({"delivery_ids": deliveries});
-        staff::record(&mut tx, by, Deed::to_account(Operation::DeliveriesRequeued, account, details)).await?;
+        staff::record(&mut tx, by, StaffRecord::to_account(Operation::DeliveriesRequeued, account, details)).await?;
     }
     tx.commit().await?;
     Ok(requeued)
@@ -200,15 +200,16 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &By) -> Re
 /// When there is no such endpoint or account, the endpoint is disabled, or the database fails.
 pub async fn requeue_all(
     conn: &mut PgConnection,
-    whose: Whose,
+    whose: DeadLetterFilter,
     since: Option<Timestamp>,
-    by: &By,
+    by: &StaffActor,
 ) -> Result<Requeue, Refused> {
     let mut tx = conn.begin().await?;
     let begun = requeues::begin(&mut tx, whose, since).await?.ok_or(Refused::Unknown)?;
     let details =
         json!({"requeue_id": begun.id, "endpoint_id": begun.endpoint_id, "since": since, "total": begun.total});
-    staff::record(&mut tx, by, Deed::to_account(Operation::DeliveriesRequeued, begun.account_id, details)).await?;
+    staff::record(&mut tx, by, StaffRecord::to_account(Operation::DeliveriesRequeued, begun.account_id, details))
+        .await?;
     tx.commit().await?;
     Ok(begun)
 }
@@ -217,7 +218,7 @@ pub async fn requeue_all(
 ///
 /// # Errors
 /// When there is no such job, it may not run again, or the database fails.
-pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(), Refused> {
+pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
     if let Ok(delivery) = id.parse() {
@@ -225,16 +226,16 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(),
         return Ok(tx.commit().await?);
     }
     match inspect::retry(&mut tx, id).await? {
-        Retried::Yes => {}
-        Retried::NoSuchJob => return Err(Refused::conflict("the job has not failed, or is one that runs once")),
-        Retried::Cancelled => return Err(Refused::conflict("the job was cancelled, which is for good")),
-        Retried::RunsOnce => return Err(Refused::conflict("the job is an operation, and none is ever run twice")),
-        Retried::MailEnded => {
+        RetryOutcome::Yes => {}
+        RetryOutcome::NoSuchJob => return Err(Refused::conflict("the job has not failed, or is one that runs once")),
+        RetryOutcome::Cancelled => return Err(Refused::conflict("the job was cancelled, which is for good")),
+        RetryOutcome::RunsOnce => return Err(Refused::conflict("the job is an operation, and none is ever run twice")),
+        RetryOutcome::MailEnded => {
             return Err(Refused::conflict("the job has nothing to do: its mail was sent or given up"));
         }
-        Retried::DeliveryStays(error) => return Err(error.into()),
+        RetryOutcome::DeliveryStays(error) => return Err(error.into()),
     }
-    staff::record(&mut tx, by, Deed::to_service(Operation::JobRetried, id.to_owned())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::JobRetried, id.to_owned())).await?;
     Ok(tx.commit().await?)
 }
 
@@ -242,13 +243,13 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(),
 ///
 /// # Errors
 /// When there is no such job, it does not wait or may not be cancelled, or the database fails.
-pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(), Refused> {
+pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
     if !inspect::cancel(&mut tx, id).await? {
         return Err(Refused::conflict("the job does not wait, or is one that is not cancelled"));
     }
-    staff::record(&mut tx, by, Deed::to_service(Operation::JobCancelled, id.to_owned())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::JobCancelled, id.to_owned())).await?;
     Ok(tx.commit().await?)
 }
 
@@ -266,7 +267,7 @@ pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,
     deadline: Option<Duration>,
-    by: &By,
+    by: &StaffActor,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let mut changed = workers::drain(&mut tx, worker).await?;
@@ -277,7 +278,7 @@ pub async fn drain(
         let status = workers::find(&mut tx, worker).await?.ok_or(Refused::Unknown)?.status;
         return Err(Refused::conflict(format!("the worker is {status}")));
     }
-    let mut deed = Deed::to_service(Operation::WorkerDrained, worker.to_string());
+    let mut deed = StaffRecord::to_service(Operation::WorkerDrained, worker.to_string());
     if let Some(within) = deadline {
         deed.details = json!({"deadline_seconds": within.as_secs()});
     }
@@ -289,10 +290,10 @@ pub async fn drain(
 ///
 /// # Errors
 /// When there is no such worker, it does not drain or cannot return to service, or the database fails.
-pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result<Worker, Refused> {
+pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let returned = crate::workers::undrain(&mut tx, worker).await?;
-    staff::record(&mut tx, by, Deed::to_service(Operation::WorkerUndrained, worker.to_string())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::WorkerUndrained, worker.to_string())).await?;
     tx.commit().await?;
     Ok(returned)
 }
@@ -301,7 +302,7 @@ pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Resu
 ///
 /// # Errors
 /// When there is no such order, it has ended or can still be paid, or the database fails.
-pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &By) -> Result<(), Refused> {
+pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
     if order.status != Status::Pending {
@@ -319,7 +320,12 @@ pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &By) -> Resu
 ///
 /// # Errors
 /// When there is no such order, it is paid, it has failed and nobody paid it, or the database fails.
-pub async fn settle_order(conn: &mut PgConnection, id: OrderId, period: Duration, by: &By) -> Result<(), Refused> {
+pub async fn settle_order(
+    conn: &mut PgConnection,
+    id: OrderId,
+    period: Duration,
+    by: &StaffActor,
+) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
     if order.status == Status::Paid || order.status == Status::Failed && order.flag.is_none() {
@@ -332,7 +338,7 @@ pub async fn settle_order(conn: &mut PgConnection, id: OrderId, period: Duration
     Ok(tx.commit().await?)
 }
 
-fn of_order(operation: Operation, order: &Order) -> Deed {
+fn of_order(operation: Operation, order: &Order) -> StaffRecord {
     let details = json!({"order_id": order.id, "product": order.product});
-    Deed { operation, account: Some(order.account), target: Some(order.id.to_string()), details }
+    StaffRecord { operation, account: Some(order.account), target: Some(order.id.to_string()), details }
 }

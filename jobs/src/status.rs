@@ -5,7 +5,7 @@ use std::time::Duration;
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::IncidentId;
-use kitfleet_domain::staff::{self, By, Deed, Operation};
+use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
 use kitfleet_domain::status::incidents::{self, ChangeError, Message, NewIncident, Status};
 use kitfleet_domain::status::{notices, subscribers};
 use kitfleet_domain::timestamp::Timestamp;
@@ -60,10 +60,10 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool>
 ///
 /// # Errors
 /// When the database fails.
-pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &By) -> Result<IncidentId, Refused> {
+pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActor) -> Result<IncidentId, Refused> {
     let mut tx = conn.begin().await?;
     let id = incidents::post(&mut tx, incident).await?;
-    staff::record(&mut tx, by, Deed::to_service(Operation::IncidentPosted, id.to_string())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::IncidentPosted, id.to_string())).await?;
     tx.commit().await?;
     Ok(id)
 }
@@ -77,11 +77,11 @@ pub async fn update(
     id: IncidentId,
     status: Status,
     message: Message,
-    by: &By,
+    by: &StaffActor,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     incidents::update(&mut tx, id, status, message).await?;
-    staff::record(&mut tx, by, Deed::to_service(Operation::IncidentUpdated, id.to_string())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::IncidentUpdated, id.to_string())).await?;
     Ok(tx.commit().await?)
 }
 
@@ -89,10 +89,15 @@ pub async fn update(
 ///
 /// # Errors
 /// When there is no such incident, it is resolved, or the database fails.
-pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message, by: &By) -> Result<(), Refused> {
+pub async fn resolve(
+    conn: &mut PgConnection,
+    id: IncidentId,
+    message: Message,
+    by: &StaffActor,
+) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     incidents::resolve(&mut tx, id, message).await?;
-    staff::record(&mut tx, by, Deed::to_service(Operation::IncidentResolved, id.to_string())).await?;
+    staff::record(&mut tx, by, StaffRecord::to_service(Operation::IncidentResolved, id.to_string())).await?;
     Ok(tx.commit().await?)
 }
 

@@ -12,7 +12,7 @@ use crate::wakeups::{self, Wakeups};
 
 /// What waits, for longer than it takes to be told.
 #[derive(Debug, FromRow)]
-pub struct Waiting {
+pub struct PendingWork {
     /// Whether operations wait for this worker.
     pub operations: bool,
     /// Whether webhook deliveries are due.
@@ -23,7 +23,7 @@ pub struct Waiting {
     pub queues: Vec<String>,
 }
 
-impl Waiting {
+impl PendingWork {
     /// Wakes whoever serves operations and the queues in which something waits, in this process.
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
         let operations = self.operations.then(|| OperationJob::queue_of(worker));
@@ -37,7 +37,7 @@ impl Waiting {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[&str]) -> sqlx::Result<Waiting> {
+pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[&str]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,
                 exists(select from webhook_deliveries where due)

@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use hearing::Ears;
+use hearing::Listeners;
 
 /// Wake-ups that wait for their carrier; more are lost.
 const OUTBOX: usize = 4_096;
@@ -53,7 +53,7 @@ pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str
 
 /// How a wake-up was sent.
 #[derive(Debug, Clone, Copy)]
-pub enum Carrier {
+pub enum WakeupTransport {
     /// Within the process.
     Memory,
     /// By Redis.
@@ -64,7 +64,7 @@ pub enum Carrier {
     None,
 }
 
-impl Carrier {
+impl WakeupTransport {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Redis, Self::Postgres, Self::None];
 
@@ -102,7 +102,7 @@ struct Hub {
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
-    ears: Mutex<Weak<Ears>>,
+    ears: Mutex<Weak<Listeners>>,
     outbox: mpsc::Sender<WakeUp>,
 }
 
@@ -123,19 +123,19 @@ impl Wakeups {
     /// Tells whoever listens on this channel, if that can be done. It waits for nothing.
     pub fn tell(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
-            Carrier::Memory.count(1);
+            WakeupTransport::Memory.count(1);
         } else if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
-            Carrier::None.count(1);
+            WakeupTransport::None.count(1);
         }
     }
 
     /// Tells whoever listens on this channel in any process, as [`Self::tell`] does where there is one.
     pub fn tell_all(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
-            Carrier::Memory.count(1);
+            WakeupTransport::Memory.count(1);
         }
         if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
-            Carrier::None.count(1);
+            WakeupTransport::None.count(1);
         }
     }
 
@@ -198,10 +198,10 @@ impl Hub {
     }
 
     /// Those that hear at present, or others, when nobody listened any more.
-    fn ears(hub: &Arc<Self>) -> Arc<Ears> {
+    fn ears(hub: &Arc<Self>) -> Arc<Listeners> {
         let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
         ears.upgrade().unwrap_or_else(|| {
-            let opened = Arc::new(Ears::open(hub));
+            let opened = Arc::new(Listeners::open(hub));
             *ears = Arc::downgrade(&opened);
             opened
         })
@@ -213,7 +213,7 @@ impl Hub {
 pub struct Listening {
     hub: Arc<Hub>,
     channels: HashSet<String>,
-    ears: Arc<Ears>,
+    ears: Arc<Listeners>,
 }
 
 impl Drop for Listening {
@@ -225,7 +225,7 @@ impl Drop for Listening {
 
 /// Carries wake-ups to other processes, until nobody can tell any more.
 async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
-    static LOST: Seldom = Seldom::new();
+    static LOST: LogThrottle = LogThrottle::new();
     let (mut batch, mut notified) = (Vec::new(), Instant::now());
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         if let Some(redis) = &mut redis {
@@ -243,12 +243,12 @@ async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Pub
             }
         }
         let carrier = match postgres.notify(&batch).await {
-            Ok(()) => Carrier::Postgres,
+            Ok(()) => WakeupTransport::Postgres,
             Err(error) => {
                 LOST.say(
                     |held_back| tracing::warn!(%error, held_back, "cannot send wake-ups: recipients fall back to polling"),
                 );
-                Carrier::None
+                WakeupTransport::None
             }
         };
         carrier.count(batch.len());

@@ -9,9 +9,9 @@ use url::Url;
 
 /// The documents that somebody wants to go to, or may go to from where they are.
 #[derive(Debug)]
-pub struct Expected(HashSet<String>);
+pub struct ExpectedDocuments(HashSet<String>);
 
-impl Expected {
+impl ExpectedDocuments {
     /// Those that one of the `messages` names, or one of the `links` leads to.
     pub fn of<'a>(messages: impl Iterator<Item = &'a str>, links: impl Iterator<Item = &'a str>) -> Self {
         let named = messages.flat_map(words).flat_map(named);
@@ -60,7 +60,7 @@ mod tests {
 
     fn expected(wanted: &str, message: &str, links: &[&str]) -> bool {
         let wanted = Url::parse(wanted).expect("a URL");
-        Expected::of(std::iter::once(message), links.iter().copied()).has(&wanted)
+        ExpectedDocuments::of(std::iter::once(message), links.iter().copied()).has(&wanted)
     }
 
     /// Contract: byok 14.
@@ -86,7 +86,7 @@ mod tests {
         let wanted: Vec<_> = (0..200).map(|at| Url::parse(&format!("https://{at}.example/")).expect("a URL")).collect();
         let time = |words: usize| {
             let (message, begun) = ("a.b ".repeat(words), Instant::now());
-            let expected = Expected::of(std::iter::once(message.as_str()), std::iter::empty());
+            let expected = ExpectedDocuments::of(std::iter::once(message.as_str()), std::iter::empty());
             assert!(!wanted.iter().any(|wanted| expected.has(wanted)));
             begun.elapsed()
         };

@@ -9,15 +9,15 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Deref;
 
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::validation::has_nul;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::addresses::Expected;
-use crate::prompts::{Ask, Speaker};
+use crate::addresses::ExpectedDocuments;
+use crate::prompts::{ConversationRole, Prompt};
 
 /// The tool's name.
 pub const TOOL: &str = "answer";
@@ -30,7 +30,7 @@ const APPROVAL: &str = "ask_approval";
 
 /// What a model wants.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reading {
+pub enum ModelAnswer {
     /// Something done.
     Plan {
         /// What, in this order. When there is nothing to do, or nothing any more, the reply says all.
@@ -180,7 +180,7 @@ pub struct Item {
 
 /// Why an answer is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum AnswerError {
     /// It is not a call of the tool.
     #[error("it does not say what to do")]
     NoCall,
@@ -222,54 +222,54 @@ enum Kind {
 }
 
 /// Reads what the tool was called with.
-pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
+pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
     if has_nul(&call) {
-        return Err(Unusable::Form);
+        return Err(AnswerError::Form);
     }
-    let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| Unusable::Form)?;
+    let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| AnswerError::Form)?;
     let reply: String = reply.trim().chars().take(MOST_REPLY_CHARS).collect();
     if kind != Kind::Plan {
         if reply.is_empty() || !steps.is_empty() {
-            return Err(Unusable::Form);
+            return Err(AnswerError::Form);
         }
-        return Ok(if kind == Kind::Clarify { Reading::Clarify { reply } } else { Reading::Refuse { reply } });
+        return Ok(if kind == Kind::Clarify { ModelAnswer::Clarify { reply } } else { ModelAnswer::Refuse { reply } });
     }
     // Without steps it is an answer: what was asked for is on the page, or done already.
     if steps.is_empty() && reply.is_empty() || steps.len() > ask.most_steps {
-        return Err(Unusable::Steps(steps.len()));
+        return Err(AnswerError::Steps(steps.len()));
     }
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
     // All that was said is looked at once, however many addresses there are to judge.
-    let expected = LazyCell::new(|| heavy(usize::MAX, || expected(ask)));
+    let expected = LazyCell::new(|| run_blocking(usize::MAX, || expected(ask)));
     let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, &expected, &refs));
-    Ok(Reading::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
+    Ok(ModelAnswer::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
 }
 
 fn read_step(
     number: usize,
     mut step: Map<String, Value>,
-    expected: &impl Deref<Target = Expected>,
+    expected: &impl Deref<Target = ExpectedDocuments>,
     refs: &HashSet<&str>,
-) -> Result<Step, Unusable> {
+) -> Result<Step, AnswerError> {
     let asked = match step.shift_remove(APPROVAL) {
         None | Some(Value::Null) => false,
         Some(Value::Bool(asked)) => asked,
-        Some(_) => return Err(Unusable::Step(number)),
+        Some(_) => return Err(AnswerError::Step(number)),
     };
-    let action: Action = serde_json::from_value(step.into()).map_err(|_| Unusable::Step(number))?;
+    let action: Action = serde_json::from_value(step.into()).map_err(|_| AnswerError::Step(number))?;
     if !action.targets().iter().all(|target| refs.contains(target.0.as_str())) {
-        return Err(Unusable::NoElement(number));
+        return Err(AnswerError::NoElement(number));
     }
     // What fields hold, the page's snapshot has already, but for passwords.
     let reads_a_field =
         |item: &Item| item.attribute.as_ref().is_some_and(|name| name.trim().eq_ignore_ascii_case("value"));
     if matches!(&action, Action::Extract { items } if items.iter().any(reads_a_field)) {
-        return Err(Unusable::Step(number));
+        return Err(AnswerError::Step(number));
     }
     let unexpected = match &action {
         Action::Navigate { url } => {
             let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-            !expected.has(&url.ok_or(Unusable::Address(number))?)
+            !expected.has(&url.ok_or(AnswerError::Address(number))?)
         }
         _ => false,
     };
@@ -277,11 +277,11 @@ fn read_step(
 }
 
 /// Where the customer's own words, or the page's links, lead.
-fn expected(ask: &Ask<'_>) -> Expected {
-    let before = ask.history.iter().filter(|said| said.by == Speaker::Customer).map(|said| said.text);
+fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
+    let before = ask.history.iter().filter(|said| said.by == ConversationRole::Customer).map(|said| said.text);
     let here = ask.page.map(|page| page.url);
     let links = ask.page.map(|page| page.links).unwrap_or_default().iter().map(String::as_str);
-    Expected::of(before.chain([ask.message]), links.chain(here))
+    ExpectedDocuments::of(before.chain([ask.message]), links.chain(here))
 }
 
 impl Action {
@@ -403,23 +403,23 @@ pub fn schema(most_steps: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompts::{MOST_ANSWER, Page, Said};
+    use crate::prompts::{ConversationTurn, MOST_ANSWER, Page};
 
     const SNAPSHOT: &str = "document \"Shop\"\n  button \"Sign in\" [ref=e1]\n  textbox \"Name [ref=e9]\" [required] [ref=e2]\n  \
                             link \"a \\\" [ref=e8]\" [ref=e3]\n  text \"[ref=e7]\"\n  combobox \"Size\" [ref=e4]";
 
-    fn ask<'a>(message: &'a str, links: &'a [String]) -> Ask<'a> {
+    fn ask<'a>(message: &'a str, links: &'a [String]) -> Prompt<'a> {
         let page = Page { url: "https://shop.example/", snapshot: SNAPSHOT, links };
-        Ask { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER }
+        Prompt { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER }
     }
 
     fn plan(steps: &Value) -> Value {
         json!({"kind": "plan", "steps": steps})
     }
 
-    fn step(step: &Value) -> Result<Step, Unusable> {
+    fn step(step: &Value) -> Result<Step, AnswerError> {
         match read(plan(&json!([step])), &ask("open shop.example", &[])) {
-            Ok(Reading::Plan { mut steps, .. }) => Ok(steps.remove(0)),
+            Ok(ModelAnswer::Plan { mut steps, .. }) => Ok(steps.remove(0)),
             Ok(other) => panic!("{other:?}"),
             Err(unusable) => Err(unusable),
         }
@@ -449,7 +449,7 @@ mod tests {
             for member in described["required"].as_array().expect("names") {
                 let mut lacking = given.clone();
                 lacking.as_object_mut().expect("an object").shift_remove(member.as_str().expect("a name"));
-                assert_eq!(step(&lacking), Err(Unusable::Step(1)), "{lacking}");
+                assert_eq!(step(&lacking), Err(AnswerError::Step(1)), "{lacking}");
             }
             let read = step(given).unwrap_or_else(|unusable| panic!("{given}: {unusable}"));
             assert!(!read.needs_approval, "{given}");
@@ -473,39 +473,39 @@ mod tests {
     #[test]
     fn a_step_that_is_not_in_the_tool_makes_the_answer_none() {
         for (given, why) in [
-            (json!({"kind": "tap", "selector": "#buy"}), Unusable::Step(1)),
-            (json!({"kind": "tap", "ref": "e1", "selector": "#buy"}), Unusable::Step(1)),
-            (json!({"kind": "tap", "ref": "e1", "needs_approval": false}), Unusable::Step(1)),
-            (json!({"kind": "tap", "ref": "e1", "ask_approval": "no"}), Unusable::Step(1)),
+            (json!({"kind": "tap", "selector": "#buy"}), AnswerError::Step(1)),
+            (json!({"kind": "tap", "ref": "e1", "selector": "#buy"}), AnswerError::Step(1)),
+            (json!({"kind": "tap", "ref": "e1", "needs_approval": false}), AnswerError::Step(1)),
+            (json!({"kind": "tap", "ref": "e1", "ask_approval": "no"}), AnswerError::Step(1)),
             (
                 json!({"kind": "extract", "items": [{"name": "a", "ref": "e2", "attribute": "Value"}]}),
-                Unusable::Step(1),
+                AnswerError::Step(1),
             ),
-            (json!({"kind": "script", "source": "alert(1)"}), Unusable::Step(1)),
-            (json!({"kind": "back", "script": "alert(1)"}), Unusable::Step(1)),
-            (json!({"kind": "upload", "ref": "e1"}), Unusable::Step(1)),
-            (json!({"kind": "tap", "ref": 1}), Unusable::Step(1)),
-            (json!({}), Unusable::Step(1)),
-            (json!({"kind": "tap", "ref": "#buy"}), Unusable::NoElement(1)),
-            (json!({"kind": "tap", "ref": "e5"}), Unusable::NoElement(1)),
-            (json!({"kind": "tap", "ref": "e7"}), Unusable::NoElement(1)),
-            (json!({"kind": "tap", "ref": "e8"}), Unusable::NoElement(1)),
-            (json!({"kind": "type", "ref": "e9", "value": "x"}), Unusable::NoElement(1)),
-            (json!({"kind": "scroll", "ref": "e99"}), Unusable::NoElement(1)),
-            (json!({"kind": "wait", "condition": {"kind": "visible", "ref": "e99"}}), Unusable::NoElement(1)),
-            (json!({"kind": "extract", "items": [{"name": "x", "ref": "e99"}]}), Unusable::NoElement(1)),
-            (json!({"kind": "navigate", "url": "javascript:alert(1)"}), Unusable::Address(1)),
-            (json!({"kind": "navigate", "url": "file:///etc/passwd"}), Unusable::Address(1)),
-            (json!({"kind": "navigate", "url": "shop.example"}), Unusable::Address(1)),
+            (json!({"kind": "script", "source": "alert(1)"}), AnswerError::Step(1)),
+            (json!({"kind": "back", "script": "alert(1)"}), AnswerError::Step(1)),
+            (json!({"kind": "upload", "ref": "e1"}), AnswerError::Step(1)),
+            (json!({"kind": "tap", "ref": 1}), AnswerError::Step(1)),
+            (json!({}), AnswerError::Step(1)),
+            (json!({"kind": "tap", "ref": "#buy"}), AnswerError::NoElement(1)),
+            (json!({"kind": "tap", "ref": "e5"}), AnswerError::NoElement(1)),
+            (json!({"kind": "tap", "ref": "e7"}), AnswerError::NoElement(1)),
+            (json!({"kind": "tap", "ref": "e8"}), AnswerError::NoElement(1)),
+            (json!({"kind": "type", "ref": "e9", "value": "x"}), AnswerError::NoElement(1)),
+            (json!({"kind": "scroll", "ref": "e99"}), AnswerError::NoElement(1)),
+            (json!({"kind": "wait", "condition": {"kind": "visible", "ref": "e99"}}), AnswerError::NoElement(1)),
+            (json!({"kind": "extract", "items": [{"name": "x", "ref": "e99"}]}), AnswerError::NoElement(1)),
+            (json!({"kind": "navigate", "url": "javascript:alert(1)"}), AnswerError::Address(1)),
+            (json!({"kind": "navigate", "url": "file:///etc/passwd"}), AnswerError::Address(1)),
+            (json!({"kind": "navigate", "url": "shop.example"}), AnswerError::Address(1)),
         ] {
             assert_eq!(step(&given), Err(why), "{given}");
         }
-        let ask_without_page = Ask { page: None, ..ask("x", &[]) };
+        let ask_without_page = Prompt { page: None, ..ask("x", &[]) };
         let tap = plan(&json!([{"kind": "tap", "ref": "e1"}]));
-        assert_eq!(read(tap, &ask_without_page), Err(Unusable::NoElement(1)));
+        assert_eq!(read(tap, &ask_without_page), Err(AnswerError::NoElement(1)));
         let tap = json!({"kind": "tap", "ref": "e1"});
-        assert_eq!(read(plan(&json!([tap, tap, tap, tap])), &ask("x", &[])), Err(Unusable::Steps(4)));
-        assert_eq!(read(plan(&json!([])), &ask("x", &[])), Err(Unusable::Steps(0)));
+        assert_eq!(read(plan(&json!([tap, tap, tap, tap])), &ask("x", &[])), Err(AnswerError::Steps(4)));
+        assert_eq!(read(plan(&json!([])), &ask("x", &[])), Err(AnswerError::Steps(0)));
         for call in [
             json!(null),
             json!("plan"),
@@ -519,7 +519,7 @@ mod tests {
             json!({"kind": "refuse", "reply": "  "}),
             json!({"kind": "clarify", "reply": "Which?", "steps": [tap]}),
         ] {
-            assert_eq!(read(call.clone(), &ask("x", &[])), Err(Unusable::Form), "{call}");
+            assert_eq!(read(call.clone(), &ask("x", &[])), Err(AnswerError::Form), "{call}");
         }
     }
 
@@ -528,14 +528,14 @@ mod tests {
     fn an_address_that_nobody_named_needs_approval() {
         let links = ["https://shop.example/cart".to_owned()];
         let history = [
-            Said { by: Speaker::Agent, text: "I could open https://agent.example/ too" },
-            Said { by: Speaker::Customer, text: "look at before.example first" },
+            ConversationTurn { by: ConversationRole::Agent, text: "I could open https://agent.example/ too" },
+            ConversationTurn { by: ConversationRole::Customer, text: "look at before.example first" },
         ];
-        let ask = Ask { history: &history, ..ask("open named.example", &links) };
+        let ask = Prompt { history: &history, ..ask("open named.example", &links) };
         let needs = |url: &str, asked: bool| {
             let step = json!({"kind": "navigate", "url": url, "ask_approval": asked});
             match read(plan(&json!([step])), &ask) {
-                Ok(Reading::Plan { steps, .. }) => steps[0].needs_approval,
+                Ok(ModelAnswer::Plan { steps, .. }) => steps[0].needs_approval,
                 other => panic!("{other:?}"),
             }
         };
@@ -557,15 +557,18 @@ mod tests {
     fn a_reply_is_cut_and_a_plan_may_have_none() {
         let long = "x".repeat(3_000);
         let read = |call| read(call, &ask("x", &[]));
-        assert_eq!(read(json!({"kind": "refuse", "reply": long})), Ok(Reading::Refuse { reply: "x".repeat(2_000) }));
+        assert_eq!(
+            read(json!({"kind": "refuse", "reply": long})),
+            Ok(ModelAnswer::Refuse { reply: "x".repeat(2_000) })
+        );
         assert_eq!(
             read(json!({"kind": "clarify", "reply": " Which? "})),
-            Ok(Reading::Clarify { reply: "Which?".to_owned() })
+            Ok(ModelAnswer::Clarify { reply: "Which?".to_owned() })
         );
         let back = json!({"kind": "plan", "steps": [{"kind": "back"}], "look_again": true});
         let steps = vec![Step { action: Action::Back {}, needs_approval: false }];
-        assert_eq!(read(back), Ok(Reading::Plan { steps, reply: String::new(), look_again: true }));
-        let answer = Reading::Plan { steps: Vec::new(), reply: "It costs 3 €.".to_owned(), look_again: false };
+        assert_eq!(read(back), Ok(ModelAnswer::Plan { steps, reply: String::new(), look_again: true }));
+        let answer = ModelAnswer::Plan { steps: Vec::new(), reply: "It costs 3 €.".to_owned(), look_again: false };
         assert_eq!(read(json!({"kind": "plan", "reply": "It costs 3 €."})), Ok(answer));
     }
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 pub use self::anthropic::Anthropic;
 pub use self::openai::Openai;
-use crate::answers::{self, Unusable};
-use crate::prompts::{self, Ask, Said, Speaker};
+use crate::answers::{self, AnswerError};
+use crate::prompts::{self, ConversationRole, ConversationTurn, Prompt};
 use crate::{Failure, Usage};
 
 /// How a provider is spoken to.
-pub trait End: Send + Sync {
+pub trait ProviderApi: Send + Sync {
     /// Where, below its address.
     fn path(&self) -> &'static str;
     /// The header that shows the key.
@@ -26,20 +26,20 @@ pub trait End: Send + Sync {
     /// The least that it can be asked for.
     fn least(&self, model: &str) -> Value;
     /// What it answered.
-    fn read(&self, answer: &[u8]) -> Result<Told, Failure>;
+    fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure>;
 }
 
 /// What a provider is asked, in nobody's words.
 pub struct Question<'a> {
     model: &'a str,
-    history: &'a [Said<'a>],
+    history: &'a [ConversationTurn<'a>],
     message: String,
     schema: Value,
     most_tokens: u32,
 }
 
 impl<'a> Question<'a> {
-    pub fn of(ask: &Ask<'a>, model: &'a str) -> Self {
+    pub fn of(ask: &Prompt<'a>, model: &'a str) -> Self {
         let (message, schema) = (prompts::message(ask), answers::schema(ask.most_steps));
         Self { model, history: prompts::history(ask), message, schema, most_tokens: ask.most_tokens }
     }
@@ -47,15 +47,15 @@ impl<'a> Question<'a> {
     /// All that is said, in the form that both have in common.
     fn messages(&self) -> Vec<Value> {
         let before = self.history.iter().map(|said| match said.by {
-            Speaker::Customer => json!({"role": "user", "content": said.text}),
-            Speaker::Agent => json!({"role": "assistant", "content": said.text}),
+            ConversationRole::Customer => json!({"role": "user", "content": said.text}),
+            ConversationRole::Agent => json!({"role": "assistant", "content": said.text}),
         });
         before.chain([json!({"role": "user", "content": self.message})]).collect()
     }
 }
 
 /// What a provider answered.
-pub struct Told {
+pub struct ProviderReply {
     /// With what the tool was called, if it was, and once.
     pub call: Result<Value, Failure>,
     pub usage: Usage,
@@ -65,6 +65,6 @@ pub struct Told {
 fn only(mut calls: Vec<Value>) -> Result<Value, Failure> {
     match calls.len() {
         1 => Ok(calls.remove(0)),
-        _ => Err(Unusable::NoCall.into()),
+        _ => Err(AnswerError::NoCall.into()),
     }
 }

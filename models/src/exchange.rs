@@ -11,7 +11,7 @@ use reqwest::{Client, RequestBuilder, Response, redirect};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::ends::End;
+use crate::ends::ProviderApi;
 use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ impl Exchange {
     /// A request whose key is in its header and nowhere else.
     pub fn request(
         &self,
-        end: &dyn End,
+        end: &dyn ProviderApi,
         settings: &ProviderSettings,
         key: &ProviderKey,
         body: &Value,

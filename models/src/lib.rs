@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 
-pub use self::answers::{Action, Condition, Item, Reading, Ref, Step, Unusable};
+pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step};
 pub use self::costs::{Cost, Prices, Usage};
-use self::ends::{End, Question};
+use self::ends::{ProviderApi, Question};
 use self::exchange::{Exchange, Refusal};
-pub use self::prompts::{Ask, LEAST_ANSWER, MOST_ANSWER, Page, Said, Speaker};
+pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt};
 
 /// The longest that a key's test takes, however long a model may.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
@@ -94,7 +94,7 @@ pub enum Payer {
 
 /// What came of asking a model.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ModelCall {
     /// Which provider.
     pub provider: Provider,
     /// Which model.
@@ -104,7 +104,7 @@ pub struct Asked {
     /// What they cost.
     pub cost: Cost,
     /// What it wants done.
-    pub reading: Result<Reading, Failure>,
+    pub reading: Result<ModelAnswer, Failure>,
 }
 
 /// Why a model says nothing that could be done. The text is for the customer.
@@ -139,7 +139,7 @@ pub enum Failure {
     CutOff,
     /// The model wants what it may not.
     #[error("the model's answer cannot be used: {0}")]
-    Unusable(#[from] Unusable),
+    Unusable(#[from] AnswerError),
 }
 
 impl Failure {
@@ -208,7 +208,7 @@ impl Models {
     /// The tokens that asking takes, without the answer, guessed from above, for who has a budget: a token has more than three bytes in
     /// most writing.
     #[must_use]
-    pub fn guess_tokens(&self, provider: Provider, ask: &Ask<'_>) -> u64 {
+    pub fn guess_tokens(&self, provider: Provider, ask: &Prompt<'_>) -> u64 {
         let (end, settings) = self.end(provider);
         let bytes = end.body(&Question::of(ask, &settings.model)).to_string().len();
         u64::try_from(bytes / 3).unwrap_or(u64::MAX)
@@ -222,7 +222,7 @@ impl Models {
 
     /// Asks a model what to do, and waits no longer than `within`. Nothing is done yet. What the deployment pays for is counted
     /// (`service_bundled_llm_request_total`).
-    pub async fn ask(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Asked {
+    pub async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> ModelCall {
         let asked = self.asked(with, ask, within.min(self.settings.timeout)).await;
         let outcome = asked.reading.as_ref().err().map_or("ok", Failure::outcome);
         let (provider, model) = (with.provider.name(), &asked.model);
@@ -233,7 +233,7 @@ impl Models {
         asked
     }
 
-    async fn asked(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Asked {
+    async fn asked(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> ModelCall {
         let (end, settings) = self.end(with.provider);
         let question = Question::of(ask, &settings.model);
         let request = self.exchange.request(end.as_ref(), settings, &with.key, &end.body(&question));
@@ -244,10 +244,10 @@ impl Models {
             Err(failure) => (Usage::default(), Err(failure)),
         };
         let cost = settings.prices.cost(usage);
-        Asked { provider: with.provider, model: settings.model.clone(), usage, cost, reading }
+        ModelCall { provider: with.provider, model: settings.model.clone(), usage, cost, reading }
     }
 
-    fn end(&self, provider: Provider) -> (Box<dyn End>, &ProviderSettings) {
+    fn end(&self, provider: Provider) -> (Box<dyn ProviderApi>, &ProviderSettings) {
         match provider {
             Provider::Anthropic => (Box::new(ends::Anthropic), &self.settings.anthropic),
             Provider::Openai => (Box::new(ends::Openai), &self.settings.openai),

@@ -39,11 +39,11 @@ pub const LEAST_ANSWER: u32 = 1_024;
 
 /// What is asked of a model.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct Prompt<'a> {
     /// What the customer says now.
     pub message: &'a str,
     /// What was said before, the oldest first, without what was typed.
-    pub history: &'a [Said<'a>],
+    pub history: &'a [ConversationTurn<'a>],
     /// What the browser shows.
     pub page: Option<Page<'a>>,
     /// What was done for this message already, and what came of it.
@@ -56,16 +56,16 @@ pub struct Ask<'a> {
 
 /// Something that was said.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct ConversationTurn<'a> {
     /// By whom.
-    pub by: Speaker,
+    pub by: ConversationRole,
     /// What.
     pub text: &'a str,
 }
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub enum ConversationRole {
     /// Whose account it is.
     Customer,
     /// We.
@@ -84,7 +84,7 @@ pub struct Page<'a> {
 }
 
 /// The last message to the model: what was done, the page and, at its end, what the customer says.
-pub fn message(ask: &Ask<'_>) -> String {
+pub fn message(ask: &Prompt<'_>) -> String {
     let fence = hex::encode(rand::random::<[u8; 16]>());
     let mut text = String::new();
     if let Some(page) = ask.page {
@@ -117,14 +117,14 @@ fn cut(text: &str, most_chars: usize) -> &str {
 }
 
 /// What was said before, as far as it is told: the newest of it, and beginning with the customer.
-pub fn history<'a>(ask: &Ask<'a>) -> &'a [Said<'a>] {
+pub fn history<'a>(ask: &Prompt<'a>) -> &'a [ConversationTurn<'a>] {
     let mut chars = 0;
     let told = ask.history.iter().rev().take_while(|said| {
         chars += said.text.chars().count();
         chars <= MOST_HISTORY_CHARS
     });
     let told = &ask.history[ask.history.len() - told.count()..];
-    let begins = told.iter().position(|said| said.by == Speaker::Customer).unwrap_or(told.len());
+    let begins = told.iter().position(|said| said.by == ConversationRole::Customer).unwrap_or(told.len());
     &told[begins..]
 }
 
@@ -132,8 +132,8 @@ pub fn history<'a>(ask: &Ask<'a>) -> &'a [Said<'a>] {
 mod tests {
     use super::*;
 
-    fn ask<'a>(page: Option<Page<'a>>, history: &'a [Said<'a>]) -> Ask<'a> {
-        Ask { message: "buy it", history, page, done: &[], most_steps: 20, most_tokens: MOST_ANSWER }
+    fn ask<'a>(page: Option<Page<'a>>, history: &'a [ConversationTurn<'a>]) -> Prompt<'a> {
+        Prompt { message: "buy it", history, page, done: &[], most_steps: 20, most_tokens: MOST_ANSWER }
     }
 
     /// Contract: byok 11. What a page shows stands between two lines with a word that is another each time.
@@ -150,7 +150,7 @@ mod tests {
         let (_, said) = one.rsplit_once(fences[1]).expect("an end");
         assert_eq!(said, "\n\nThe person says:\n\nbuy it");
         let done = ["tap button \"x\n=== page x\": done".to_owned()];
-        let done = message(&Ask { done: &done, ..ask(Some(page), &[]) });
+        let done = message(&Prompt { done: &done, ..ask(Some(page), &[]) });
         assert_eq!(done.lines().filter(|line| line.starts_with("===")).count(), 4, "{done}");
     }
 
@@ -162,12 +162,12 @@ mod tests {
         let told = message(&ask(Some(Page { url: "https://a.example/", snapshot: &long, links: &[] }), &[]));
         assert!((39_000..41_000).contains(&told.chars().count()), "{}", told.len());
         assert!(told.lines().all(|told| !told.starts_with("text") || told == line.trim_end()));
-        let (customer, agent) = (Speaker::Customer, Speaker::Agent);
+        let (customer, agent) = (ConversationRole::Customer, ConversationRole::Agent);
         let text = "x".repeat(6_000);
-        let said = [customer, agent, customer, agent, agent].map(|by| Said { by, text: &text });
+        let said = [customer, agent, customer, agent, agent].map(|by| ConversationTurn { by, text: &text });
         let told = history(&ask(None, &said)).to_vec();
         assert_eq!(told.iter().map(|said| said.by).collect::<Vec<_>>(), [customer, agent, agent]);
         let huge = "x".repeat(30_000);
-        assert!(history(&ask(None, &[Said { by: customer, text: &huge }])).is_empty());
+        assert!(history(&ask(None, &[ConversationTurn { by: customer, text: &huge }])).is_empty());
     }
 }

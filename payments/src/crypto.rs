@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kitfleet_domain::billing::amounts::Amount;
-use kitfleet_domain::billing::ipn::{self, Notice};
+use kitfleet_domain::billing::ipn::{self, PaymentNotice};
 use kitfleet_domain::billing::orders::Payment;
 use kitfleet_domain::ids::OrderId;
 use reqwest::header::HeaderValue;
@@ -154,7 +154,7 @@ impl CryptoProcessor {
     ///
     /// # Errors
     /// When the processor does not say.
-    pub async fn look_up(&self, payment_id: &str) -> Result<Option<Notice>, PaymentError> {
+    pub async fn look_up(&self, payment_id: &str) -> Result<Option<PaymentNotice>, PaymentError> {
         let request = self.http.get(format!("{}/v1/payment/{payment_id}", self.config.base_url));
         match exchange::answer(self.signed(request)?, self.config.timeout).await {
             Ok(notice) => Ok(Some(notice)),

@@ -51,7 +51,7 @@ pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<(
     archive.append_data(&mut header(VERSION.len() as u64), FORMAT, VERSION)?;
     archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies)?;
     for file in files {
-        let mut content = Exactly { from: file.open()?, left: file.size };
+        let mut content = ExactLength { from: file.open()?, left: file.size };
         archive.append_data(&mut header(file.size), format!("{FILES}{}", file.path.as_str()), &mut content)?;
     }
     archive.into_inner()?.finish()?.flush()
@@ -67,12 +67,12 @@ fn header(size: u64) -> Header {
 }
 
 /// A file that was listed with a size and has another would break the archive.
-struct Exactly<R> {
+struct ExactLength<R> {
     from: R,
     left: u64,
 }
 
-impl<R: Read> Read for Exactly<R> {
+impl<R: Read> Read for ExactLength<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         if read == 0 && self.left > 0 && !into.is_empty() {
@@ -101,7 +101,7 @@ enum Item<'a> {
 /// Reads an archive to its end and shows each item.
 fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
-    let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
+    let mut archive = Archive::new(LimitedReader { from: clear, left: MAX_ARCHIVE_BYTES });
     let mut count = Count::default();
     let mut long_name = None;
     // Raw, because the crate reads the names of long paths whatever their length.
@@ -216,12 +216,12 @@ impl Write for Gated<'_> {
 }
 
 /// Ends with an error instead of giving more than so many bytes.
-struct AtMost<R> {
+struct LimitedReader<R> {
     from: R,
     left: u64,
 }
 
-impl<R: Read> Read for AtMost<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| refuse("more than a store may hold"))?;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures_util::Stream;
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::sources::Source;
-use kitfleet_domain::profiles::{Kept, Profile, find_kept};
+use kitfleet_domain::profiles::{Profile, StoredProfile, find_kept};
 
-use crate::{About, CopyError, ReadError, Saved, Stores};
+use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 
 /// Why what a profile holds was not read.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +32,8 @@ impl Stores {
         account: AccountId,
         source: Source,
         to: (ProfileId, &[u8]),
-    ) -> Result<Option<(Kept, Option<Saved>)>, LatestError<CopyError>> {
-        let mut unreadable = Unreadable::default();
+    ) -> Result<Option<(StoredProfile, Option<Saved>)>, LatestError<CopyError>> {
+        let mut unreadable = UnreadableStore::default();
         loop {
             let found = source.find(&mut *self.0.db.acquire().await?, account).await?;
             let Some(kept) = found else { return Ok(None) };
@@ -55,11 +55,11 @@ impl Stores {
         account: AccountId,
         profile: ProfileId,
     ) -> Result<Option<(Profile, impl Stream<Item = io::Result<Bytes>> + Send + use<>)>, LatestError<ReadError>> {
-        let mut unreadable = Unreadable::default();
+        let mut unreadable = UnreadableStore::default();
         loop {
             let found = find_kept(&mut *self.0.db.acquire().await?, account, profile).await?;
             let Some(kept) = found else { return Ok(None) };
-            let about = About {
+            let about = DocumentInfo {
                 exported_at: kept.read_at,
                 profile,
                 account,
@@ -78,9 +78,9 @@ impl Stores {
 /// The store that could not be read last. Another may be in its place by now, because a session ended; one that is still there is
 /// given up.
 #[derive(Default)]
-struct Unreadable(Option<StoreId>);
+struct UnreadableStore(Option<StoreId>);
 
-impl Unreadable {
+impl UnreadableStore {
     fn for_the_first_time(&mut self, store: StoreId) -> bool {
         self.0.replace(store) != Some(store)
     }

@@ -26,7 +26,7 @@ use futures_util::Stream;
 use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::{KEY_PURPOSE, stores};
-use kitfleet_domain::turns::{NotYet, Turns};
+use kitfleet_domain::turns::{AccountSemaphore, AcquireTimeout};
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::Mutex;
@@ -39,9 +39,9 @@ use self::files::ListError;
 pub use self::files::{FOLDERS, Files};
 use self::gate::Gate;
 pub use self::latest::LatestError;
+use self::places::{BlobStore, CHUNKS_UNDER_WAY, Rows};
 pub use self::places::{Bucket, Objects};
-use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
-pub use self::portable::{About, Document, DocumentError};
+pub use self::portable::{Document, DocumentError, DocumentInfo};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 
@@ -146,7 +146,7 @@ pub enum ReadError {
     Damaged,
     /// The account has too many of them under way.
     #[error(transparent)]
-    NotYet(#[from] NotYet),
+    NotYet(#[from] AcquireTimeout),
     /// It cannot be fetched, or put on disk.
     #[error("the store cannot be read: {0}")]
     Io(io::Error),
@@ -185,11 +185,11 @@ pub struct Stores(Arc<Shared>);
 struct Shared {
     db: PgPool,
     vault: Vault,
-    place: Box<dyn Place>,
+    place: Box<dyn BlobStore>,
     scratch: PathBuf,
     store_bytes: u64,
     document_bytes: u64,
-    turns: Turns,
+    turns: AccountSemaphore,
     sweep: Mutex<()>,
 }
 
@@ -208,7 +208,7 @@ impl Stores {
     /// When the database fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
         let vault = vault(&mut *db.acquire().await?, config.vault.as_ref()).await?;
-        let place: Box<dyn Place> = match config.place {
+        let place: Box<dyn BlobStore> = match config.place {
             PlaceConfig::Database => Box::new(Rows(db.clone())),
             PlaceConfig::Objects(objects) => Box::new(objects),
         };
@@ -216,7 +216,7 @@ impl Stores {
         if let Err(error) = scratch::sweep(&scratch) {
             tracing::warn!(%error, folder = %scratch.display(), "cannot remove temporary profile files");
         }
-        let (turns, sweep) = (Turns::new(AT_ONCE, AT_ONCE_OF_AN_ACCOUNT), Mutex::new(()));
+        let (turns, sweep) = (AccountSemaphore::new(AT_ONCE, AT_ONCE_OF_AN_ACCOUNT), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
@@ -317,7 +317,7 @@ impl Stores {
     /// When the store cannot be read. What is found out later ends the stream with an error.
     pub async fn export(
         &self,
-        about: About,
+        about: DocumentInfo,
         sealed_key: &[u8],
         store: Option<StoreId>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, ReadError> {
@@ -523,7 +523,7 @@ impl Stores {
 }
 
 /// Writes the document of an archive.
-fn export(about: &About, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
+fn export(about: &DocumentInfo, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
     let folder = Scratch::new(scratch)?;
     let cookies = archive::unpack_for_reading(archive, folder.path())?;
     portable::write(about, &cookies, Some(folder.path()), to)
@@ -536,7 +536,7 @@ fn rebuild<T>(
     take: &mut dyn FnMut(&mut dyn Read) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut document = temporary_file(scratch)?;
-    export(&About::nobodys(), archive, scratch, &mut document)?;
+    export(&DocumentInfo::nobodys(), archive, scratch, &mut document)?;
     document.rewind()?;
     let read = portable::read(&mut io::BufReader::new(document), Scratch::new(scratch)?, &mut Vec::new());
     let read = read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -618,7 +618,7 @@ mod tests {
     use crate::webkit::key_paths::KeyPath;
     use crate::webkit::keys::Key;
     use crate::webkit::names::{self, Origin, Site};
-    use crate::webkit::rebuilding::Building;
+    use crate::webkit::rebuilding::DatabaseBuilder;
     use crate::webkit::text::Text;
     use crate::webkit::values::Value;
 
@@ -636,7 +636,7 @@ mod tests {
     /// A database with a record, in its place below a folder.
     fn database(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(names::database(&site(), name));
-        let building = Building::database(&path, 1 << 20).expect("a database");
+        let building = DatabaseBuilder::database(&path, 1 << 20).expect("a database");
         let key = Key::Text(Text::from("k")).encode().expect("a key");
         building.store(&store()).expect("a store");
         building.record(1, 3, &key, &Value::Bool(true).encode().expect("a value")).expect("a record");

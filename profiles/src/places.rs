@@ -25,7 +25,7 @@ use url::Url;
 pub const CHUNKS_UNDER_WAY: usize = 2;
 
 /// Keeps the bytes of stores.
-pub trait Place: Send + Sync {
+pub trait BlobStore: Send + Sync {
     /// Keeps the chunks that come, in their order, as a new store.
     fn write(&self, store: StoreId, chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>>;
 
@@ -45,7 +45,7 @@ pub trait Place: Send + Sync {
 /// Rows of the database.
 pub struct Rows(pub PgPool);
 
-impl Place for Rows {
+impl BlobStore for Rows {
     fn write(&self, store: StoreId, mut chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>> {
         async move {
             let mut place = 0;
@@ -168,7 +168,7 @@ fn is_loopback(url: &str) -> bool {
     })
 }
 
-impl Place for Objects {
+impl BlobStore for Objects {
     fn write(&self, store: StoreId, mut chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>> {
         async move {
             let object = BufWriter::with_capacity(Arc::clone(&self.store), self.path(store), Self::PART);

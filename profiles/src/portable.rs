@@ -13,7 +13,7 @@ use std::io;
 
 use kitfleet_domain::ids::{AccountId, ProfileId};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::{NotYet, Turn};
+use kitfleet_domain::turns::{AccountPermit, AcquireTimeout};
 use kitfleet_domain::validation::{Invalid, Rules};
 
 pub use self::reading::{read, receive};
@@ -35,7 +35,7 @@ const PIECE: usize = 64 * 1024;
 
 /// The profile that a document is of.
 #[derive(Debug, Clone)]
-pub struct About {
+pub struct DocumentInfo {
     /// When the document is made.
     pub exported_at: Timestamp,
     /// The profile.
@@ -48,7 +48,7 @@ pub struct About {
     pub archetype: String,
 }
 
-impl About {
+impl DocumentInfo {
     /// For a document that nobody gets.
     pub(crate) fn nobodys() -> Self {
         Self {
@@ -77,7 +77,7 @@ pub struct Document {
     /// What the profile held; `None` when that was nothing.
     pub dump: Option<Dump>,
     /// Its turn among those that are read at once.
-    pub(crate) _turn: Option<Turn>,
+    pub(crate) _turn: Option<AccountPermit>,
 }
 
 /// Why a document is not imported.
@@ -97,7 +97,7 @@ pub enum DocumentError {
     Body(String),
     /// The account has too many of them under way.
     #[error(transparent)]
-    NotYet(#[from] NotYet),
+    NotYet(#[from] AcquireTimeout),
     /// It cannot be put on disk.
     #[error("the document cannot be put on disk: {0}")]
     Disk(io::Error),

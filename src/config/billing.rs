@@ -18,7 +18,7 @@ pub struct Billing {
     /// Provider of card payments.
     pub card: Card,
     /// Processor of crypto payments.
-    pub crypto: Crypto,
+    pub crypto: CryptoSettings,
     /// Price of a month of each tier.
     pub prices: Prices,
 }
@@ -62,7 +62,7 @@ impl Card {
 /// `billing.crypto.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Crypto {
+pub struct CryptoSettings {
     /// URL of the processor's API.
     pub base_url: BaseUrl,
     /// Key for the API.
@@ -85,7 +85,7 @@ pub struct Crypto {
     pub sweep_after: Duration,
 }
 
-impl Default for Crypto {
+impl Default for CryptoSettings {
     fn default() -> Self {
         let CryptoConfig { base_url, timeout, payment_window, period, sweep_after, .. } = CryptoConfig::default();
         let base_url = BaseUrl::known(base_url);
@@ -93,7 +93,7 @@ impl Default for Crypto {
     }
 }
 
-impl Crypto {
+impl CryptoSettings {
     /// Connection settings for the API and the workers.
     pub fn config(&self) -> CryptoConfig {
         CryptoConfig {

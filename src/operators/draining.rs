@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::workers::{self, Drained};
+use kitfleet_domain::workers::{self, DrainProgress};
 use kitfleet_worker::incarnations;
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -91,7 +91,7 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
         if told.as_ref() != Some(&drained) {
             format.report(&drained, progress)?;
         }
-        let Drained { live_sessions, ended_sessions, .. } = drained;
+        let DrainProgress { live_sessions, ended_sessions, .. } = drained;
         match drained.status.as_str() {
             "lost" => bail!("{id} was lost with its live sessions while it drained"),
             "active" => bail!("{id} was returned to service while it drained"),
@@ -106,8 +106,8 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
     }
 }
 
-fn progress(drained: &Drained) -> String {
-    let Drained { id, status, live_sessions, drain_by, .. } = drained;
+fn progress(drained: &DrainProgress) -> String {
+    let DrainProgress { id, status, live_sessions, drain_by, .. } = drained;
     match (live_sessions, drain_by) {
         (0, _) => format!("{id} is {status} and has no live session"),
         (live, None) => format!("{id} is {status} with {}", sessions(*live)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use kitfleet_domain::ids::WebhookId;
 use kitfleet_domain::webhooks::dead_letters;
-use kitfleet_domain::webhooks::requeues::{self, Whose};
+use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// When the endpoint is unknown or disabled, or the database fails.
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
-    let begun = requeues::begin(&mut tx, Whose::Endpoint(endpoint), None).await?;
+    let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None).await?;
     let begun = begun.with_context(|| format!("the account of {endpoint} was deleted"))?;
     let dead = dead_letters::of_endpoint(&mut tx, endpoint).await?;
     tx.commit().await?;

@@ -2,7 +2,7 @@
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
-use kitfleet_domain::agents::wishes::Reading;
+use kitfleet_domain::agents::wishes::ParsedMessage;
 use kitfleet_domain::limits::Limits;
 use regex::Regex;
 use reqwest::Method;
@@ -29,7 +29,7 @@ async fn examples_of_the_page_parse_as_documented() {
     for found in row.captures_iter(examples) {
         let [said, means] = ["said", "means"].map(|cell| text(&found[cell]));
         match grammar::read(&said, &rules) {
-            Reading::Plan(plan) => assert_eq!(grammar::print(&plan), means, "{said}"),
+            ParsedMessage::Plan(plan) => assert_eq!(grammar::print(&plan), means, "{said}"),
             other => panic!("{said}: {other:?}"),
         }
         shown += 1;

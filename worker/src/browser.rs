@@ -34,18 +34,18 @@ use std::io;
 use std::path::PathBuf;
 
 use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
-use kitfleet_domain::sessions::keeping::Held;
+use kitfleet_domain::sessions::keeping::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
-pub use self::challenges::Seen;
+pub use self::challenges::ChallengeScan;
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
-use self::shelf::Counted;
+use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
-pub use self::view::{Acted, View};
+pub use self::view::{InputOutcome, View};
 use self::webkit::Webkit;
 
 /// One session's browser.
@@ -53,7 +53,7 @@ pub struct Browser(Engine);
 
 enum Engine {
     /// With its place among those that the worker may have.
-    Webkit(Box<Webkit>, Counted),
+    Webkit(Box<Webkit>, CountedBrowser),
     Simulated(Simulated),
 }
 
@@ -61,7 +61,7 @@ impl Browser {
     /// Does one operation, within its budget.
     ///
     /// Dropping the future abandons the operation midway: the browser is then good for nothing but [`Browser::close`].
-    pub async fn run(&mut self, operation: &Operation) -> Ended {
+    pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.run(operation).await,
             Engine::Simulated(browser) => browser.run(operation).await,
@@ -70,7 +70,7 @@ impl Browser {
 
     /// Looks for challenges on the page (contract: challenges 2). `None` when it cannot be looked at now; one that hangs does not
     /// answer. Dropping the future loses nothing.
-    pub async fn look_for_challenges(&self) -> Option<Seen> {
+    pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.look_for_challenges().await,
             Engine::Simulated(browser) => Some(browser.look_for_challenges()),
@@ -106,7 +106,7 @@ impl Browser {
     ///
     /// # Errors
     /// When what the profile holds cannot be had, or the browser does not take it.
-    pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
+    pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.restore(stores, held).await,
             Engine::Simulated(_) => Ok(()),
@@ -120,7 +120,7 @@ impl Browser {
     ///
     /// # Errors
     /// When it is not there to give it away, or that cannot be saved. Nothing is left of it then either.
-    pub async fn save(self, stores: &Stores, held: &Held) -> Result<Option<Saved>, NotSaved> {
+    pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Option<Saved>, NotSaved> {
         match self.0 {
             Engine::Webkit(browser, _place) => browser.save(stores, held).await.map(Some),
             Engine::Simulated(_) => Ok(None),
@@ -137,7 +137,7 @@ impl Browser {
 
 /// How an operation ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum OperationEnd {
     /// It is done, and this is what it came to.
     Done(StoredResult),
     /// The engine refuses the input; the browser is as before.
@@ -158,7 +158,7 @@ pub enum Ended {
     Failed(Failure),
 }
 
-impl Ended {
+impl OperationEnd {
     fn done(result: OperationResult) -> Self {
         result.store().map_or_else(|error| Self::Failed(driver_failure(error.to_string())), Self::Done)
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::machine::Room;
+use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::sessions::Ages;
+use kitfleet_domain::sessions::SessionAgeLimits;
 use kitfleet_domain::status;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
@@ -65,7 +65,7 @@ pub struct WorkerConfig {
     /// How long the sessions that live are waited for when the worker stops.
     pub drain_timeout: Duration,
     /// The ages at which sessions are destroyed.
-    pub session_ages: Ages,
+    pub session_ages: SessionAgeLimits,
     /// How long an operation's result is kept after its caller was answered.
     pub result_retention: Duration,
     /// How long mails are kept that are files.
@@ -125,7 +125,7 @@ impl Bounds {
     /// Whether less is free than has to stay so on the disk that holds `folder`. One that does not answer is not for us to judge.
     #[must_use]
     pub fn is_full(&self, folder: &Path) -> bool {
-        Room::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
+        DiskSpace::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
     }
 }
 

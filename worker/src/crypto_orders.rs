@@ -1,7 +1,7 @@
 //! Crypto orders that nobody tells of, and periods that are over (contract: billing 41, 42).
 
-use kitfleet_domain::billing::ipn::Notice;
-use kitfleet_domain::billing::orders::{self, Stale};
+use kitfleet_domain::billing::ipn::PaymentNotice;
+use kitfleet_domain::billing::orders::{self, StaleOrder};
 use kitfleet_jobs::billing::crypto;
 use kitfleet_payments::CryptoProcessor;
 use serde::Serialize;
@@ -14,7 +14,7 @@ const MOST_SILENCES: u32 = 3;
 
 /// What a sweep has come to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Swept {
+pub struct SweepCounts {
     /// Orders that were paid, of which nobody had told.
     pub paid: u64,
     /// Orders that have failed.
@@ -29,8 +29,8 @@ pub struct Swept {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swept> {
-    let mut swept = Swept::default();
+pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<SweepCounts> {
+    let mut swept = SweepCounts::default();
     while crypto::end_lapsed(&mut *db.acquire().await?).await? {
         swept.lapsed += 1;
     }
@@ -59,13 +59,13 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
 async fn end(
     db: &PgPool,
     processor: &CryptoProcessor,
-    order: Stale,
-    said: Option<Notice>,
-    swept: &mut Swept,
+    order: StaleOrder,
+    said: Option<PaymentNotice>,
+    swept: &mut SweepCounts,
 ) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
     if let Some(notice) = said.as_ref().filter(|notice| notice.payment_status == "finished") {
-        let notice = Notice { order_id: Some(order.id), ..notice.clone() };
+        let notice = PaymentNotice { order_id: Some(order.id), ..notice.clone() };
         crypto::take(&mut conn, &notice, processor.config().period).await?;
     }
     if crypto::give_up(&mut conn, order.id, said.as_ref()).await? {

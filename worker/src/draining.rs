@@ -32,12 +32,12 @@ pub struct Shutdown {
 
 /// What a worker has made of being drained by its row.
 #[derive(Debug, Default)]
-pub(crate) struct Drained {
+pub(crate) struct DrainState {
     begun: bool,
     empty: bool,
 }
 
-impl Drained {
+impl DrainState {
     /// Does what the lease asks for.
     ///
     /// # Errors

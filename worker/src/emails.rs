@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::accounts::AccountStatus;
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
 use kitfleet_domain::mail_links;
 use kitfleet_domain::status::subscribers::Unsubscriber;
@@ -205,7 +205,7 @@ async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Resul
     let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
     for _ in 1..WRITES.0 {
         match write().await {
-            Err(error) if may_pass(&error) => {
+            Err(error) if is_transient(&error) => {
                 tracing::warn!(%error, email = %attempt.id, "cannot record the result of a mail attempt: trying again");
             }
             ended => return ended,

@@ -27,9 +27,9 @@ use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::machine::{Memory, Room};
+use kitfleet_domain::machine::{DiskSpace, Memory};
 use kitfleet_domain::sealing::Opener;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
@@ -55,7 +55,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
-use crate::draining::Drained;
+use crate::draining::DrainState;
 pub use crate::draining::Shutdown;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
@@ -222,7 +222,7 @@ async fn run_with(
     let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking, lateness).await }));
-    let rounds = Rounds { served: [turns.clone(), checks.clone()], late, due };
+    let rounds = LeasePoll { served: [turns.clone(), checks.clone()], late, due };
     queues.spawn(operate(operations, operating));
     queues.spawn_blocking(move || serve(&turns, talking, agents::handle));
     queues.spawn_blocking(move || serve(&checks, checking, proxies::handle));
@@ -254,7 +254,7 @@ async fn run_with(
 
 /// Serves one queue with one apalis worker, on a thread of its own: the future of an apalis worker cannot be moved
 /// between threads, so it cannot be a task of ours.
-fn serve<J, F, Fut>(queue: &str, (wakeups, context): Duty, handler: F) -> Result<(), String>
+fn serve<J, F, Fut>(queue: &str, (wakeups, context): QueueInputs, handler: F) -> Result<(), String>
 where
     J: kitfleet_jobs::Job + Unpin,
     F: Fn(J, Arc<Context>) -> Fut + Clone + Send + Sync + 'static,
@@ -288,11 +288,11 @@ fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + u
 }
 
 /// What a queue's worker needs: its wake-ups, and what its handlers reach.
-type Duty = (Receiver<()>, Arc<Context>);
+type QueueInputs = (Receiver<()>, Arc<Context>);
 
 /// Carries out what callers want of the browsers on this worker. It is a task, and not on a thread of its own as the queues in
 /// apalis's tables are: each operation would cost switches between threads.
-async fn operate(queue: String, (wakeups, context): Duty) -> Result<(), String> {
+async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), String> {
     let backend = OperationBackend::new(context.id, &context.lazy, wakeups);
     let stopped = stopped(&context);
     // In a task, as every job: apalis polls all handlers of a queue in one.
@@ -303,7 +303,7 @@ async fn operate(queue: String, (wakeups, context): Duty) -> Result<(), String> 
 /// Closes the browsers of sessions that have ended whenever some have, for ever. One that nobody tells of is closed when the lease is
 /// renewed.
 async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
-    let failed = Seldom::new();
+    let failed = LogThrottle::new();
     while ended.recv().await.is_some() {
         if let Err(error) = context.sessions.close_ended(&context).await {
             failed.say(|held_back| tracing::warn!(%error, held_back, "cannot read the ended sessions"));
@@ -315,7 +315,7 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
 /// Schedules the chains whenever one of them is due, for ever, and has what is due looked for. Of all workers one does so, the first one
 /// to schedule what nobody had; the others leave it to that one until a tick is late.
 async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
-    let failed = Seldom::new();
+    let failed = LogThrottle::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
     loop {
         match attempt().await {
@@ -339,7 +339,7 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
 }
 
 /// Whom a worker tells, as it renews its lease, what there may have been no wake-up of.
-struct Rounds {
+struct LeasePoll {
     /// Its own queues of jobs.
     served: [String; 2],
     /// Who may have to keep the chains' time.
@@ -348,7 +348,7 @@ struct Rounds {
     due: Sender<()>,
 }
 
-impl Rounds {
+impl LeasePoll {
     async fn make(&self, context: &Context) -> sqlx::Result<()> {
         let [turns, checks] = &self.served;
         let waiting =
@@ -366,8 +366,8 @@ impl Rounds {
 }
 
 /// Renews the lease, for as long as it holds, and looks for what waits.
-async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
-    let (failed, mut drained, mut lacked) = (Seldom::new(), Drained::default(), None);
+async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
+    let (failed, mut drained, mut lacked) = (LogThrottle::new(), DrainState::default(), None);
     let key = KeyWatch::default();
     loop {
         let mut pause = workers::HEARTBEAT;
@@ -404,9 +404,9 @@ async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
 }
 
 /// Measures what the disk of `data_dir` and the machine's memory have left, and tells the metrics of the disk.
-async fn measure(config: &WorkerConfig) -> (Option<Room>, Option<Memory>) {
+async fn measure(config: &WorkerConfig) -> (Option<DiskSpace>, Option<Memory>) {
     let folder = config.data_dir.clone();
-    let measured = spawn_blocking(move || (Room::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
+    let measured = spawn_blocking(move || (DiskSpace::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
     if let Some(room) = measured.0 {
         metrics::gauge!("service_worker_disk_free_bytes").set(config::bytes(room.left));
         metrics::gauge!("service_worker_disk_floor_bytes").set(config::bytes(room.floor(config.bounds.free_disk)));
@@ -416,8 +416,8 @@ async fn measure(config: &WorkerConfig) -> (Option<Room>, Option<Memory>) {
 
 async fn heartbeat(
     context: &Context,
-    rounds: &Rounds,
-    drained: &mut Drained,
+    rounds: &LeasePoll,
+    drained: &mut DrainState,
     resources: Resources,
 ) -> sqlx::Result<Option<Lease>> {
     let lease = workers::heartbeat(&mut *context.lazy.acquire().await?, context.id, resources).await?;

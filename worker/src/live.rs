@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self as tickets, Admission};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_live::link::{self, Greeting, Incoming, Listener, NotAdmitted};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use self::hub::Hub;
-use self::seats::Seat;
+use self::seats::ViewerHandle;
 use crate::Context;
 
 /// Connections at most that have not shown a ticket yet.
@@ -76,7 +76,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
 /// Lets viewers in, for ever.
 pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     let strangers = Arc::new(Semaphore::new(STRANGERS));
-    let failed = Seldom::new();
+    let failed = LogThrottle::new();
     loop {
         let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else { return };
         match listener.accept().await {
@@ -99,7 +99,10 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
 }
 
 /// Hears who somebody is, and has them sit down. Whoever says nothing of use is not answered.
-async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn link::Stream>, Arc<Hub>, Seat)> {
+async fn welcome(
+    incoming: Incoming,
+    context: &Arc<Context>,
+) -> Option<(Box<dyn link::Stream>, Arc<Hub>, ViewerHandle)> {
     let heard = context.stopping.run_until_cancelled(incoming.greeting()).await?;
     let (mut stream, greeting) = heard.ok()?;
     let admitted = admit(&greeting, context).await;
@@ -112,7 +115,7 @@ async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn 
     Some((stream, hub, seat))
 }
 
-async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>, Seat), NotAdmitted> {
+async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>, ViewerHandle), NotAdmitted> {
     let session = greeting.session_id;
     if context.stopping.is_cancelled() {
         return Err(NotAdmitted::Unavailable);

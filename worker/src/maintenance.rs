@@ -7,16 +7,16 @@ use std::time::Duration;
 use apalis::prelude::BoxDynError;
 use futures_util::future::BoxFuture;
 use kitfleet_domain::agents::{self, creates, lanes};
-use kitfleet_domain::area::Chain;
-use kitfleet_domain::areas::{self, Arm};
+use kitfleet_domain::area::ScheduledJob;
+use kitfleet_domain::areas::{self, PurgeGroup};
 use kitfleet_domain::billing::{card, orders};
 use kitfleet_domain::byok::{self, OldKey};
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::ProfileId;
-use kitfleet_domain::profiles::{self, Due, Retention};
-use kitfleet_domain::retention::{Fate, Terms};
-use kitfleet_domain::sessions::{self, Aged, Ages, Destroyed, leftovers};
+use kitfleet_domain::profiles::{self, ExpiredProfile, Retention};
+use kitfleet_domain::retention::{PurgeOutcome, Terms};
+use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, leftovers};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
@@ -39,7 +39,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 13] = [
+const CHAINS: [(ScheduledJob, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
     }),
@@ -90,7 +90,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
+pub async fn sweep_old_sessions(db: &PgPool, ages: SessionAgeLimits) -> sqlx::Result<u64> {
     let (mut swept, mut after) = (0, None);
     loop {
         let old = sessions::over_age(&mut *db.acquire().await?, ages, after, BATCH).await?;
@@ -103,7 +103,7 @@ pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
                     swept += 1;
                 }
                 Ok(_) => {}
-                Err(error) if may_pass(&error) => return Err(error),
+                Err(error) if is_transient(&error) => return Err(error),
                 // Those behind it are not to live on for it.
                 Err(error) => {
                     tracing::error!(%error, session = %session.id, "cannot destroy a session that reached its maximum age");
@@ -113,7 +113,7 @@ pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
     }
 }
 
-async fn destroy(db: &PgPool, session: &Aged) -> sqlx::Result<Option<Destroyed>> {
+async fn destroy(db: &PgPool, session: &ExpiredSession) -> sqlx::Result<Option<Destroyed>> {
     let mut tx = db.begin().await?;
     let destroyed = browser::destroy(&mut tx, session.account, session.id, &session.cause()).await?;
     tx.commit().await?;
@@ -205,7 +205,7 @@ async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::
 
 /// Mails that were sent about secrets of webhook endpoints.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub struct Reminded {
+pub struct ReminderCounts {
     /// About secrets that are old.
     pub old_secrets: usize,
     /// About graces that are nearly over.
@@ -217,8 +217,8 @@ pub struct Reminded {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<Reminded> {
-    let mut reminded = Reminded::default();
+pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<ReminderCounts> {
+    let mut reminded = ReminderCounts::default();
     loop {
         let mut tx = db.begin().await?;
         let old = reminders::take_old_secrets(&mut tx, age, BATCH).await?;
@@ -295,7 +295,7 @@ pub async fn sweep_retention(
     let mut purged = Purged::default();
     if let Err(error) = purge_profiles(db, profiles, &mut purged).await {
         tracing::error!(%error, "cannot find profiles past their retention");
-        count_purge("profiles", Fate::Failed, 1);
+        count_purge("profiles", PurgeOutcome::Failed, 1);
         purged.failed += 1;
     }
     match remove_stores(stores).await {
@@ -309,10 +309,10 @@ pub async fn sweep_retention(
         let mut rows = 0;
         if let Err(error) = purge_arm(lazy, &arm, terms, &mut rows).await {
             tracing::error!(%error, arm = arm.name, "cannot purge rows past their retention");
-            count_purge(arm.name, Fate::Failed, 1);
+            count_purge(arm.name, PurgeOutcome::Failed, 1);
             purged.failed += 1;
         }
-        count_purge(arm.name, Fate::Purged, rows);
+        count_purge(arm.name, PurgeOutcome::Purged, rows);
         purged.rows.insert(arm.name, rows);
     }
     purged
@@ -320,7 +320,7 @@ pub async fn sweep_retention(
 
 /// Deletes rows in batches, each with a connection of its own: a long purge is in nobody's way. What was deleted before something
 /// fails is counted in `rows`, too.
-async fn purge_arm(db: &PgPool, arm: &Arm, terms: &Terms, rows: &mut u64) -> sqlx::Result<()> {
+async fn purge_arm(db: &PgPool, arm: &PurgeGroup, terms: &Terms, rows: &mut u64) -> sqlx::Result<()> {
     loop {
         let before = *rows;
         for part in arm.purges() {
@@ -331,7 +331,7 @@ async fn purge_arm(db: &PgPool, arm: &Arm, terms: &Terms, rows: &mut u64) -> sql
         }
     }
     for left in arm.purges().iter().filter_map(|part| part.left) {
-        count_purge(arm.name, Fate::Skipped, left(&mut *db.acquire().await?, terms).await?);
+        count_purge(arm.name, PurgeOutcome::Skipped, left(&mut *db.acquire().await?, terms).await?);
     }
     Ok(())
 }
@@ -354,19 +354,19 @@ async fn purge_profiles(db: &PgPool, retention: Retention, purged: &mut Purged) 
         let due = profiles::due_for_purge(&mut *db.acquire().await?, retention, after, BATCH).await?;
         let Some(last) = due.last() else { return Ok(()) };
         after = Some(last.profile);
-        for Due { profile, snapshots } in due {
+        for ExpiredProfile { profile, snapshots } in due {
             let (outcome, snapshots) = match purge_profile(db, retention, profile).await {
                 Ok(Some(snapshots)) => {
                     tracing::info!(%profile, snapshots, "purged a deleted profile past its retention");
                     purged.profiles += 1;
                     purged.snapshots += snapshots;
-                    (Fate::Purged, snapshots)
+                    (PurgeOutcome::Purged, snapshots)
                 }
-                Ok(None) => (Fate::Skipped, snapshots.unsigned_abs()),
+                Ok(None) => (PurgeOutcome::Skipped, snapshots.unsigned_abs()),
                 Err(error) => {
                     tracing::error!(%error, %profile, "cannot purge a deleted profile");
                     purged.failed += 1;
-                    (Fate::Failed, snapshots.unsigned_abs())
+                    (PurgeOutcome::Failed, snapshots.unsigned_abs())
                 }
             };
             count_purge("profiles", outcome, 1);
@@ -382,8 +382,8 @@ async fn purge_profile(db: &PgPool, retention: Retention, profile: ProfileId) ->
     Ok(snapshots)
 }
 
-fn count_purge(arm: &'static str, outcome: Fate, count: u64) {
-    metrics::counter!(Fate::metric(arm), "arm" => arm, "outcome" => outcome.name()).increment(count);
+fn count_purge(arm: &'static str, outcome: PurgeOutcome, count: u64) {
+    metrics::counter!(PurgeOutcome::metric(arm), "arm" => arm, "outcome" => outcome.name()).increment(count);
 }
 
 /// Removes what profiles held and nobody refers to any more, and what was written in vain. Answers how many stores.

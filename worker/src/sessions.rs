@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::sessions::intents::{self, Ending, Notice, OpenRequest, Request, Started};
-use kitfleet_domain::sessions::keeping::{self, Held, Reason};
+use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
+use kitfleet_domain::sessions::keeping::{self, HeldProfile, Reason};
 use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::trace_parent::TraceParent;
 use kitfleet_domain::{archetypes, sessions as rows};
-use kitfleet_egress::Way;
+use kitfleet_egress::EgressRoute;
 use kitfleet_jobs::operations::OperationJob;
 use kitfleet_jobs::traces;
 use kitfleet_profiles::{SaveError, Saved};
@@ -34,7 +34,7 @@ use tracing::field::Empty;
 
 use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, Ended, NotSaved, Seen, View};
+use crate::browser::{Browser, ChallengeScan, NotSaved, OperationEnd, View};
 use crate::ways;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
@@ -57,15 +57,15 @@ pub(crate) struct Sessions {
 #[derive(Clone)]
 struct Handle {
     orders: mpsc::Sender<Order>,
-    looks: mpsc::Sender<Look>,
+    looks: mpsc::Sender<PageRead>,
     close: CancellationToken,
     /// From when its browser is open.
-    stage: Option<Stage>,
+    stage: Option<LiveHandle>,
 }
 
 /// What those need of a session who watch it, and act in it.
 #[derive(Clone)]
-pub(crate) struct Stage {
+pub(crate) struct LiveHandle {
     /// Its browser.
     pub(crate) view: View,
     /// The claim of whoever acts.
@@ -86,11 +86,11 @@ struct Order {
 }
 
 /// A look at the page, which changes nothing: it is nobody's operation and has no claim, and comes between two that have.
-struct Look {
+struct PageRead {
     operation: Operation,
     /// Told when it begins, which it does not for somebody who has given up.
     begun: oneshot::Sender<()>,
-    answer: oneshot::Sender<Ended>,
+    answer: oneshot::Sender<OperationEnd>,
 }
 
 impl Sessions {
@@ -106,11 +106,16 @@ impl Sessions {
     }
 
     /// Has a session's actor look at its page. `None` when it has none, ends meanwhile, or is busy for longer than `patience`.
-    pub(crate) async fn look(&self, session: SessionId, operation: Operation, patience: Duration) -> Option<Ended> {
+    pub(crate) async fn look(
+        &self,
+        session: SessionId,
+        operation: Operation,
+        patience: Duration,
+    ) -> Option<OperationEnd> {
         let looks = self.get(session)?.looks;
         let ((begun, has_begun), (answer, answered)) = (oneshot::channel(), oneshot::channel());
         let asking = async {
-            looks.send(Look { operation, begun, answer }).await.ok()?;
+            looks.send(PageRead { operation, begun, answer }).await.ok()?;
             has_begun.await.ok()
         };
         timeout(patience, asking).await.ok()??;
@@ -118,7 +123,7 @@ impl Sessions {
     }
 
     /// What is to be seen of a session. `None` when its browser is not open, or not here.
-    pub(crate) fn stage(&self, session: SessionId) -> Option<Stage> {
+    pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
         self.get(session)?.stage
     }
 
@@ -154,10 +159,10 @@ pub(crate) fn note_count(sessions: usize) {
 /// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(Started { session, request: Request::Open(wanted), request_id, trace_parent, .. }) => {
+        Ok(StartedIntent { session, request: Request::Open(wanted), request_id, trace_parent, .. }) => {
             open(&context, intent, session, wanted, span(session, intent, "open", &request_id, trace_parent));
         }
-        Ok(Started { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
@@ -245,7 +250,7 @@ struct Actor {
     context: Arc<Context>,
     session: SessionId,
     inbox: mpsc::Receiver<Order>,
-    asked: mpsc::Receiver<Look>,
+    asked: mpsc::Receiver<PageRead>,
     faults: mpsc::Sender<Failure>,
     faulted: mpsc::Receiver<Failure>,
     claim: HeldClaim,
@@ -255,7 +260,7 @@ struct Actor {
     /// Whether it may have a profile in hand.
     has_profile: bool,
     /// What the profile held when the session took it.
-    held: Option<Held>,
+    held: Option<HeldProfile>,
     /// What its proxy can do is measured again and again, if it has one.
     measuring: Option<AbortOnDropHandle<()>>,
     /// Looks for challenges, if they are to pause the session.
@@ -263,7 +268,7 @@ struct Actor {
 }
 
 /// What follows an operation.
-enum After {
+enum NextAction {
     /// The next one.
     GoOn,
     /// The session was ended. Its browser may live.
@@ -301,7 +306,7 @@ impl Actor {
         let outcome = match opened {
             Ok(Ok(browser)) => {
                 self.put_on_stage(&browser);
-                if finish(&context, intent, &Outcome::Done.into()).await == Written::AsItIs {
+                if finish(&context, intent, &Outcome::Done.into()).await == WriteOutcome::AsItIs {
                     return Some(browser);
                 }
                 browser.close().await;
@@ -318,7 +323,7 @@ impl Actor {
 
     /// Lets it be watched.
     fn put_on_stage(&self, browser: &Browser) {
-        let stage = Stage { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
+        let stage = LiveHandle { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
             handle.stage = Some(stage);
         }
@@ -336,7 +341,7 @@ impl Actor {
         }
         let way = Arc::new(match wanted.proxy_id {
             Some(_) => Box::pin(ways::open(&self.context, self.session)).await?,
-            None => Way::direct(self.context.browsers.rules()),
+            None => EgressRoute::direct(self.context.browsers.rules()),
         });
         let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way);
         let measuring = async { Ok(Box::pin(ways::measure(&self.context, &way)).await?) };
@@ -353,7 +358,7 @@ impl Actor {
     }
 
     /// Takes the session's profile in hand, when the session before has let go of it.
-    async fn take_profile(&self) -> sqlx::Result<Held> {
+    async fn take_profile(&self) -> sqlx::Result<HeldProfile> {
         let take = || async { keeping::take(&mut *self.context.db.acquire().await?, self.session).await };
         loop {
             if let Some(held) = persist("lease a profile", take).await? {
@@ -368,7 +373,7 @@ impl Actor {
         let after = loop {
             let order = tokio::select! {
                 biased;
-                () = self.close.cancelled() => break After::Close,
+                () = self.close.cancelled() => break NextAction::Close,
                 order = self.inbox.recv() => order,
                 Some(look) = self.asked.recv() => match self.look(&mut browser, look).await {
                     Some(after) => break after,
@@ -381,7 +386,7 @@ impl Actor {
                 },
                 Some(failure) = self.faulted.recv() => break self.fail_idle(failure).await,
             };
-            let Some(order) = order else { break After::Close };
+            let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
             // hand it out again, but only to this worker, and it remembers.
             if self.last.replace(order.intent) == Some(order.intent) {
@@ -389,11 +394,11 @@ impl Actor {
             }
             let span = order.span.clone();
             match self.obey(&mut browser, order).instrument(span).await {
-                After::GoOn => {}
+                NextAction::GoOn => {}
                 after => break after,
             }
         };
-        if let (After::Close, Some(held)) = (after, self.held.take()) {
+        if let (NextAction::Close, Some(held)) = (after, self.held.take()) {
             self.keep(browser, &held).await;
         } else {
             if let Some(cause) = browser.cause_of_death() {
@@ -405,22 +410,22 @@ impl Actor {
     }
 
     /// Looks at the page. A browser that fails at that is as good as dead.
-    async fn look(&mut self, browser: &mut Browser, look: Look) -> Option<After> {
-        let Look { operation, begun, answer } = look;
+    async fn look(&mut self, browser: &mut Browser, look: PageRead) -> Option<NextAction> {
+        let PageRead { operation, begun, answer } = look;
         if begun.send(()).is_err() {
             return None;
         }
         let ended = tokio::select! {
             ended = timeout(operation.budget() + GRACE, browser.run(&operation)) => ended,
-            () = self.close.cancelled() => return Some(After::Close),
+            () = self.close.cancelled() => return Some(NextAction::Close),
         };
         // A page that does not answer in time has done nothing, and is still there.
         let failure = match &ended {
-            Ok(Ended::Failed(failure)) if failure.class != FailureClass::Timeout => Some(failure.clone()),
+            Ok(OperationEnd::Failed(failure)) if failure.class != FailureClass::Timeout => Some(failure.clone()),
             Ok(_) => None,
             Err(_) => Some(out_of_time()),
         };
-        let ended = ended.unwrap_or_else(|_| Ended::Failed(out_of_time()));
+        let ended = ended.unwrap_or_else(|_| OperationEnd::Failed(out_of_time()));
         // Whoever asked may be gone.
         let _ = answer.send(ended);
         match failure {
@@ -430,16 +435,16 @@ impl Actor {
     }
 
     /// Notes what of challenges was seen, unless the session ends meanwhile.
-    async fn note(&mut self, seen: Option<Seen>) -> Option<After> {
+    async fn note(&mut self, seen: Option<ChallengeScan>) -> Option<NextAction> {
         let (watch, seen) = (self.watch.as_mut()?, seen?);
         tokio::select! {
             () = watch.note(&self.context, seen) => None,
-            () = self.close.cancelled() => Some(After::Close),
+            () = self.close.cancelled() => Some(NextAction::Close),
         }
     }
 
     /// Runs one operation.
-    async fn obey(&mut self, browser: &mut Browser, order: Order) -> After {
+    async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, .. } = order;
         let grace = match operation {
             Operation::Search(_) | Operation::Login(_) => self.context.config.limits.form_teardown,
@@ -449,15 +454,15 @@ impl Actor {
         let started = Instant::now();
         let ended = tokio::select! {
             ended = timeout(limit, browser.run(&operation)) => ended,
-            () = self.close.cancelled() => return After::Close,
+            () = self.close.cancelled() => return NextAction::Close,
         };
         metrics::histogram!("service_session_operation_duration_seconds", "operation" => operation.spec().kind)
             .record(started.elapsed());
         let (outcome, result) = match ended {
-            Ok(Ended::Done(result)) => (Outcome::Done, Some(result)),
-            Ok(Ended::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),
-            Ok(Ended::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
-            Ok(Ended::Failed(failure)) => (Outcome::Failed { failure }, None),
+            Ok(OperationEnd::Done(result)) => (Outcome::Done, Some(result)),
+            Ok(OperationEnd::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),
+            Ok(OperationEnd::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
+            Ok(OperationEnd::Failed(failure)) => (Outcome::Failed { failure }, None),
             Err(_) => (Outcome::Failed { failure: out_of_time() }, None),
         };
         if let Outcome::Failed { failure } = &outcome {
@@ -467,17 +472,17 @@ impl Actor {
             watch.after(&operation);
         }
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
-        let ending = Ending { outcome, result, browser_time, usage, done_at: None };
+        let ending = IntentEnding { outcome, result, browser_time, usage, done_at: None };
         match finish(&self.context, intent, &ending).await {
-            Written::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => After::Fail,
-            Written::AsItIs => After::GoOn,
-            Written::AsFailure => After::Fail,
-            Written::TooLate => After::Close,
+            WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
+            WriteOutcome::AsItIs => NextAction::GoOn,
+            WriteOutcome::AsFailure => NextAction::Fail,
+            WriteOutcome::TooLate => NextAction::Close,
         }
     }
 
     /// Saves what the browser holds, and lets go of the profile.
-    async fn keep(&self, browser: Browser, held: &Held) {
+    async fn keep(&self, browser: Browser, held: &HeldProfile) {
         let started = Instant::now();
         let too_late = async {
             let stopping = async {
@@ -519,7 +524,11 @@ impl Actor {
     }
 
     /// Writes what became of what the browser held. Answers a store that nobody needs any more.
-    async fn settle(&self, held: &Held, saved: &Result<Option<Saved>, NotSaved>) -> sqlx::Result<Option<StoreId>> {
+    async fn settle(
+        &self,
+        held: &HeldProfile,
+        saved: &Result<Option<Saved>, NotSaved>,
+    ) -> sqlx::Result<Option<StoreId>> {
         let mut tx = begin(&self.context.db).await?;
         let unneeded = match saved {
             Ok(Some(saved)) => {
@@ -548,15 +557,15 @@ impl Actor {
 
     /// A browser that dies between operations, or cannot be looked at, errors its session. When somebody acts, that fails; and when an
     /// operation was claimed just then, that operation fails instead: its order finds no actor.
-    async fn fail_idle(&mut self, failure: Failure) -> After {
+    async fn fail_idle(&mut self, failure: Failure) -> NextAction {
         tracing::warn!(session = %self.session, detail = failure.detail, "browser died");
         let claim = Arc::clone(&self.claim);
         let mut acting = claim.lock().await;
         if let Some(intent) = acting.take()
             && finish(&self.context, intent, &Outcome::Failed { failure: failure.clone() }.into()).await
-                != Written::TooLate
+                != WriteOutcome::TooLate
         {
-            return After::Fail;
+            return NextAction::Fail;
         }
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
@@ -571,14 +580,14 @@ impl Actor {
         self.inbox.close();
         while let Some(order) = self.inbox.recv().await {
             let told = finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
-            errored |= told != Written::TooLate;
+            errored |= told != WriteOutcome::TooLate;
         }
-        if errored { After::Fail } else { After::Close }
+        if errored { NextAction::Fail } else { NextAction::Close }
     }
 }
 
 /// Looks for challenges when that is due. Never, when nobody watches.
-async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Seen> {
+async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
     match watch {
         Some(watch) => watch.look(browser).await,
         None => std::future::pending().await,
@@ -613,7 +622,7 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
 
 /// What became of an intent's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WriteOutcome {
     /// It is written.
     AsItIs,
     /// The database does not take it. The operation has failed instead, unless the database does not take that either.
@@ -624,31 +633,31 @@ enum Written {
 
 /// Writes that a person does not act any more. `false` when their session has ended, or they did not.
 pub(crate) async fn cease(context: &Context, intent: IntentId) -> bool {
-    finish(context, intent, &Outcome::Done.into()).await != Written::TooLate
+    finish(context, intent, &Outcome::Done.into()).await != WriteOutcome::TooLate
 }
 
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
-async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> Written {
+async fn finish(context: &Context, intent: IntentId, ending: &IntentEnding) -> WriteOutcome {
     let refused = match write(context, intent, ending).await {
-        Ok(true) => return Written::AsItIs,
-        Ok(false) => return Written::TooLate,
+        Ok(true) => return WriteOutcome::AsItIs,
+        Ok(false) => return WriteOutcome::TooLate,
         Err(error) => error,
     };
     tracing::error!(error = %refused, %intent, "database rejects the outcome of an operation: the operation fails");
     let failed = failed(FailureClass::Driver, "what the operation came to cannot be stored");
     match write(context, intent, &failed.into()).await {
-        Ok(true) => Written::AsFailure,
-        Ok(false) => Written::TooLate,
+        Ok(true) => WriteOutcome::AsFailure,
+        Ok(false) => WriteOutcome::TooLate,
         Err(error) => {
             tracing::error!(%error, %intent, "cannot record the end of an operation");
-            Written::AsFailure
+            WriteOutcome::AsFailure
         }
     }
 }
 
-async fn write(context: &Context, intent: IntentId, ending: &Ending) -> sqlx::Result<bool> {
+async fn write(context: &Context, intent: IntentId, ending: &IntentEnding) -> sqlx::Result<bool> {
     let finish = || async { intents::finish(&mut *context.db.acquire().await?, intent, ending).await };
-    let Some(Notice { channel, payload }) = persist("record the outcome of an operation", finish).await? else {
+    let Some(ReplyNotice { channel, payload }) = persist("record the outcome of an operation", finish).await? else {
         return Ok(false);
     };
     context.wakeups.tell(&channel, payload);

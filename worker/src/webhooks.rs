@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::vault::{CannotOpen, Vault};
-use kitfleet_domain::webhooks::deliveries::{Attempt, Ended};
+use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::vault::{UnsealError, Vault};
+use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
@@ -25,12 +25,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
-use crate::{Context, Duty, name_of, stopped};
+use crate::{Context, QueueInputs, name_of, stopped};
 
 /// Delivers until the worker stops, and then waits for what is under way. `due` is told when something is due of which there was no
 /// wake-up. It is a task, like the attempts that it hands out: on a
 /// thread of its own, as the other queues' workers are, each of them would cost switches between threads.
-pub(crate) async fn deliver((wakeups, context): Duty, due: Receiver<()>) -> Result<(), String> {
+pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
     let settings = Settings { at_once: config.at_once, timeout: config.timeout, schedule: config.schedule.clone() };
     let lease = settings.lease();
@@ -79,7 +79,7 @@ impl Sender {
 
     /// Makes an attempt. What cannot be signed is not sent, and has failed like any other: its secret may be opened again by
     /// the next, and in the end an operator can send it once more.
-    async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<Ended> {
+    async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<AttemptResult> {
         let Some(secrets) = opened(&self.vault, &attempt) else {
             return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned())));
         };
@@ -91,9 +91,9 @@ impl Sender {
 /// The secrets that sign, the new one first. `None` when that one cannot be opened: it is this deployment's configuration that
 /// is at fault and not the endpoint.
 fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
-    static FAILED: Seldom = Seldom::new();
+    static FAILED: LogThrottle = LogThrottle::new();
     let open = |sealed: &Vec<u8>| {
-        let told = |error: &CannotOpen| {
+        let told = |error: &UnsealError| {
             FAILED.say(|held_back| {
                 tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook");
             });

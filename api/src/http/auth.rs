@@ -14,7 +14,7 @@ use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
-use kitfleet_domain::credentials::{self, Bearer, Credential, Maker};
+use kitfleet_domain::credentials::{self, Bearer, Credential, TeamMaker};
 use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
 use kitfleet_domain::teams::{self, Role};
 
@@ -279,7 +279,7 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
 
 /// A key made by a team member can do what its maker can do through the account header, on that account only. It opens no other
 /// routes, except those that show its own account.
-fn check_maker(bearer: &Bearer, maker: Maker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
+fn check_maker(bearer: &Bearer, maker: TeamMaker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(team) = rule.team else {
         if rule.open_to_members_keys {
             return check_scope(bearer, rule.scope);

@@ -12,9 +12,9 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::status::components::{self, Component, Measured, REPORTS_EVERY, State as Condition};
-use kitfleet_domain::status::{self, Look};
+use kitfleet_domain::status::{self, StatusPage};
 use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -28,8 +28,8 @@ const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// Status cache of this process.
 #[derive(Default)]
-pub struct Board {
-    seen: Mutex<Option<(Instant, Seen)>>,
+pub struct StatusCache {
+    seen: Mutex<Option<(Instant, CachedStatus)>>,
     /// Lock of the reader that queries.
     turn: tokio::sync::Mutex<()>,
     /// Connection of the query. A query that still waits for the database holds it.
@@ -42,14 +42,14 @@ pub struct Board {
 
 /// Service status as far as it is known.
 #[derive(Clone, Default)]
-pub struct Seen {
+pub struct CachedStatus {
     /// True when the database responds.
     pub answers: bool,
     /// The last successful query.
-    pub look: Option<Arc<Look>>,
+    pub look: Option<Arc<StatusPage>>,
 }
 
-impl Seen {
+impl CachedStatus {
     /// States of all components. While the database does not respond, the states of components that depend on it are unknown,
     /// except for this API process.
     pub fn components(&self) -> Vec<Measured> {
@@ -78,9 +78,9 @@ fn without(component: Component) -> Option<Condition> {
     }
 }
 
-impl Board {
+impl StatusCache {
     /// Returns the service status.
-    pub async fn see(&self, db: &PgPool) -> Seen {
+    pub async fn see(&self, db: &PgPool) -> CachedStatus {
         if let Some(seen) = self.fresh() {
             return seen;
         }
@@ -91,17 +91,17 @@ impl Board {
         let look = self.look(db).await;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.take().and_then(|(_, seen)| seen.look);
-        let now = Seen { answers: look.is_some(), look: look.map(Arc::new).or(before) };
+        let now = CachedStatus { answers: look.is_some(), look: look.map(Arc::new).or(before) };
         *seen = Some((Instant::now(), now.clone()));
         now
     }
 
-    fn fresh(&self) -> Option<Seen> {
+    fn fresh(&self) -> Option<CachedStatus> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.as_ref().filter(|(at, _)| at.elapsed() < GOOD_FOR).map(|(_, seen)| seen.clone())
     }
 
-    async fn look(&self, db: &PgPool) -> Option<Look> {
+    async fn look(&self, db: &PgPool) -> Option<StatusPage> {
         let mut conn = Arc::clone(&self.conn).try_lock_owned().ok()?;
         let db = db.clone();
         // The task continues after the timeout, so that its use of the connection is not interrupted.
@@ -115,7 +115,7 @@ impl Board {
 
     /// Reports the health of this process to the database periodically. Never returns.
     pub async fn report(&self, db: &PgPool) {
-        let (process, failing) = (Uuid::now_v7(), Seldom::new());
+        let (process, failing) = (Uuid::now_v7(), LogThrottle::new());
         loop {
             let (answered, failed) = (self.answered.swap(0, Ordering::Relaxed), self.failed.swap(0, Ordering::Relaxed));
             let reported = async { components::report(&mut *db.acquire().await?, process, answered, failed).await };
@@ -127,7 +127,7 @@ impl Board {
     }
 }
 
-async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnection, Look)> {
+async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnection, StatusPage)> {
     let mut conn = match conn {
         Some(conn) => conn,
         None => db.connect_options().connect().await?,
@@ -137,7 +137,7 @@ async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnec
 }
 
 /// Counts requests, and requests that failed with a 500.
-pub async fn count(State(board): State<Arc<Board>>, request: Request, next: Next) -> Response {
+pub async fn count(State(board): State<Arc<StatusCache>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     board.answered.fetch_add(1, Ordering::Relaxed);
     if response.status() == StatusCode::INTERNAL_SERVER_ERROR {

@@ -19,7 +19,7 @@ use kitfleet_domain::account_share;
 use kitfleet_domain::answer_budget::Reservation;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::http::connections::UnderWay;
+use crate::http::connections::RequestGuard;
 
 /// Time a client may continue to send after its body was abandoned, so that it receives the response.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -27,11 +27,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A response body. Its request is in progress until the body is written or abandoned.
 pub struct WrittenBody<B> {
     body: B,
-    _under_way: UnderWay,
+    _under_way: RequestGuard,
 }
 
 impl<B> WrittenBody<B> {
-    pub fn of(body: B, under_way: UnderWay) -> Self {
+    pub fn of(body: B, under_way: RequestGuard) -> Self {
         Self { body, _under_way: under_way }
     }
 }
@@ -114,7 +114,7 @@ pub struct DrainedBody {
 
 /// Reason a body was cut off.
 #[derive(Debug, thiserror::Error)]
-pub enum BrokenOff {
+pub enum BodyAborted {
     /// The client closed the connection.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
@@ -125,7 +125,7 @@ pub enum BrokenOff {
 
 /// Returns whether the body was cut off because the process is stopping.
 pub fn is_of_stopping(error: &(dyn Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(BrokenOff::Stopping)) || error.source().is_some_and(is_of_stopping)
+    matches!(error.downcast_ref(), Some(BodyAborted::Stopping)) || error.source().is_some_and(is_of_stopping)
 }
 
 impl DrainedBody {
@@ -147,16 +147,16 @@ impl DrainedBody {
 
 impl Body for DrainedBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = BodyAborted;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         self.held_back = false;
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         match Pin::new(incoming).poll_frame(cx) {
-            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(BrokenOff::from))),
+            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(BodyAborted::from))),
             Poll::Pending => {
                 account_share::release();
-                self.poll_given_up(cx).map(|()| Some(Err(BrokenOff::Stopping)))
+                self.poll_given_up(cx).map(|()| Some(Err(BodyAborted::Stopping)))
             }
         }
     }

@@ -74,7 +74,7 @@ struct Address {
 }
 
 /// Number of activities in progress, and the start of the idle time.
-struct Busy {
+struct ActivityState {
     /// Requests, and connections that were upgraded.
     under_way: usize,
     idle_since: Instant,
@@ -82,7 +82,7 @@ struct Busy {
 
 /// Activity of a connection.
 pub struct Activity {
-    busy: Mutex<Busy>,
+    busy: Mutex<ActivityState>,
     /// True while a response waits for a slow reader.
     is_sending: AtomicBool,
     end: CancellationToken,
@@ -91,7 +91,7 @@ pub struct Activity {
 impl Activity {
     fn new() -> Self {
         Self {
-            busy: Mutex::new(Busy { under_way: 0, idle_since: Instant::now() }),
+            busy: Mutex::new(ActivityState { under_way: 0, idle_since: Instant::now() }),
             is_sending: AtomicBool::new(false),
             end: CancellationToken::new(),
         }
@@ -106,7 +106,7 @@ impl Activity {
         (busy.under_way == 0).then_some(busy.idle_since)
     }
 
-    fn busy(&self) -> MutexGuard<'_, Busy> {
+    fn busy(&self) -> MutexGuard<'_, ActivityState> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,9 +121,9 @@ impl Activity {
     }
 
     /// Starts a request; it is in progress until the value is dropped.
-    pub fn begin(self: &Arc<Self>) -> UnderWay {
+    pub fn begin(self: &Arc<Self>) -> RequestGuard {
         self.busy().under_way += 1;
-        UnderWay(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
     /// Resolves when the connection must make room for another.
@@ -133,9 +133,9 @@ impl Activity {
 }
 
 /// A request in progress.
-pub struct UnderWay(Arc<Activity>);
+pub struct RequestGuard(Arc<Activity>);
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut busy = self.0.busy();
         busy.under_way -= 1;
@@ -144,14 +144,14 @@ impl Drop for UnderWay {
 }
 
 /// A slot for a connection, freed on drop.
-pub struct Place {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     address: IpAddr,
     number: u64,
     pub activity: Arc<Activity>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.table().remove(self.address, self.number);
     }
@@ -163,7 +163,7 @@ impl Connections {
     }
 
     /// Reserves a slot for a connection from `peer`. Returns `None` when all connections are busy.
-    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let (address, limits) = (subscriber(peer), self.limits);
         let peer = peer.to_canonical();
         let is_trusted = self.trusted_proxies.iter().any(|net| net.contains(&peer));
@@ -180,7 +180,7 @@ impl Connections {
         let of_address = table.of.entry(address).or_insert_with(|| Address { is_trusted, connections: HashMap::new() });
         of_address.connections.insert(number, Arc::clone(&activity));
         drop(table);
-        Some(Place { connections: Arc::clone(self), address, number, activity })
+        Some(ConnectionSlot { connections: Arc::clone(self), address, number, activity })
     }
 
     /// Closes some idle connections. Returns whether there were any.
@@ -238,11 +238,11 @@ mod tests {
         Connections::new(ConnectionLimits { all, per_address }, &proxies)
     }
 
-    fn admit(connections: &Arc<Connections>, peer: &str) -> Option<Place> {
+    fn admit(connections: &Arc<Connections>, peer: &str) -> Option<ConnectionSlot> {
         connections.admit(peer.parse().expect("an address"))
     }
 
-    fn is_ended(place: &Place) -> bool {
+    fn is_ended(place: &ConnectionSlot) -> bool {
         place.activity.end.is_cancelled()
     }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
-use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::turns::NotYet;
+use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::turns::AcquireTimeout;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -197,8 +197,8 @@ impl From<Invalid> for Problem {
     }
 }
 
-impl From<NotYet> for Problem {
-    fn from(not_yet: NotYet) -> Self {
+impl From<AcquireTimeout> for Problem {
+    fn from(not_yet: AcquireTimeout) -> Self {
         Self::unavailable_for_now(not_yet.to_string())
     }
 }
@@ -225,9 +225,9 @@ impl From<Failure> for Problem {
 
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
-        if may_pass(&error) {
+        if is_transient(&error) {
             // The error can affect very many callers, so the log line is throttled.
-            static UNAVAILABLE: Seldom = Seldom::new();
+            static UNAVAILABLE: LogThrottle = LogThrottle::new();
             UNAVAILABLE.say(|held_back| tracing::warn!(%error, held_back, "the database is unavailable"));
             Self::unavailable_for_now("the database is unavailable")
         } else {

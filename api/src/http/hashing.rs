@@ -63,12 +63,12 @@ impl Hashing {
     ///
     /// # Errors
     /// Too many other requests wait.
-    pub async fn turn(&self) -> Result<Turn> {
+    pub async fn turn(&self) -> Result<HashPermit> {
         let place = self.places.clone().try_acquire_owned();
         let place =
             place.map_err(|_| Problem::unavailable_for_now("too many passwords are being checked; try again later"))?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|closed| Problem::internal(&closed))?;
-        Ok(Turn { jobs: self.jobs.clone(), held: Arc::new((turn, place)) })
+        Ok(HashPermit { jobs: self.jobs.clone(), held: Arc::new((turn, place)) })
     }
 
     /// Waits for a turn and runs `hash` in it.
@@ -81,12 +81,12 @@ impl Hashing {
 }
 
 /// Permission to run a hash.
-pub struct Turn {
+pub struct HashPermit {
     jobs: Sender<Job>,
     held: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
-impl Turn {
+impl HashPermit {
     /// Runs `hash` on one of the threads.
     ///
     /// # Errors

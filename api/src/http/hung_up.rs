@@ -8,9 +8,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Signal that the caller has hung up, for a handler that can stop early.
 #[derive(Debug, Clone, Default)]
-pub struct HungUp(CancellationToken);
+pub struct ClientDisconnect(CancellationToken);
 
-impl HungUp {
+impl ClientDisconnect {
     /// Creates a signal that fires when the guard is dropped.
     pub fn watch() -> (Self, DropGuard) {
         let token = CancellationToken::new();
@@ -23,7 +23,7 @@ impl HungUp {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for HungUp {
+impl<S: Sync> FromRequestParts<S> for ClientDisconnect {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {

@@ -15,7 +15,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Required, Schema, Type};
 use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::shared;
-use crate::http::problems::{self, Untouched};
+use crate::http::problems::{self, ForeignErrorFormat};
 use crate::http::state::App;
 
 const HEADER: &str = "idempotency-key";
@@ -54,7 +54,7 @@ pub struct Rule {
     /// True when a repeated response has `Idempotent-Replayed: 1`.
     pub replayed_header: bool,
     /// Lifetime of the key.
-    pub kept: Kept,
+    pub kept: IdempotencyRecord,
 }
 
 /// Effect of a different body with a key that was used before.
@@ -72,7 +72,7 @@ pub enum AnotherBody {
 /// Lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum IdempotencyRecord {
     /// As long as the created row.
     Made,
     /// As long as the target of the request and the account.
@@ -88,7 +88,7 @@ pub const AGENT_SESSIONS: Rule = Rule {
     operation: "createAgentSession",
     another_body: AnotherBody::SameAnswer,
     replayed_header: false,
-    kept: Kept::Made,
+    kept: IdempotencyRecord::Made,
 };
 
 /// Messages to agent sessions.
@@ -96,7 +96,7 @@ pub const MESSAGES: Rule = Rule {
     operation: "sendAgentMessage",
     another_body: AnotherBody::Mismatch,
     replayed_header: false,
-    kept: Kept::Owner,
+    kept: IdempotencyRecord::Owner,
 };
 
 /// Purchases by card.
@@ -104,7 +104,7 @@ pub const CARD_PURCHASES: Rule = Rule {
     operation: "createCheckoutSession",
     another_body: AnotherBody::ProviderRefuses,
     replayed_header: false,
-    kept: Kept::Provider,
+    kept: IdempotencyRecord::Provider,
 };
 
 /// Purchases with cryptocurrencies.
@@ -112,7 +112,7 @@ pub const CRYPTO_PURCHASES: Rule = Rule {
     operation: "createCryptoOrder",
     another_body: AnotherBody::SameAnswer,
     replayed_header: true,
-    kept: Kept::Forever,
+    kept: IdempotencyRecord::Forever,
 };
 
 /// All rules; other operations ignore the key.
@@ -125,14 +125,14 @@ impl Rule {
     }
 
     /// Repeats a stored response.
-    pub fn replay(self, given: Given) -> Response {
+    pub fn replay(self, given: StoredResponse) -> Response {
         self.marked(given.into_response())
     }
 
     /// Repeats a successful response whose body counts as a large response.
     pub fn replay_counted(self, status: StatusCode, body: Vec<u8>, reservation: Reservation) -> Response {
         let mut response = (status, counted_json(body, reservation)).into_response();
-        response.extensions_mut().insert(Untouched);
+        response.extensions_mut().insert(ForeignErrorFormat);
         self.marked(response)
     }
 
@@ -171,12 +171,12 @@ impl IntoParams for IdempotencyKey {
 
 /// A stored response, or one to be stored.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct StoredResponse {
     pub status: StatusCode,
     pub body: String,
 }
 
-impl Given {
+impl StoredResponse {
     /// A response with this status.
     ///
     /// # Errors
@@ -194,11 +194,11 @@ impl Given {
     }
 }
 
-impl IntoResponse for Given {
+impl IntoResponse for StoredResponse {
     fn into_response(self) -> Response {
         let media_type = if self.status.is_success() { "application/json" } else { problems::MEDIA_TYPE };
         let mut response = (self.status, [(CONTENT_TYPE, media_type)], self.body).into_response();
-        response.extensions_mut().insert(Untouched);
+        response.extensions_mut().insert(ForeignErrorFormat);
         response
     }
 }

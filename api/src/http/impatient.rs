@@ -17,21 +17,21 @@ use crate::http::connections::Activity;
 /// Minimum number of bytes the client must read in each period.
 const LEAST: usize = 64 * 1024;
 
-pub struct Impatient<S> {
+pub struct SlowReaderGuard<S> {
     stream: S,
     patience: Duration,
     activity: Arc<Activity>,
-    waiting: Option<Waiting>,
+    waiting: Option<BlockedWrite>,
 }
 
 /// State of a connection whose output is blocked.
-struct Waiting {
+struct BlockedWrite {
     until: Pin<Box<Sleep>>,
     /// Bytes the client read in this period.
     taken: usize,
 }
 
-impl<S> Impatient<S> {
+impl<S> SlowReaderGuard<S> {
     pub fn new(stream: S, patience: Duration, activity: Arc<Activity>) -> Self {
         Self { stream, patience, activity, waiting: None }
     }
@@ -41,7 +41,7 @@ impl<S> Impatient<S> {
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| {
             self.activity.sending(true);
-            Waiting { until: Box::pin(sleep(patience)), taken: 0 }
+            BlockedWrite { until: Box::pin(sleep(patience)), taken: 0 }
         });
         loop {
             ready!(waiting.until.as_mut().poll(cx));
@@ -65,7 +65,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SlowReaderGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.written(cx, written)
@@ -102,7 +102,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SlowReaderGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }

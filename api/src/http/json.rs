@@ -19,7 +19,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_domain::validation::{FieldError, Invalid, find_nuls, join_path};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
@@ -81,7 +81,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Unchecked<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let bytes = read(&parts, body, &app.config).await?;
-        heavy(bytes.len(), || {
+        run_blocking(bytes.len(), || {
             let Members { known, unknown } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Known)?;
             unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
             Ok(Self::declared(known, &bytes))
@@ -98,7 +98,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let bytes = read(&parts, body, &app.config).await?;
-        heavy(bytes.len(), || {
+        run_blocking(bytes.len(), || {
             let Members { known, .. } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Anybody)?;
             Ok(Self(Unchecked::declared(known, &bytes)))
         })
@@ -178,19 +178,19 @@ fn add(errors: &mut Vec<FieldError>, others: Vec<FieldError>) {
 
 /// Fields of a body that the route ignores.
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoFields {}
 
 /// A body that the route ignores. All its fields are unknown; other errors in it are harmless.
-pub struct Unused;
+pub struct IgnoredBody;
 
-impl FromRequest<App> for Unused {
+impl FromRequest<App> for IgnoredBody {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         if let Ok(bytes) = read(&parts, body, &app.config).await
             && let Ok(object) =
-                heavy(bytes.len(), || object::<Nothing>(&parts.headers, &bytes, &app.config, Caller::Known))
+                run_blocking(bytes.len(), || object::<NoFields>(&parts.headers, &bytes, &app.config, Caller::Known))
         {
             unknown_fields::note(&parts.extensions, object.unknown.iter().map(String::as_str));
         }
@@ -263,7 +263,7 @@ fn object<T: DeserializeOwned>(
 /// # Errors
 /// The body is nested too deeply or has too many values.
 pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
-    let Shape { depth, values } = shape(bytes);
+    let JsonStructure { depth, values } = shape(bytes);
     if depth > MAX_DEPTH {
         return Err(Problem::bad_request(format!("the request body is nested deeper than {MAX_DEPTH} levels")));
     }
@@ -293,7 +293,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Structure of a JSON text before parsing.
-struct Shape {
+struct JsonStructure {
     /// Nesting depth of objects and arrays.
     depth: usize,
     /// Number of values and member names.
@@ -301,7 +301,7 @@ struct Shape {
 }
 
 /// Exact for valid JSON; the parser rejects everything else.
-fn shape(bytes: &[u8]) -> Shape {
+fn shape(bytes: &[u8]) -> JsonStructure {
     let (mut depth, mut deepest, mut values) = (0_usize, 0, 0);
     let (mut in_string, mut escaped, mut in_scalar) = (false, false, false);
     for byte in bytes {
@@ -331,7 +331,7 @@ fn shape(bytes: &[u8]) -> Shape {
             }
         }
     }
-    Shape { depth: deepest, values }
+    JsonStructure { depth: deepest, values }
 }
 
 /// The database cannot store U+0000, and no selector, label or text needs it.
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn depth_and_values_are_counted_outside_of_strings() {
         let counted = |text: &str| {
-            let Shape { depth, values } = shape(text.as_bytes());
+            let JsonStructure { depth, values } = shape(text.as_bytes());
             (depth, values)
         };
         assert_eq!(counted(r#"{"a": [1, {"b": "[[[\"[["}]}"#), (3, 7));

@@ -16,10 +16,10 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// Uses that are not written yet.
 #[derive(Default)]
-pub struct LastUsed(Mutex<Used>);
+pub struct LastUsed(Mutex<CredentialUse>);
 
 #[derive(Default)]
-struct Used {
+struct CredentialUse {
     keys: HashSet<ApiKeyId>,
     web_sessions: HashSet<WebSessionId>,
 }

@@ -15,15 +15,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::HungUp;
+use crate::http::hung_up::ClientDisconnect;
 use crate::http::metrics::{self, Refusal};
 
 /// Interval at which the first in the queue checks for a slot.
 const LOOK: Duration = Duration::from_millis(250);
 
-pub struct Line {
+pub struct WaitQueue {
     /// Waiting accounts, the next one first.
-    queues: Mutex<VecDeque<Queue>>,
+    queues: Mutex<VecDeque<AccountQueue>>,
     /// Maximum number of waiting callers, in this process and per account.
     bounds: (usize, usize),
     /// Signals that a slot was freed.
@@ -32,12 +32,12 @@ pub struct Line {
 }
 
 /// Callers of an account.
-struct Queue {
+struct AccountQueue {
     account: AccountId,
     callers: VecDeque<Arc<Notify>>,
 }
 
-impl Line {
+impl WaitQueue {
     /// Creates a queue with a limit for all callers and one for the callers of an account.
     pub fn new(of_all: usize, of_account: usize) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Line {
     ///
     /// # Errors
     /// The queue is full.
-    pub fn enter(&self, account: AccountId, deadline: Instant) -> Result<Place<'_>> {
+    pub fn enter(&self, account: AccountId, deadline: Instant) -> Result<Ticket<'_>> {
         let turn = Arc::new(Notify::new());
         let entered = self.with_queues(|queues| {
             let (of_all, of_account) = self.bounds;
@@ -80,7 +80,7 @@ impl Line {
             }
             match own {
                 Some(own) => own.callers.push_back(Arc::clone(&turn)),
-                None => queues.push_back(Queue { account, callers: VecDeque::from([Arc::clone(&turn)]) }),
+                None => queues.push_back(AccountQueue { account, callers: VecDeque::from([Arc::clone(&turn)]) }),
             }
             if all == 0 {
                 turn.notify_one();
@@ -89,7 +89,7 @@ impl Line {
         });
         if entered {
             metrics::note_waiting(1.0);
-            Ok(Place { line: self, account, deadline, turn, has_looked: false })
+            Ok(Ticket { line: self, account, deadline, turn, has_looked: false })
         } else {
             metrics::count_refusal(Refusal::LineFull);
             Err(Problem::capacity_exhausted("no browser is free, and the queue of waiting requests is full"))
@@ -113,26 +113,26 @@ impl Line {
         metrics::note_waiting(-1.0);
     }
 
-    fn with_queues<R>(&self, act: impl FnOnce(&mut VecDeque<Queue>) -> R) -> R {
+    fn with_queues<R>(&self, act: impl FnOnce(&mut VecDeque<AccountQueue>) -> R) -> R {
         act(&mut self.queues.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// A position in the queue, freed on drop.
-pub struct Place<'a> {
-    line: &'a Line,
+pub struct Ticket<'a> {
+    line: &'a WaitQueue,
     account: AccountId,
     deadline: Instant,
     turn: Arc<Notify>,
     has_looked: bool,
 }
 
-impl Place<'_> {
+impl Ticket<'_> {
     /// Waits until the caller should check for a slot. The caller keeps its position.
     ///
     /// # Errors
     /// The deadline passes, the process stops, or the caller hangs up.
-    pub async fn turn(&mut self, hung_up: &HungUp) -> Result<()> {
+    pub async fn turn(&mut self, hung_up: &ClientDisconnect) -> Result<()> {
         account_share::release();
         let line = self.line;
         let (refusal, detail) = tokio::select! {
@@ -159,7 +159,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.line.leave(self.account, &self.turn);
     }

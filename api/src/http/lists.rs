@@ -109,7 +109,7 @@ impl IntoParams for Paging {
 }
 
 /// Entries of a list.
-pub trait Listed: ToSchema {
+pub trait ListItem: ToSchema {
     /// Name of the list, or of a page of it, in the OpenAPI document.
     const LIST: &'static str;
     /// Description of the list.
@@ -158,13 +158,13 @@ impl<T> FromIterator<T> for Page<T> {
     }
 }
 
-impl<T: Listed> PartialSchema for List<T> {
+impl<T: ListItem> PartialSchema for List<T> {
     fn schema() -> RefOr<Schema> {
         entries::<T>().into()
     }
 }
 
-impl<T: Listed> PartialSchema for Page<T> {
+impl<T: ListItem> PartialSchema for Page<T> {
     fn schema() -> RefOr<Schema> {
         let has_more =
             ObjectBuilder::new().schema_type(Type::Boolean).description(Some("True when there is another page"));
@@ -176,7 +176,7 @@ impl<T: Listed> PartialSchema for Page<T> {
     }
 }
 
-fn entries<T: Listed>() -> ObjectBuilder {
+fn entries<T: ListItem>() -> ObjectBuilder {
     let data = ArrayBuilder::new().items(Ref::from_schema_name(T::name())).description(T::ENTRIES);
     ObjectBuilder::new().description(Some(T::MEANING)).property("data", data).required("data")
 }

@@ -18,24 +18,24 @@ use crate::http::problems::{MEDIA_TYPE, document};
 use crate::http::request_id;
 
 /// A connection that replaces bare rejections.
-pub struct Explaining<S> {
+pub struct RejectionRewriter<S> {
     stream: S,
     errors_url: String,
     /// Beginning of the request.
     asked: Vec<u8>,
     /// True when the request was answered; further input belongs to another request.
     answered: bool,
-    explained: Option<Explained>,
+    explained: Option<RewrittenRejection>,
 }
 
 /// Replacement for a bare rejection of `bare_len` bytes.
-struct Explained {
+struct RewrittenRejection {
     answer: Vec<u8>,
     written: usize,
     bare_len: usize,
 }
 
-impl<S> Explaining<S> {
+impl<S> RejectionRewriter<S> {
     pub fn new(stream: S, errors_url: &str) -> Self {
         Self { stream, errors_url: errors_url.to_owned(), asked: Vec::new(), answered: false, explained: None }
     }
@@ -105,14 +105,14 @@ fn explain(status: StatusCode, head: &str, errors_url: &str, path: &str) -> Vec<
     format!("{head}{headers}\r\n{body}").into_bytes()
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for RejectionRewriter<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.explained.is_none()
             && let Some((status, head)) = bare_refusal(buf)
         {
             let answer = this.explain(status, head);
-            this.explained = Some(Explained { answer, written: 0, bare_len: buf.len() });
+            this.explained = Some(RewrittenRejection { answer, written: 0, bare_len: buf.len() });
         }
         let Some(explained) = &mut this.explained else {
             this.answered = true;
@@ -156,7 +156,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Explaining<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for RejectionRewriter<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     async fn sent(written: &[u8]) -> String {
-        let mut connection = Explaining::new(Vec::new(), "https://e");
+        let mut connection = RejectionRewriter::new(Vec::new(), "https://e");
         connection.write_all(written).await.expect("a Vec takes everything");
         String::from_utf8(connection.stream).expect("a text")
     }

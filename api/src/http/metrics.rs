@@ -13,12 +13,12 @@ use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::live;
-use kitfleet_domain::retention::Fate;
+use kitfleet_domain::retention::PurgeOutcome;
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_domain::workers::Slots;
 use kitfleet_jobs::inspect::Backlog;
-use kitfleet_jobs::wakeups::Carrier;
+use kitfleet_jobs::wakeups::WakeupTransport;
 use kitfleet_models::Failure;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -418,11 +418,11 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
         describe_counter!(
-            Fate::metric("profiles"),
+            PurgeOutcome::metric("profiles"),
             "Purges of customer data by retention, by kind of data and outcome."
         );
         describe_counter!(
-            Fate::metric(""),
+            PurgeOutcome::metric(""),
             "Rows deleted by retention and failed purges, by kind of data and outcome."
         );
         describe_counter!(DELIVERIES, "Ended webhook deliveries, by final state.");
@@ -515,15 +515,15 @@ fn start_at_zero() {
     for cause in ["memory", "disk", "page_process", "network_process", "host"] {
         counter!(BROWSER_DEATHS, "cause" => cause).absolute(0);
     }
-    for carrier in Carrier::ALL {
+    for carrier in WakeupTransport::ALL {
         counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
     }
     for state in DeliveryStatus::COUNTED {
         counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
     }
     for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
-        for outcome in Fate::possible(arm) {
-            counter!(Fate::metric(arm), "arm" => arm, "outcome" => outcome.name()).absolute(0);
+        for outcome in PurgeOutcome::possible(arm) {
+            counter!(PurgeOutcome::metric(arm), "arm" => arm, "outcome" => outcome.name()).absolute(0);
         }
     }
     for (prefix, actor) in [
@@ -582,7 +582,7 @@ fn describe_standing() {
 }
 
 /// State of the deployment, from the database.
-pub struct Standing {
+pub struct DeploymentState {
     pub sessions: [(SessionStatus, i64); 3],
     pub workers: [(&'static str, i64); 4],
     pub slots: Slots,
@@ -593,7 +593,7 @@ pub struct Standing {
     pub clock_skew: f64,
 }
 
-pub fn note_standing(standing: &Standing) {
+pub fn note_standing(standing: &DeploymentState) {
     for (status, count) in &standing.sessions {
         gauge!(SESSIONS_LIVE, "status" => status.name()).set(number(*count));
     }

@@ -9,11 +9,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::http::error::Problem;
-use crate::http::hung_up::HungUp;
+use crate::http::hung_up::ClientDisconnect;
 use crate::http::state::App;
 
 pub async fn run(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let (hung_up, _told) = HungUp::watch();
+    let (hung_up, _told) = ClientDisconnect::watch();
     request.extensions_mut().insert(hung_up);
     let handler = app.handlers.spawn(next.run(request));
     handler.await.unwrap_or_else(|error| Problem::internal(&error).into_response())

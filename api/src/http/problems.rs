@@ -15,7 +15,7 @@ use crate::http::state::App;
 
 /// Marks an error response in the format of another standard (contract: oauth 4).
 #[derive(Clone)]
-pub struct Untouched;
+pub struct ForeignErrorFormat;
 
 /// Media type of RFC 9457.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -25,7 +25,7 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
     let mut response = next.run(request).await;
     let failed = response.status().is_client_error() || response.status().is_server_error();
-    if !failed || response.extensions().get::<Untouched>().is_some() {
+    if !failed || response.extensions().get::<ForeignErrorFormat>().is_some() {
         return response;
     }
     let problem = response.extensions_mut().remove::<Problem>().unwrap_or_else(|| of_framework(response.status()));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::emails::EmailAddress;
-use kitfleet_domain::identities::Returned;
+use kitfleet_domain::identities::ReturnedSignIn;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
 use openidconnect::core::{
@@ -84,12 +84,12 @@ pub struct Provider {
 /// Cached metadata of a provider.
 #[derive(Default)]
 struct Memory {
-    known: Option<Arc<Known>>,
+    known: Option<Arc<ProviderMetadata>>,
     failed_at: Option<Instant>,
 }
 
 /// Metadata of a provider, and the client built from it.
-struct Known {
+struct ProviderMetadata {
     client: Client,
     http: reqwest::Client,
     since: Instant,
@@ -99,14 +99,14 @@ type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
 /// Redirect of a person to a provider.
-pub struct Departure {
+pub struct ProviderRedirect {
     pub url: Url,
     pub nonce: Nonce,
     pub pkce_verifier: PkceCodeVerifier,
 }
 
 /// Identity of a person at a provider.
-pub struct Person {
+pub struct ProviderIdentity {
     /// Permanent identifier of the person.
     pub subject: String,
     /// E-mail address, if the provider has verified one.
@@ -144,7 +144,7 @@ impl Failure {
 
 impl Provider {
     /// URL to redirect the browser to; the browser returns with `state`.
-    pub async fn departure(&self, state: &Token) -> Result<Departure> {
+    pub async fn departure(&self, state: &Token) -> Result<ProviderRedirect> {
         let known = self.known().await.map_err(|failure| self.problem(&failure))?;
         let (challenge, pkce_verifier) = PkceCodeChallenge::new_random_sha256();
         let state = CsrfToken::new(state.reveal().to_owned());
@@ -153,11 +153,11 @@ impl Provider {
         // This scope is always requested.
         let scopes = self.config.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
         let (url, _, nonce) = request.add_scopes(scopes).set_pkce_challenge(challenge).url();
-        Ok(Departure { url, nonce, pkce_verifier })
+        Ok(ProviderRedirect { url, nonce, pkce_verifier })
     }
 
     /// Returns the person who returned with `code`.
-    pub async fn arrival(&self, code: &str, returned: Returned) -> Result<Person> {
+    pub async fn arrival(&self, code: &str, returned: ReturnedSignIn) -> Result<ProviderIdentity> {
         self.person(code, returned).await.map_err(|failure| self.problem(&failure))
     }
 
@@ -173,8 +173,8 @@ impl Provider {
         }
     }
 
-    async fn person(&self, code: &str, returned: Returned) -> Result<Person, Failure> {
-        let Returned { nonce, pkce_verifier, now } = returned;
+    async fn person(&self, code: &str, returned: ReturnedSignIn) -> Result<ProviderIdentity, Failure> {
+        let ReturnedSignIn { nonce, pkce_verifier, now } = returned;
         let known = self.known().await?;
         let exchange = known.client.exchange_code(AuthorizationCode::new(code.to_owned()));
         let exchange = exchange.map_err(|error| Failure::provider(&error))?;
@@ -198,12 +198,12 @@ impl Provider {
         if (claims.email().is_none() || claims.email_verified().is_none())
             && let Some(told) = known.ask(tokens.access_token(), subject).await?
         {
-            return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
+            return Ok(ProviderIdentity::new(subject, told.email(), told.email_verified(), told.name()));
         }
-        Ok(Person::new(subject, claims.email(), claims.email_verified(), claims.name()))
+        Ok(ProviderIdentity::new(subject, claims.email(), claims.email_verified(), claims.name()))
     }
 
-    async fn known(&self) -> Result<Arc<Known>, Failure> {
+    async fn known(&self) -> Result<Arc<ProviderMetadata>, Failure> {
         let mut memory = self.memory.lock().await;
         let is_fresh = memory.known.as_ref().is_some_and(|known| known.since.elapsed() < BELIEVED_FOR);
         let is_left_alone = memory.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE_FOR);
@@ -224,7 +224,7 @@ impl Provider {
     }
 
     /// Returns metadata that is newer than `known`.
-    async fn known_instead_of(&self, known: &Arc<Known>) -> Result<Arc<Known>, Failure> {
+    async fn known_instead_of(&self, known: &Arc<ProviderMetadata>) -> Result<Arc<ProviderMetadata>, Failure> {
         let mut memory = self.memory.lock().await;
         if memory.known.as_ref().is_some_and(|current| Arc::ptr_eq(current, known)) {
             *memory = Memory::default();
@@ -233,7 +233,7 @@ impl Provider {
         self.known().await
     }
 
-    async fn discover(&self) -> Result<Known, Failure> {
+    async fn discover(&self) -> Result<ProviderMetadata, Failure> {
         // Redirects could lead to any server, so they are not followed. Sign-ins are rare, so the provider often closes an idle
         // connection when it is about to be reused.
         let http = reqwest::Client::builder()
@@ -254,11 +254,11 @@ impl Provider {
         let client = CoreClient::from_provider_metadata(metadata, client_id, secret)
             .set_redirect_uri(redirect_uri)
             .set_auth_type(if by_header { AuthType::BasicAuth } else { AuthType::RequestBody });
-        Ok(Known { client, http, since: Instant::now() })
+        Ok(ProviderMetadata { client, http, since: Instant::now() })
     }
 }
 
-impl Known {
+impl ProviderMetadata {
     /// Returns the claims of a valid token: signature, issuer, audience, nonce and time are checked.
     fn verify<'a>(
         &self,
@@ -280,7 +280,7 @@ impl Known {
     }
 }
 
-impl Person {
+impl ProviderIdentity {
     fn new(
         subject: &SubjectIdentifier,
         email: Option<&EndUserEmail>,

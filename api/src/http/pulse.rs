@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// True when the last probe had no answer.
 #[derive(Clone, Default)]
-pub struct Pulse(watch::Sender<bool>);
+pub struct DatabaseProbe(watch::Sender<bool>);
 
-impl Pulse {
+impl DatabaseProbe {
     /// Probes periodically. Never returns.
     pub async fn feel(&self, db: &PgPool) {
         let mut conn = None;
@@ -52,7 +52,11 @@ impl Pulse {
 }
 
 /// Responds in place of a handler that waits for the database. The handler continues in its own task.
-pub async fn answer(State((handlers, pulse)): State<(TaskTracker, Pulse)>, request: Request, next: Next) -> Response {
+pub async fn answer(
+    State((handlers, pulse)): State<(TaskTracker, DatabaseProbe)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let handler = handlers.spawn(next.run(request).in_current_span());
     tokio::select! {
         biased;

@@ -19,7 +19,7 @@ use governor::clock::MonotonicClock;
 use redis::RedisResult;
 use sha2::{Digest, Sha256};
 
-use self::headers::Standing;
+use self::headers::LimitState;
 use self::local::Local;
 use self::shared::Shared;
 use crate::http::error::{Problem, Result};
@@ -45,7 +45,7 @@ impl From<&str> for Key {
 
 /// A request, as a limit sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Visit {
+struct LimitedRequest {
     key: Key,
     /// True to take from the bucket, false to check only.
     takes: bool,
@@ -81,7 +81,7 @@ impl RateLimiter {
     /// # Errors
     /// Too many requests; the problem states when the next one is allowed.
     pub async fn check(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
-        let verdict = self.visit(bucket, Visit { key: key.into(), takes: true }).await;
+        let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes: true }).await;
         self.note(bucket, verdict);
         refuse_if_exceeded(bucket, verdict)
     }
@@ -92,7 +92,7 @@ impl RateLimiter {
     /// As [`RateLimiter::check`].
     pub fn check_credential(&self, credential: &str) -> Result<()> {
         let bucket = Bucket::Credential;
-        let verdict = self.local[bucket as usize].visit(Visit { key: credential.into(), takes: true });
+        let verdict = self.local[bucket as usize].visit(LimitedRequest { key: credential.into(), takes: true });
         self.note(bucket, verdict);
         refuse_if_exceeded(bucket, verdict)
     }
@@ -103,7 +103,7 @@ impl RateLimiter {
     /// # Errors
     /// As [`RateLimiter::check`].
     pub async fn look(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
-        let verdict = self.visit(bucket, Visit { key: key.into(), takes: false }).await;
+        let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes: false }).await;
         if let Verdict::Exceeded { .. } = verdict {
             self.note(bucket, verdict);
         }
@@ -113,13 +113,13 @@ impl RateLimiter {
     /// True when a request is within the limit. Counts it when it `takes`. The response reveals nothing about the limit, for callers
     /// that must not learn the result.
     pub async fn is_within(&self, bucket: Bucket, key: impl Into<Key>, takes: bool) -> bool {
-        let verdict = self.visit(bucket, Visit { key: key.into(), takes }).await;
+        let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes }).await;
         refuse_if_exceeded(bucket, verdict).is_ok()
     }
 
     /// Counts a failure for the next [`RateLimiter::look`].
     pub async fn record(&self, bucket: Bucket, key: impl Into<Key>) {
-        self.visit(bucket, Visit { key: key.into(), takes: true }).await;
+        self.visit(bucket, LimitedRequest { key: key.into(), takes: true }).await;
     }
 
     /// Periodically removes buckets that are full again.
@@ -130,7 +130,7 @@ impl RateLimiter {
         }
     }
 
-    async fn visit(&self, bucket: Bucket, visit: Visit) -> Verdict {
+    async fn visit(&self, bucket: Bucket, visit: LimitedRequest) -> Verdict {
         if let Some(shared) = &self.shared {
             if let Some(verdict) = shared.visit(bucket.label(), self.quotas[bucket as usize], visit).await {
                 return verdict;
@@ -141,7 +141,7 @@ impl RateLimiter {
     }
 
     fn note(&self, bucket: Bucket, verdict: Verdict) {
-        headers::note(Standing::of(self.quotas[bucket as usize], verdict));
+        headers::note(LimitState::of(self.quotas[bucket as usize], verdict));
     }
 }
 

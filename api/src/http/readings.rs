@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kitfleet_domain::heavy::apart;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::turns::{NotYet, Turn, Turns};
+use kitfleet_domain::turns::{AccountPermit, AccountSemaphore, AcquireTimeout};
 
 use crate::http::error::Problem;
 
@@ -23,31 +23,31 @@ const LIGHT: usize = 64 * 1024;
 
 /// Runs searches.
 #[derive(Debug)]
-pub struct Readings(Turns);
+pub struct TranscriptSearches(AccountSemaphore);
 
 /// Reason a search did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadingError {
     /// Other searches of the account are running.
     #[error(transparent)]
-    NotYet(#[from] NotYet),
+    NotYet(#[from] AcquireTimeout),
     /// The machine has no thread left.
     #[error("cannot search the messages: {0}")]
     Thread(#[from] io::Error),
 }
 
-impl Default for Readings {
+impl Default for TranscriptSearches {
     fn default() -> Self {
-        Self(Turns::new(AT_ONCE.0, AT_ONCE.1))
+        Self(AccountSemaphore::new(AT_ONCE.0, AT_ONCE.1))
     }
 }
 
-impl Readings {
+impl TranscriptSearches {
     /// Waits for the account's turn.
     ///
     /// # Errors
     /// The turn does not come within 30 s.
-    pub async fn turn(&self, account: AccountId) -> Result<Turn, NotYet> {
+    pub async fn turn(&self, account: AccountId) -> Result<AccountPermit, AcquireTimeout> {
         self.0.take(account, PATIENCE).await
     }
 
@@ -56,8 +56,8 @@ impl Readings {
     ///
     /// # Errors
     /// The turn does not come within 30 s.
-    pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<Reading<'_>, NotYet> {
-        let mut reading = Reading { readings: self, account, turn: None };
+    pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<TranscriptSearch<'_>, AcquireTimeout> {
+        let mut reading = TranscriptSearch { readings: self, account, turn: None };
         if bytes > LIGHT as u64 {
             reading.take_turn().await?;
         }
@@ -79,14 +79,14 @@ impl Readings {
 }
 
 /// A reading in progress.
-pub struct Reading<'a> {
-    readings: &'a Readings,
+pub struct TranscriptSearch<'a> {
+    readings: &'a TranscriptSearches,
     account: AccountId,
-    turn: Option<Arc<Turn>>,
+    turn: Option<Arc<AccountPermit>>,
 }
 
-impl Reading<'_> {
-    async fn take_turn(&mut self) -> Result<Arc<Turn>, NotYet> {
+impl TranscriptSearch<'_> {
+    async fn take_turn(&mut self) -> Result<Arc<AccountPermit>, AcquireTimeout> {
         let turn = match self.turn.take() {
             Some(turn) => turn,
             None => Arc::new(self.readings.turn(self.account).await?),

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_jobs::wakeups::Wakeups;
 use sqlx::PgPool;
 use tokio::net::{TcpListener, TcpStream};
@@ -25,9 +25,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::http::body::{DrainedBody, WrittenBody};
 use crate::http::client::Peer;
-use crate::http::connections::{Connections, Place};
-use crate::http::impatient::Impatient;
-use crate::http::malformed::Explaining;
+use crate::http::connections::{ConnectionSlot, Connections};
+use crate::http::impatient::SlowReaderGuard;
+use crate::http::malformed::RejectionRewriter;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{metrics, rescue};
 
@@ -110,8 +110,8 @@ impl Server {
     }
 
     async fn accept(&self, listener: &TcpListener, tasks: &TaskTracker) {
-        static REFUSED: Seldom = Seldom::new();
-        static FAILED: Seldom = Seldom::new();
+        static REFUSED: LogThrottle = LogThrottle::new();
+        static FAILED: LogThrottle = LogThrottle::new();
         let connections = Connections::new(self.app.config.connections, &self.app.config.trusted_proxies);
         while let Some(accepted) = self.shutdown.run_until_cancelled(listener.accept()).await {
             match accepted {
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: ConnectionSlot) {
         // Responses are written whole, so delaying a packet for more data has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection closed before it was served");
@@ -144,8 +144,8 @@ impl Server {
         }
         let place = Arc::new(place);
         let activity = &Arc::clone(&place.activity);
-        let stream = Impatient::new(stream, self.app.config.write_timeout, Arc::clone(activity));
-        let stream = Explaining::new(stream, &self.app.config.errors_url);
+        let stream = SlowReaderGuard::new(stream, self.app.config.write_timeout, Arc::clone(activity));
+        let stream = RejectionRewriter::new(stream, &self.app.config.errors_url);
         let (body_timeout, given_up) = (self.app.config.body_timeout, self.app.bodies_given_up.clone());
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |request: hyper::Request<Incoming>| {

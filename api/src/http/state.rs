@@ -24,7 +24,7 @@ use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::status;
 use kitfleet_domain::status::subscribers::Unsubscriber;
-use kitfleet_domain::turns::Turns;
+use kitfleet_domain::turns::AccountSemaphore;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
@@ -39,17 +39,17 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::board::Board;
+use crate::http::board::StatusCache;
 use crate::http::connections::ConnectionLimits;
 use crate::http::error::Problem;
 use crate::http::hashing::Hashing;
 use crate::http::kinds;
 use crate::http::last_used::LastUsed;
-use crate::http::line::Line;
+use crate::http::line::WaitQueue;
 use crate::http::providers::{ProviderConfig, Providers};
-use crate::http::pulse::Pulse;
+use crate::http::pulse::DatabaseProbe;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
-use crate::http::readings::Readings;
+use crate::http::readings::TranscriptSearches;
 use crate::http::streams::Streams;
 
 /// Maximum number of concurrent audit log export batches, in this process and per account.
@@ -275,31 +275,31 @@ pub struct Shared {
     /// Client of the models.
     pub models: Models,
     /// Turns for tests of model provider keys.
-    pub byok_tests: Turns,
+    pub byok_tests: AccountSemaphore,
     /// Card provider.
     pub card: CardProvider,
     /// Crypto processor.
     pub crypto: CryptoProcessor,
     /// Turns for requests to payment providers.
-    pub payments: Turns,
+    pub payments: AccountSemaphore,
     /// Turns for reading audit log exports.
-    pub exports: Turns,
+    pub exports: AccountSemaphore,
     /// Budget for the bytes of large responses.
     pub answers: AnswerBudget,
     /// Bound of the requests of an account that run at once.
     pub shares: AccountShares,
     /// Searches in the messages of agent sessions.
-    pub readings: Readings,
+    pub readings: TranscriptSearches,
     /// Queue of requests that wait for a browser.
-    pub line: Line,
+    pub line: WaitQueue,
     /// Notification streams.
     pub streams: Streams,
     /// Last uses of credentials.
     pub last_used: LastUsed,
     /// Probe of the database.
-    pub pulse: Pulse,
+    pub pulse: DatabaseProbe,
     /// Cached service status.
-    pub board: Arc<Board>,
+    pub board: Arc<StatusCache>,
     /// Requests in progress: the process must not end before them.
     pub handlers: TaskTracker,
     /// Slots for viewers in this process.
@@ -333,7 +333,7 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
-        let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
+        let line = WaitQueue::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
         let answers = AnswerBudget::new(&config.limits);
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
@@ -351,18 +351,18 @@ impl App {
             patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
             models,
-            byok_tests: Turns::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
+            byok_tests: AccountSemaphore::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
             card,
             crypto,
-            payments: Turns::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
-            exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
+            payments: AccountSemaphore::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
+            exports: AccountSemaphore::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             answers,
             shares: AccountShares::default(),
-            readings: Readings::default(),
+            readings: TranscriptSearches::default(),
             line,
             streams: Streams::default(),
             last_used: LastUsed::default(),
-            pulse: Pulse::default(),
+            pulse: DatabaseProbe::default(),
             board: Arc::default(),
             handlers,
             views: Arc::new(views),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use kitfleet_domain::ids::{AccountId, NotificationStreamId};
 use kitfleet_domain::notifications::{self, CHANNEL, STREAM_LEASE, Settings};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_jobs::wakeups::Wakeups;
 use sqlx::PgPool;
 use tokio::sync::{Notify, watch};
@@ -28,12 +28,12 @@ const AT_ONCE: usize = 8;
 /// Streams of this process.
 #[derive(Default)]
 pub struct Streams {
-    here: Arc<Here>,
+    here: Arc<StreamRegistry>,
     ended: CancellationToken,
 }
 
 #[derive(Default)]
-struct Here {
+struct StreamRegistry {
     table: Mutex<Table>,
     /// Signals work: an account was signalled, or a stream was opened or closed.
     changed: Notify,
@@ -41,12 +41,12 @@ struct Here {
 
 #[derive(Default)]
 struct Table {
-    accounts: HashMap<AccountId, Followed>,
+    accounts: HashMap<AccountId, FollowedAccount>,
     /// Closed streams whose rows are still open.
     closed: Vec<NotificationStreamId>,
 }
 
-struct Followed {
+struct FollowedAccount {
     /// Highest assigned number.
     highest: watch::Sender<i64>,
     streams: Vec<NotificationStreamId>,
@@ -55,8 +55,8 @@ struct Followed {
 }
 
 /// A registered stream, closed on drop.
-pub struct Follower {
-    here: Arc<Here>,
+pub struct StreamHandle {
+    here: Arc<StreamRegistry>,
     account: AccountId,
     id: NotificationStreamId,
     /// Highest notification number of the account.
@@ -65,7 +65,7 @@ pub struct Follower {
     pub ended: CancellationToken,
 }
 
-impl Drop for Follower {
+impl Drop for StreamHandle {
     fn drop(&mut self) {
         let mut table = self.here.table();
         if let Some(followed) = table.accounts.get_mut(&self.account) {
@@ -82,16 +82,16 @@ impl Drop for Follower {
 
 impl Streams {
     /// Registers a stream whose row was written. The account may have passed `highest` already, so it is marked for a check.
-    pub fn enter(&self, account: AccountId, id: NotificationStreamId, highest: i64) -> Follower {
+    pub fn enter(&self, account: AccountId, id: NotificationStreamId, highest: i64) -> StreamHandle {
         let mut table = self.here.table();
-        let new = || Followed { highest: watch::Sender::new(highest), streams: Vec::new(), told: false };
+        let new = || FollowedAccount { highest: watch::Sender::new(highest), streams: Vec::new(), told: false };
         let followed = table.accounts.entry(account).or_insert_with(new);
         followed.streams.push(id);
         followed.told = true;
         let highest = followed.highest.subscribe();
         drop(table);
         self.here.changed.notify_one();
-        Follower { here: Arc::clone(&self.here), account, id, highest, ended: self.ended.clone() }
+        StreamHandle { here: Arc::clone(&self.here), account, id, highest, ended: self.ended.clone() }
     }
 
     /// Ends all streams, and those opened later.
@@ -112,7 +112,7 @@ impl Streams {
     }
 }
 
-impl Here {
+impl StreamRegistry {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Here {
 
     /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
-        static FAILED: Seldom = Seldom::new();
+        static FAILED: LogThrottle = LogThrottle::new();
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renewed = Instant::now();
@@ -188,9 +188,10 @@ impl Here {
 
     /// Assigns numbers to the notifications of marked accounts.
     async fn number(&self, db: &PgPool) {
-        static FAILED: Seldom = Seldom::new();
-        let told =
-            |(account, followed): (&AccountId, &mut Followed)| std::mem::take(&mut followed.told).then_some(*account);
+        static FAILED: LogThrottle = LogThrottle::new();
+        let told = |(account, followed): (&AccountId, &mut FollowedAccount)| {
+            std::mem::take(&mut followed.told).then_some(*account)
+        };
         let told: Vec<_> = self.table().accounts.iter_mut().filter_map(told).collect();
         let number = async |account| match number(db, account).await {
             Ok(highest) => {
@@ -227,7 +228,7 @@ impl Here {
     }
 }
 
-impl Followed {
+impl FollowedAccount {
     fn reached(&self, number: i64) {
         self.highest.send_if_modified(|highest| {
             let further = number > *highest;

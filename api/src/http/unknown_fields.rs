@@ -20,13 +20,13 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Value of the header, set where the body is read.
 #[derive(Clone)]
-struct Noted {
+struct UnknownFieldNames {
     app: App,
     names: Arc<OnceLock<String>>,
 }
 
 pub async fn report(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let noted = Noted { app, names: Arc::default() };
+    let noted = UnknownFieldNames { app, names: Arc::default() };
     request.extensions_mut().insert(noted.clone());
     let mut response = next.run(request).await;
     if let Some(value) = noted.names.get().and_then(|names| HeaderValue::from_str(names).ok()) {
@@ -38,7 +38,7 @@ pub async fn report(State(app): State<App>, mut request: Request, next: Next) ->
 /// Records unknown names in the order of the body.
 pub fn note<'a>(request: &Extensions, names: impl Iterator<Item = &'a str>) {
     let mut names = names.peekable();
-    if let Some(noted) = request.get::<Noted>()
+    if let Some(noted) = request.get::<UnknownFieldNames>()
         && names.peek().is_some()
     {
         noted.names.get_or_init(|| encode(names, &noted.app.config.limits));

@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Unused;
+use crate::http::json::IgnoredBody;
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{AgentElsewhere, Database, InvalidQuery, NoAgentSession, Restricted, query};
@@ -126,7 +126,7 @@ async fn close(
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
     query: Query,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<StatusCode> {
     let id = path.id()?;
     let purge = match query.text("purge")? {

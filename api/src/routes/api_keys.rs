@@ -17,9 +17,9 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Unchecked, Unused};
+use crate::http::json::{IgnoredBody, Unchecked};
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
@@ -155,7 +155,7 @@ async fn create(caller: Caller, State(app): State<App>, body: Unchecked<CreateKe
 
 type ApiKeyList = Page<ApiKey>;
 
-impl Listed for ApiKey {
+impl ListItem for ApiKey {
     const LIST: &'static str = "ApiKeyList";
     const MEANING: &'static str = "A page of API keys, newest first";
 }
@@ -199,7 +199,12 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>) -> 
     params(IdPath<ApiKeyId>),
     responses((status = 204, description = "The key is revoked, or was already revoked"), Restricted, NoKey, Database),
 )]
-async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<StatusCode> {
+async fn revoke(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ApiKeyId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     let known = api_keys::revoke(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
@@ -219,7 +224,7 @@ async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, 
         Restricted, NoKey, Rotating, Database,
     ),
 )]
-async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
+async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: IgnoredBody) -> Result<Minted> {
     let old = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;
     // Keys can be rotated at the account's key limit: both keys exist during the grace period.

@@ -19,7 +19,7 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::areas;
 use kitfleet_domain::audit::log::{self, Filter, Log, Row, Snapshot};
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
@@ -232,7 +232,7 @@ async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) 
         let _turn = shared.exports.take(log.account, PATIENCE).await.map_err(io::Error::other)?;
         let rows = log::rows(&mut *shared.db.acquire().await.map_err(io::Error::other)?, log, &ids).await;
         let rows = rows.map_err(io::Error::other)?;
-        heavy(rows.len() * ROW, || format.rows(rows, first))
+        run_blocking(rows.len() * ROW, || format.rows(rows, first))
     };
     app.handlers.spawn(read).await.map_err(io::Error::other)?.inspect_err(|error| {
         tracing::error!(%error, "audit log export ended early");

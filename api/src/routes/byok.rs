@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{IgnoredBody, Json};
 use crate::http::kinds;
 use crate::http::metrics::{ByokTest, count_byok_test};
 use crate::http::openapi::{Body, Database, NoProviderKey, RateLimited, Restricted, Sealing, named, one_of};

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::json::Unchecked;
-use crate::http::lists::{List, Listed};
+use crate::http::lists::{List, ListItem};
 use crate::http::openapi::{Body, Database, Restricted, named, one_of};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -48,7 +48,7 @@ fn event_type() -> RefOr<Schema> {
 
 type EmailPreferenceList = List<Wire>;
 
-impl Listed for Wire {
+impl ListItem for Wire {
     const LIST: &'static str = "EmailPreferenceList";
     const MEANING: &'static str = "All kinds of mail with an opt-out";
 }

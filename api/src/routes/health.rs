@@ -7,9 +7,9 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::database::{self, SchemaState};
 use kitfleet_domain::encryption_key::KeyStatus;
-use kitfleet_domain::machine::Room;
+use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::validation::Invalid;
-use kitfleet_domain::workers::{self, Standing};
+use kitfleet_domain::workers::{self, WorkerStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -34,7 +34,7 @@ pub fn routes() -> Routes {
 /// The process is alive
 #[derive(Serialize, ToSchema)]
 #[schema(as = Health)]
-struct Alive {
+struct Liveness {
     #[schema(example = "ok")]
     status: &'static str,
 }
@@ -42,7 +42,7 @@ struct Alive {
 /// The process is ready
 #[derive(Serialize, ToSchema)]
 #[schema(as = Readiness)]
-struct Ready {
+struct Readiness {
     #[schema(example = "ok")]
     status: &'static str,
     #[schema(example = "ok")]
@@ -79,7 +79,7 @@ impl Audience {
 }
 
 fn standing() -> RefOr<Schema> {
-    one_of(&[Standing::NAMES, &[NO_WORKER]].concat(), None)
+    one_of(&[WorkerStatus::NAMES, &[NO_WORKER]].concat(), None)
 }
 
 fn key_status() -> RefOr<Schema> {
@@ -105,8 +105,8 @@ impl From<&'static str> for NotReady {
     get, path = "/healthz", tag = "Operations", operation_id = "getHealth",
     responses((status = 200, description = "The process is alive", body = Alive)),
 )]
-async fn alive() -> Answer<Alive> {
-    Answer(Alive { status: "ok" })
+async fn alive() -> Answer<Liveness> {
+    Answer(Liveness { status: "ok" })
 }
 
 /// Check readiness
@@ -118,7 +118,7 @@ async fn alive() -> Answer<Alive> {
     params(("for" = Option<String>, Query, description = "`api`: ready even without a live worker", example = "api")),
     responses((status = 200, description = "The process is ready", body = Ready), InvalidQuery, Database),
 )]
-async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
+async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Readiness>> {
     let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);
     // A separate task, so that the timeout does not interrupt the use of the connection.
     let check = tokio::spawn(check(app.clone()));
@@ -132,7 +132,7 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
     };
     match found {
         Ok((None, _)) if audience == Audience::Sessions => Err(Problem::unavailable_for_now("no worker is alive")),
-        Ok((workers, encryption_key)) => Ok(Answer(Ready {
+        Ok((workers, encryption_key)) => Ok(Answer(Readiness {
             status: "ok",
             database: "ok",
             migrations: "ok",
@@ -148,11 +148,11 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Ready>> {
 
 /// True if the disk of `folder` is full. A folder that does not exist yet needs no space.
 fn is_full(folder: &Path) -> bool {
-    Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
+    DiskSpace::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
 /// State of the workers that are alive and status of the encryption key, or the reason why the process is not ready.
-async fn check(app: App) -> sqlx::Result<Result<(Option<Standing>, KeyStatus), NotReady>> {
+async fn check(app: App) -> sqlx::Result<Result<(Option<WorkerStatus>, KeyStatus), NotReady>> {
     let data_dir = app.config.data_dir.clone();
     // A disk can hang. It is checked first, because a full disk also makes a database on it fail.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cookie::{Cookie, SameSite};
 use kitfleet_domain::emails::{Recipient, Template};
-use kitfleet_domain::identities::{self, Arrival, Flow, Visitor};
+use kitfleet_domain::identities::{self, Flow, ProviderUser, SignInTarget};
 use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::sign_ins::Method;
 use kitfleet_domain::timestamp::Timestamp;
@@ -145,7 +145,7 @@ async fn callback(
 
     let origin = client.origin();
     let method = Method::Oauth { provider: &provider.name };
-    let visitor = Visitor {
+    let visitor = ProviderUser {
         provider: &provider.name,
         subject: &person.subject,
         email: person.email.as_ref(),
@@ -153,14 +153,14 @@ async fn callback(
     };
     let mut tx = app.db.begin().await?;
     match identities::arrive(&mut tx, &visitor).await? {
-        Arrival::Linked(account) => {
+        SignInTarget::Linked(account) => {
             Ok(Answer(sign_ins::complete(&app, tx, account, method, &origin).await?).into_response())
         }
-        Arrival::New(account) => {
+        SignInTarget::New(account) => {
             sign_ins::welcome(&mut tx, account).await?;
             Ok(Answer(sign_ins::complete(&app, tx, account, method, &origin).await?).into_response())
         }
-        Arrival::Unlinked(account) => {
+        SignInTarget::Unlinked(account) => {
             let details = json!({
                 "provider": provider.name, "subject": person.subject, "provider_name": provider.config.display_name,
             });
@@ -172,7 +172,7 @@ async fn callback(
             let answer = ConfirmationRequired { confirmation_required: true, expires_at };
             Ok((StatusCode::ACCEPTED, Answer(answer)).into_response())
         }
-        Arrival::Unknown => Err(Problem::forbidden(
+        SignInTarget::Unknown => Err(Problem::forbidden(
             "the identity provider returned no verified e-mail address, and no account is linked",
         )),
     }

@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::bearer_token;
 use crate::http::error::{Problem, Result};
-use crate::http::metrics::Standing;
+use crate::http::metrics::DeploymentState;
 use crate::http::openapi::{Database, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -81,7 +81,7 @@ async fn refresh_in_time(app: App) -> bool {
 async fn refresh(app: App) -> sqlx::Result<()> {
     let mut conn = app.db.acquire().await?;
     metrics::note_encryption_key(app.check_encryption_key(&mut conn).await?);
-    metrics::note_standing(&Standing {
+    metrics::note_standing(&DeploymentState {
         sessions: census::live(&mut conn).await?,
         workers: workers::census(&mut conn).await?,
         slots: workers::slots(&mut conn).await?,

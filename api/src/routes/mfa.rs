@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mfa::challenges::{self, Refused};
-use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, NotVerified, Proof, Verdict};
+use kitfleet_domain::mfa::{self, Batch, Enrollment, GuessLimits, MfaError, NotVerified, Proof, Verdict};
 use kitfleet_domain::sign_ins;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, OpenUnchecked, Unused};
+use crate::http::json::{IgnoredBody, Json, OpenUnchecked};
 use crate::http::kinds;
 use crate::http::openapi::{
     Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp, named, one_of,
@@ -119,7 +119,7 @@ impl From<Enrollment> for MfaEnrollment {
     post, path = "/v1/account/mfa/enroll", tag = "MFA", operation_id = "enrollMfa",
     responses((status = 200, description = "The secret", body = MfaEnrollment), Restricted, Enrolling),
 )]
-async fn enroll(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<MfaEnrollment>> {
+async fn enroll(caller: Caller, State(app): State<App>, _body: IgnoredBody) -> Result<Answer<MfaEnrollment>> {
     let vault = app.own_vault(SECOND_FACTORS)?;
     let enrollment = mfa::enroll(&mut *app.db.acquire().await?, caller.account_id, vault).await?;
     Ok(Answer(enrollment.ok_or_else(already_enrolled)?.into()))
@@ -163,7 +163,7 @@ async fn verify(
     check_digits(&body.code)?;
     app.rate_limits.check(Bucket::Verify, &client).await?;
     let (account, vault, guesses) =
-        (caller.account_id, app.own_vault(SECOND_FACTORS)?, Guesses::of(&app.config.limits));
+        (caller.account_id, app.own_vault(SECOND_FACTORS)?, GuessLimits::of(&app.config.limits));
 
     let mut tx = app.db.begin().await?;
     let verified = mfa::verify(&mut tx, account, &body.code, vault, guesses).await?;
@@ -257,7 +257,7 @@ async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> R
     post, path = "/v1/account/mfa/recovery-codes/regenerate", tag = "MFA", operation_id = "regenerateRecoveryCodes",
     responses((status = 200, description = "The new recovery codes", body = RecoveryCodes), Restricted, NotEnrolled, SteppingUp, Database),
 )]
-async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
+async fn regenerate(caller: Caller, State(app): State<App>, _body: IgnoredBody) -> Result<Answer<RecoveryCodes>> {
     let not_enrolled = || Problem::new(&kinds::NOT_FOUND, "the account has no second factor");
     if !mfa::is_enrolled(&mut *app.db.acquire().await?, caller.account_id).await? {
         return Err(not_enrolled());
@@ -286,10 +286,10 @@ struct ChallengeProof {
 }
 
 impl ChallengeProof {
-    fn given(&self) -> Result<Given<'_>, Invalid> {
+    fn given(&self) -> Result<SecondFactorInput<'_>, Invalid> {
         match (&self.code, &self.recovery_code) {
-            (Some(code), None) => check_digits(code).map(|()| Given::Totp(code)),
-            (None, Some(code)) => Ok(Given::Recovery { code, field: "recovery_code" }),
+            (Some(code), None) => check_digits(code).map(|()| SecondFactorInput::Totp(code)),
+            (None, Some(code)) => Ok(SecondFactorInput::Recovery { code, field: "recovery_code" }),
             _ => Err(Invalid::field("code", "send either code or recovery_code")),
         }
     }
@@ -297,7 +297,7 @@ impl ChallengeProof {
 
 /// Result of a login challenge
 #[derive(Serialize, ToSchema)]
-struct ChallengeMet {
+struct ChallengeResult {
     /// The web session
     session: WebSession,
     /// Second factor that was used
@@ -322,7 +322,7 @@ async fn challenge(
     State(app): State<App>,
     client: ClientInfo,
     OpenUnchecked(body): OpenUnchecked<ChallengeProof>,
-) -> Result<Answer<ChallengeMet>> {
+) -> Result<Answer<ChallengeResult>> {
     let body = body.check(|body| body.given().map(drop).map(|()| body))?;
     let given = body.given()?;
     app.rate_limits.check(Bucket::Challenge, &client).await?;
@@ -339,7 +339,8 @@ async fn challenge(
     let mut tx = app.db.begin().await?;
     let found = find(&mut tx).await?;
     let actor = kitfleet_domain::audit::Actor::person(account, &origin);
-    let verdict = mfa::judge(&mut tx, account, presented.proof(&app)?, Guesses::of(&app.config.limits), &actor).await?;
+    let verdict =
+        mfa::judge(&mut tx, account, presented.proof(&app)?, GuessLimits::of(&app.config.limits), &actor).await?;
     let Verdict::Proven(via) = verdict else {
         if verdict == Verdict::Wrong {
             challenges::count_wrong_guess(&mut tx, found.id).await?;
@@ -350,12 +351,12 @@ async fn challenge(
     challenges::consume(&mut tx, found.id).await?;
     let session = sign_ins::prove(&mut tx, account, via, &origin, app.config.auth.lifetimes.session).await?;
     tx.commit().await?;
-    Ok(Answer(ChallengeMet { session: session.into(), via: via.name() }))
+    Ok(Answer(ChallengeResult { session: session.into(), via: via.name() }))
 }
 
 /// A second factor as the person typed it.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum SecondFactorInput<'a> {
     Totp(&'a str),
     Recovery { code: &'a str, field: &'static str },
 }
@@ -366,7 +367,7 @@ enum Presented<'a> {
     Recovery(Vec<u8>),
 }
 
-impl<'a> Given<'a> {
+impl<'a> SecondFactorInput<'a> {
     /// Interprets a text that is either a six-digit code or a recovery code.
     fn either(code: &'a str) -> Self {
         if check_digits(code).is_ok() { Self::Totp(code) } else { Self::Recovery { code, field: "code" } }
@@ -440,10 +441,10 @@ async fn step_up(
 ) -> Result<Answer<SteppedUp>> {
     app.rate_limits.check(Bucket::Challenge, &client).await?;
     let (account, session) = (caller.account_id, caller.web_session()?);
-    let given = Given::either(&body.code);
+    let given = SecondFactorInput::either(&body.code);
     let presented = given.present(&app, account).await?;
     let mut tx = app.db.begin().await?;
-    let guesses = Guesses::of(&app.config.limits);
+    let guesses = GuessLimits::of(&app.config.limits);
     let verdict = mfa::judge(&mut tx, account, presented.proof(&app)?, guesses, &caller.actor).await?;
     let Verdict::Proven(via) = verdict else {
         tx.commit().await?;

@@ -12,7 +12,7 @@ use futures_util::{Stream, stream};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, NotificationStreamId};
-use kitfleet_domain::notifications::{self, Notification, OpenError, Place, Since};
+use kitfleet_domain::notifications::{self, Notification, OpenError, StartPosition, StreamPosition};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
@@ -25,12 +25,12 @@ use uuid::Uuid;
 use crate::http::auth::{self, Caller};
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{AnotherStream, Database, InvalidQuery, Restricted};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::http::streams::Follower;
+use crate::http::streams::StreamHandle;
 
 /// Notifications reveal events of sessions, which team members may read, and nothing of the sessions' content.
 const READ_NOTIFICATIONS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
@@ -71,7 +71,7 @@ struct ListedNotification {
 /// A page of notifications.
 type NotificationList = Page<ListedNotification>;
 
-impl Listed for ListedNotification {
+impl ListItem for ListedNotification {
     const LIST: &'static str = "NotificationList";
     const MEANING: &'static str = "A page of notifications, newest first";
 }
@@ -130,16 +130,16 @@ async fn follow(
     query: Query,
 ) -> Result<([(HeaderName, &'static str); 1], Sse<impl Stream<Item = Result<Event, Infallible>>>)> {
     let since = match (headers.get(LAST_EVENT_ID), query.text("last_event_id")?) {
-        (Some(header), _) => Since::After(header.to_str().ok().and_then(read_number)),
-        (None, Some(text)) => Since::After(read_number(text)),
-        (None, None) => Since::Now,
+        (Some(header), _) => StartPosition::After(header.to_str().ok().and_then(read_number)),
+        (None, Some(text)) => StartPosition::After(read_number(text)),
+        (None, None) => StartPosition::Now,
     };
     let (account, id) = (caller.account_id, NotificationStreamId::generate());
     let opened =
         notifications::open_stream(&mut *app.db.acquire().await?, account, id, since, app.config.notifications).await?;
-    let (Place::Behind(sent) | Place::Reset(sent)) = opened;
-    let reset = matches!(opened, Place::Reset(_)).then(|| event("reset", sent, "{}"));
-    let following = Following {
+    let (StreamPosition::Behind(sent) | StreamPosition::Reset(sent)) = opened;
+    let reset = matches!(opened, StreamPosition::Reset(_)).then(|| event("reset", sent, "{}"));
+    let following = OpenStream {
         follower: app.streams.enter(account, id, sent),
         account,
         sent,
@@ -167,10 +167,10 @@ fn event(name: &str, number: i64, data: &str) -> Event {
 }
 
 /// An open stream.
-struct Following {
+struct OpenStream {
     app: App,
     account: AccountId,
-    follower: Follower,
+    follower: StreamHandle,
     /// Headers with the credential, to check it again.
     credential: HeaderMap,
     admitted_until: Instant,
@@ -180,7 +180,7 @@ struct Following {
     page: VecDeque<Event>,
 }
 
-impl Following {
+impl OpenStream {
     /// Returns the next event, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {

@@ -25,16 +25,16 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{self, Unchecked, Unused};
+use crate::http::json::{self, IgnoredBody, Unchecked};
 use crate::http::kinds;
-use crate::http::lists::{Listed, Page};
+use crate::http::lists::{ListItem, Page};
 use crate::http::metrics::{self, OauthOutcome};
 use crate::http::openapi::{
     Body, Database, Form as FormProblems, Full, NoOauthClient, RateLimited, Restricted, grantable_scopes,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::OWN_ACCOUNT;
-use crate::http::problems::Untouched;
+use crate::http::problems::ForeignErrorFormat;
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -89,7 +89,7 @@ impl From<Client> for OauthClient {
 
 type OauthClientList = Page<OauthClient>;
 
-impl Listed for OauthClient {
+impl ListItem for OauthClient {
     const LIST: &'static str = "OauthClientList";
     const MEANING: &'static str = "OAuth clients of the account";
 }
@@ -146,7 +146,7 @@ async fn delete(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<OauthClientId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<StatusCode> {
     let mut conn = app.db.acquire().await?;
     let found = oauth::delete_client(&mut conn, caller.account_id, path.id()?).await?;
@@ -356,7 +356,7 @@ impl IntoResponse for Refused {
             let challenge = HeaderValue::from_static("Basic realm=\"kitfleet\", charset=\"UTF-8\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-        response.extensions_mut().insert(Untouched);
+        response.extensions_mut().insert(ForeignErrorFormat);
         response
     }
 }

@@ -32,10 +32,10 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::HungUp;
-use crate::http::json::{Json, Unchecked, Unused};
+use crate::http::hung_up::ClientDisconnect;
+use crate::http::json::{IgnoredBody, Json, Unchecked};
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
@@ -194,7 +194,7 @@ async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
 
 type ProfileList = Page<Profile>;
 
-impl Listed for Profile {
+impl ListItem for Profile {
     const LIST: &'static str = "ProfileList";
     const MEANING: &'static str = "A page of profiles, newest first";
 }
@@ -272,7 +272,12 @@ async fn rename(
     params(IdPath<ProfileId>),
     responses((status = 204, description = "The profile is in the recycle bin"), Restricted, NoProfile, ProfileInUse, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     profiles::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
@@ -291,7 +296,7 @@ async fn restore(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<ProfileId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<Answer<Profile>> {
     let mut tx = app.begin_change(caller.account_id).await?;
     let profile = profiles::restore(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
@@ -307,7 +312,12 @@ async fn restore(
     params(IdPath<ProfileId>),
     responses((status = 204, description = "The profile is deleted"), Restricted, NoProfile, NotDeleted, Database),
 )]
-async fn purge(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
+async fn purge(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     profiles::purge(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
@@ -419,7 +429,7 @@ async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result
 async fn launch(
     caller: Caller,
     State(app): State<App>,
-    hung_up: HungUp,
+    hung_up: ClientDisconnect,
     path: IdPath<ProfileId>,
     body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {

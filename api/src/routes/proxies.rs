@@ -9,13 +9,13 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::ids::{AgentSessionId, ProxyId};
 use kitfleet_domain::proxies::{self, ChangeError, Checks, CreateError};
-use kitfleet_domain::vault::{CannotOpen, Vault};
+use kitfleet_domain::vault::{UnsealError, Vault};
 use utoipa_axum::routes;
 
 use self::wire::{NewProxy, SavedProxy, SavedProxyList, read_config};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{IgnoredBody, Json};
 use crate::http::kinds;
 use crate::http::openapi::{AnotherProxy, Body, Database, NoProxy, ProxyInUse, Restricted, Sealing};
 use crate::http::path::{IdPath, not_found};
@@ -44,7 +44,7 @@ pub fn proxy_in_use(error: &impl ToString, user: AgentSessionId) -> Problem {
 }
 
 /// Problem for a proxy whose secrets were sealed with a key that this deployment does not have.
-pub fn sealed_elsewhere(error: CannotOpen) -> Problem {
+pub fn sealed_elsewhere(error: UnsealError) -> Problem {
     tracing::error!(%error, "saved proxy was sealed with another key: see mfa.retired_encryption_keys");
     Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the saved proxy was sealed with")
 }
@@ -161,7 +161,12 @@ async fn replace(
     params(IdPath<ProxyId>),
     responses((status = 204, description = "The proxy is deleted"), Restricted, NoProxy, ProxyInUse, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProxyId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProxyId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     proxies::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;

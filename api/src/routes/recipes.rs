@@ -10,10 +10,10 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_domain::ids::{AgentSessionId, RecipeId};
 use kitfleet_domain::recipes::suggestions::suggest;
-use kitfleet_domain::recipes::{self, CreateError, Keys, ReadError, SourceError, Words};
+use kitfleet_domain::recipes::{self, CreateError, Keys, ReadError, RecipeTexts, SourceError};
 use kitfleet_domain::teams::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -24,9 +24,9 @@ use self::wire::{Recipe, RecipeWithSteps};
 use crate::http::auth::Caller;
 use crate::http::body::{CountedBody, counted_json};
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Unchecked, Unused};
+use crate::http::json::{IgnoredBody, Unchecked};
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoAgentSession, NoRecipe, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
@@ -120,7 +120,7 @@ async fn create(
     body: Unchecked<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
     let limits = &app.config.limits;
-    let words = |body: &CreateRecipe| Words::parse(&body.label, body.description.as_deref(), limits);
+    let words = |body: &CreateRecipe| RecipeTexts::parse(&body.label, body.description.as_deref(), limits);
     let body = body.typed(|body| words(body).map(drop))?;
     let keys = Keys { agents: app.agents().await?, recipes: app.own_vault(SEALED)? };
     let words = words(&body)?;
@@ -135,7 +135,7 @@ async fn create(
 
 type RecipeList = Page<Recipe>;
 
-impl Listed for Recipe {
+impl ListItem for Recipe {
     const LIST: &'static str = "RecipeList";
     const MEANING: &'static str = "A page of recipes, newest first, without their steps";
 }
@@ -200,10 +200,10 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
     let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;
     let (recipe, steps) = found.ok_or_else(not_found::<RecipeId>)?;
     let Some(language) = language else {
-        let text = heavy(bytes, || serde_json::to_vec(&RecipeWithSteps::new(recipe, steps)));
+        let text = run_blocking(bytes, || serde_json::to_vec(&RecipeWithSteps::new(recipe, steps)));
         return Ok(counted_json(text.map_err(|error| Problem::internal(&error))?, reservation));
     };
-    let program = heavy(bytes, || language.write(&recipe.label, &steps, &app.config.base_url));
+    let program = run_blocking(bytes, || language.write(&recipe.label, &steps, &app.config.base_url));
     let disposition = format!("attachment; filename=recipe.{}", language.extension());
     let content_type = format!("{}; charset=utf-8", language.content_type());
     Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], CountedBody::of(program, reservation))
@@ -218,7 +218,12 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
     params(IdPath<RecipeId>),
     responses((status = 204, description = "The recipe is deleted"), Restricted, NoRecipe, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<RecipeId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     app.own_vault(SEALED)?;
     let mut tx = app.db.begin().await?;
     let known = recipes::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;

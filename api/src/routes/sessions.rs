@@ -17,9 +17,9 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{IntentId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
-use kitfleet_domain::sessions::intents::{self, Ending};
+use kitfleet_domain::sessions::intents::{self, IntentEnding};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, PlacementLimits, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
@@ -27,7 +27,7 @@ use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
-use kitfleet_jobs::replies::{Heard, Waiter};
+use kitfleet_jobs::replies::{AwaitedOutcome, Waiter};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
@@ -39,8 +39,8 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::HungUp;
-use crate::http::json::{Unchecked, Unused};
+use crate::http::hung_up::ClientDisconnect;
+use crate::http::json::{IgnoredBody, Unchecked};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::metrics::{self, Refusal};
@@ -88,7 +88,7 @@ pub fn routes() -> Routes {
 async fn create(
     caller: Caller,
     State(app): State<App>,
-    hung_up: HungUp,
+    hung_up: ClientDisconnect,
     body: Result<Unchecked<CreateBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
@@ -106,7 +106,7 @@ async fn create(
 pub async fn launch(
     app: &App,
     caller: &Caller,
-    hung_up: &HungUp,
+    hung_up: &ClientDisconnect,
     profile: &IdPath<ProfileId>,
     body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
@@ -136,7 +136,7 @@ pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session
 async fn open(
     app: &App,
     caller: &Caller,
-    hung_up: &HungUp,
+    hung_up: &ClientDisconnect,
     body: CreateBody,
     profile: Option<ProfileId>,
 ) -> Result<CreatedSession> {
@@ -171,12 +171,12 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
     tracing::Span::current().record("session", tracing::field::display(created.session.id));
     wake(&app.wakeups, created.worker);
     match waiter.outcome(app.config.open_timeout, None).await? {
-        Heard::Ended(ending, _) => match *ending {
-            Ending { outcome: Outcome::Done, done_at, .. } => Ok(done_at),
+        AwaitedOutcome::Ended(ending, _) => match *ending {
+            IntentEnding { outcome: Outcome::Done, done_at, .. } => Ok(done_at),
             other => Err(driving::refusal(other.outcome)),
         },
-        Heard::Crowded(not_yet) => Err(not_yet.into()),
-        Heard::Nothing => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
+        AwaitedOutcome::Crowded(not_yet) => Err(not_yet.into()),
+        AwaitedOutcome::Nothing => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
     }
 }
 
@@ -185,7 +185,7 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
 async fn place(
     app: &App,
     caller: &Caller,
-    hung_up: &HungUp,
+    hung_up: &ClientDisconnect,
     new: &NewSession<'_>,
     patience: Option<Duration>,
 ) -> Result<(Created, Waiter)> {
@@ -232,7 +232,7 @@ async fn take_slot(
     new: &NewSession<'_>,
     placement: Option<Placement>,
 ) -> Result<(Created, Waiter), CreateError> {
-    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
+    let room = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
     let intent = IntentId::generate();
     let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
     let created = sessions::create(conn, new, room, &caller.actor, (intent, reply_to)).await?;
@@ -325,7 +325,12 @@ async fn read(app: &App, caller: &Caller, id: SessionId) -> Result<Session> {
     params(IdPath<SessionId>),
     responses((status = 204, description = "The session is destroyed, or was already terminal"), Restricted, NoSession, Database),
 )]
-async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: Unused) -> Result<StatusCode> {
+async fn destroy(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let session = path.id()?;
     let cause = Cause::Customer(caller.actor.clone());
     let destroyed = sessions::destroy(&mut *app.db.acquire().await?, caller.account_id, session, &cause).await?;

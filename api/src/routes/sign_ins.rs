@@ -11,7 +11,7 @@ use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, L
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::{EmailAddress, REQUESTED_FROM, Recipient, SIGNUP, Template};
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::mail_links::{self, Followed, Purpose};
+use kitfleet_domain::mail_links::{self, Purpose, RedeemedLink};
 use kitfleet_domain::passwords::{self, NewPassword};
 use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
 use kitfleet_domain::sign_ups;
@@ -171,7 +171,7 @@ async fn keeps_password(
     app: &App,
     tx: &mut Transaction<'static, Postgres>,
     purpose: Purpose,
-    followed: &Followed,
+    followed: &RedeemedLink,
 ) -> Result<bool> {
     let (Purpose::VerifyEmail, Some(details)) = (purpose, &followed.subject) else { return Ok(false) };
     if details[SIGNUP] == true {
@@ -232,7 +232,7 @@ struct Address {
 /// Response of the routes that mail a link; it is the same whether or not the address has an account
 #[derive(Serialize, ToSchema)]
 #[schema(as = SentEmail)]
-struct Sent {
+struct SentLink {
     /// Always true
     sent: bool,
     /// Time a mailed link expires (RFC 3339)
@@ -249,7 +249,7 @@ async fn send_to(
     template: Template,
     details: Value,
     good_for: Duration,
-) -> Result<Answer<Sent>> {
+) -> Result<Answer<SentLink>> {
     let login = accounts::find_login(&mut *app.db.acquire().await?, email).await?;
     let is_stranger = !login.is_some_and(|login| login.verified);
     let is_within = app.rate_limits.is_within(Bucket::StrangerMail, client.network(), is_stranger).await;
@@ -258,7 +258,7 @@ async fn send_to(
     let mut tx = app.db.begin().await?;
     let Timestamp(mail_expires_at) = send(&mut tx, template, Recipient::Address(email), details, mail_good_for).await?;
     tx.commit().await?;
-    Ok(Answer(Sent { sent: true, expires_at: Timestamp(mail_expires_at + rest) }))
+    Ok(Answer(SentLink { sent: true, expires_at: Timestamp(mail_expires_at + rest) }))
 }
 
 /// Resend the verification link
@@ -274,7 +274,7 @@ async fn resend_verification(
     State(app): State<App>,
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
-) -> Result<Answer<Sent>> {
+) -> Result<Answer<SentLink>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendVerification, &client).await?;
     let network = client.origin().network().map(|network| network.to_string());
@@ -285,7 +285,7 @@ async fn resend_verification(
 /// Request body of a login
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SignIn, example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
-struct LogIn {
+struct LoginRequest {
     /// E-mail address of the account
     #[schema(format = Email)]
     email: String,
@@ -308,7 +308,7 @@ struct LogIn {
 async fn log_in(
     State(app): State<App>,
     client: ClientInfo,
-    OpenJson(body): OpenJson<LogIn>,
+    OpenJson(body): OpenJson<LoginRequest>,
 ) -> Result<Answer<LoginResult>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::Login, &client).await?;
@@ -382,7 +382,7 @@ async fn request_magic_link(
     State(app): State<App>,
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
-) -> Result<Answer<Sent>> {
+) -> Result<Answer<SentLink>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendMagicLink, &client).await?;
     send_to(&app, &client, &email, Template::MagicLink, json!({}), app.config.auth.magic_link_ttl).await
@@ -414,7 +414,7 @@ async fn request_password_reset(
     State(app): State<App>,
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
-) -> Result<Answer<Sent>> {
+) -> Result<Answer<SentLink>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendPasswordReset, &client).await?;
     send_to(&app, &client, &email, Template::ResetPassword, json!({}), app.config.auth.reset_ttl).await

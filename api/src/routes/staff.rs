@@ -12,7 +12,7 @@ mod workers;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::staff::By;
+use kitfleet_domain::staff::StaffActor;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::staff::Refused;
 use serde::Deserialize;
@@ -45,28 +45,28 @@ pub fn routes() -> Routes {
 /// Reason for an action of staff
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"reason": "asked for by the customer, ticket 4711"}))]
-struct Because {
+struct ReasonBody {
     /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
 /// An action on the resource in the path, whose body contains only the reason.
-struct Deed<T> {
+struct StaffAction<T> {
     /// The resource.
     id: T,
     /// The member of staff and the reason.
-    by: By,
+    by: StaffActor,
 }
 
-impl<T: Resource + Copy + Send> FromRequest<App> for Deed<T> {
+impl<T: Resource + Copy + Send> FromRequest<App> for StaffAction<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         let staff = Staff::from_request_parts(&mut parts, app).await?;
         let Ok(path) = IdPath::<T>::from_request_parts(&mut parts, app).await;
-        let Json(Because { reason }) = Json::from_request(Request::from_parts(parts, body), app).await?;
+        let Json(ReasonBody { reason }) = Json::from_request(Request::from_parts(parts, body), app).await?;
         Ok(Self { id: path.id()?, by: staff.because(&reason)? })
     }
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use crate::http::board::Seen;
+use crate::http::board::CachedStatus;
 use crate::http::client::ClientInfo;
 use crate::http::error::Result;
 use crate::http::json::OpenJson;
@@ -59,7 +59,7 @@ fn incident_status() -> RefOr<Schema> {
         {"name": "api", "state": "operational", "uptime": 1.0, "samples": 1440},
     ]}],
 }))]
-struct Shown {
+struct PublicStatus {
     /// State of the worst component
     #[schema(schema_with = state)]
     status: &'static str,
@@ -212,8 +212,8 @@ impl From<incidents::Incident> for Incident {
     }
 }
 
-impl From<&Seen> for Shown {
-    fn from(seen: &Seen) -> Self {
+impl From<&CachedStatus> for PublicStatus {
+    fn from(seen: &CachedStatus) -> Self {
         let look = seen.look.as_deref().cloned();
         let (incidents, history, measured_at) = match look {
             Some(look) => (look.incidents, look.history, Some(look.at)),
@@ -236,9 +236,9 @@ impl From<&Seen> for Shown {
     get, path = "/v1/status", tag = "Status", operation_id = "getStatus",
     responses((status = 200, description = "The status of the service", body = Shown)),
 )]
-async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<Shown>) {
+async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<PublicStatus>) {
     let seen = app.board.see(&app.db).await;
-    ([(CACHE_CONTROL, "public, max-age=3")], Answer(Shown::from(&seen)))
+    ([(CACHE_CONTROL, "public, max-age=3")], Answer(PublicStatus::from(&seen)))
 }
 
 /// Request body of a subscription

@@ -17,10 +17,10 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unchecked, Unused};
+use crate::http::json::{IgnoredBody, Json, Unchecked};
 use crate::http::kinds;
 use crate::http::links::LinkToken;
-use crate::http::lists::{List, Listed};
+use crate::http::lists::{List, ListItem};
 use crate::http::openapi::{
     Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
 };
@@ -151,7 +151,7 @@ impl From<invites::Invite> for Invite {
 
 type InviteList = List<Invite>;
 
-impl Listed for Invite {
+impl ListItem for Invite {
     const LIST: &'static str = "InviteList";
     const MEANING: &'static str = "Pending invitations, newest first";
 }
@@ -220,7 +220,7 @@ impl From<members::Membership> for Membership {
 /// Result of an accepted invitation
 #[derive(Serialize, ToSchema)]
 #[schema(as = AcceptedInvite)]
-struct Accepted {
+struct AcceptedInvite {
     membership: Membership,
 }
 
@@ -235,16 +235,16 @@ struct Accepted {
         Restricted, Body, Accepting, Database,
     ),
 )]
-async fn accept(caller: Caller, State(app): State<App>, Json(body): Json<LinkToken>) -> Result<Answer<Accepted>> {
+async fn accept(caller: Caller, State(app): State<App>, Json(body): Json<LinkToken>) -> Result<Answer<AcceptedInvite>> {
     let mut tx = app.db.begin().await?;
     let membership = invites::accept(&mut tx, caller.account_id, &caller.actor, &body.token).await?;
     tx.commit().await?;
-    Ok(Answer(Accepted { membership: membership.into() }))
+    Ok(Answer(AcceptedInvite { membership: membership.into() }))
 }
 
 type MembershipList = List<Membership>;
 
-impl Listed for Membership {
+impl ListItem for Membership {
     const LIST: &'static str = "MembershipList";
     const MEANING: &'static str = "Members of a team, newest first";
 }
@@ -273,7 +273,7 @@ async fn remove(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<MembershipId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     let removed = members::remove(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
@@ -319,7 +319,7 @@ impl From<members::TeamOwner> for TeamOwner {
 
 type TeamOwnerList = List<TeamOwner>;
 
-impl Listed for TeamOwner {
+impl ListItem for TeamOwner {
     const LIST: &'static str = "TeamOwnerList";
     const MEANING: &'static str = "Owners of the teams that the caller is a member of, newest first";
 }
@@ -378,7 +378,7 @@ impl From<teams::Team> for Team {
 
 type TeamList = List<Team>;
 
-impl Listed for Team {
+impl ListItem for Team {
     const LIST: &'static str = "TeamList";
     const MEANING: &'static str = "Teams that the caller owns";
 }

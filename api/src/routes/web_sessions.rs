@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Unused;
-use crate::http::lists::{Listed, Page, Query};
+use crate::http::json::IgnoredBody;
+use crate::http::lists::{ListItem, Page, Query};
 use crate::http::openapi::{Database, InvalidQuery, NoWebSession, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::{OWN_ACCOUNT, Rule};
@@ -59,7 +59,7 @@ struct SignedInDevice {
 
 type SignedInDevices = Page<SignedInDevice>;
 
-impl Listed for SignedInDevice {
+impl ListItem for SignedInDevice {
     const LIST: &'static str = "SignedInDevices";
     const MEANING: &'static str = "Signed-in devices, newest first";
 }
@@ -95,7 +95,7 @@ async fn revoke(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<WebSessionId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     if !web_sessions::revoke(&mut tx, caller.account_id, path.id()?, &caller.actor).await? {
@@ -119,7 +119,12 @@ struct Revoked {
     params(("keep" = String, Query, description = "The literal `current`: the session of this request is kept", pattern = "^current$", example = "current")),
     responses((status = 200, description = "The other devices are signed out", body = Revoked), Restricted, InvalidQuery, Database),
 )]
-async fn revoke_others(caller: Caller, State(app): State<App>, query: Query, _body: Unused) -> Result<Answer<Revoked>> {
+async fn revoke_others(
+    caller: Caller,
+    State(app): State<App>,
+    query: Query,
+    _body: IgnoredBody,
+) -> Result<Answer<Revoked>> {
     if query.text("keep")? != Some("current") {
         return Err(Problem::invalid("keep", "must be current"));
     }

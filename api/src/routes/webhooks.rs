@@ -13,7 +13,7 @@ use kitfleet_domain::ids::{DeliveryId, WebhookId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
-use kitfleet_domain::webhooks::deliveries::{self, Asked, DeliveryStatus, ReplayError};
+use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus, ReplayError, RequestedDelivery};
 use kitfleet_domain::webhooks::endpoints::{self, ChangeError, Changes, CreateError, NewEndpoint};
 use kitfleet_domain::webhooks::{Subscriptions, WebhookUrl};
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,9 @@ use uuid::Uuid;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Unchecked, Unused, given};
+use crate::http::json::{IgnoredBody, Unchecked, given};
 use crate::http::kinds;
-use crate::http::lists::{self, List, Listed, Page, Paging, Query};
+use crate::http::lists::{self, List, ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, or_null, query,
 };
@@ -220,7 +220,7 @@ fn check_description(rules: &mut Rules, description: Option<&str>, app: &App) {
 
 type WebhookList = List<Endpoint>;
 
-impl Listed for Endpoint {
+impl ListItem for Endpoint {
     const LIST: &'static str = "WebhookList";
     const MEANING: &'static str = "Webhook endpoints, newest first";
 }
@@ -263,7 +263,7 @@ struct UpdateWebhook {
     /// Description by the account owner; null removes it
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, max_length = 1000)]
-    description: Option<Words>,
+    description: Option<DescriptionBody>,
     /// True to deliver events, false to pause the endpoint
     active: Option<bool>,
 }
@@ -271,7 +271,7 @@ struct UpdateWebhook {
 /// Description of an endpoint; may be null.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Words(Option<String>);
+struct DescriptionBody(Option<String>);
 
 /// Update a webhook endpoint
 ///
@@ -299,10 +299,11 @@ async fn update(
         let url = url.as_deref().map(WebhookUrl::parse).transpose();
         let events = events.as_deref().map(|events| Subscriptions::parse(events, &app.config.limits)).transpose();
         let mut rules = Rules::default();
-        check_description(&mut rules, description.as_ref().and_then(|Words(words)| words.as_deref()), &app);
+        check_description(&mut rules, description.as_ref().and_then(|DescriptionBody(words)| words.as_deref()), &app);
         both(both(url, events), rules.check()).map(|((url, events), ())| (url, events, description, active))
     })?;
-    let description = description.as_ref().map(|Words(words)| endpoints::Words(words.as_deref()));
+    let description =
+        description.as_ref().map(|DescriptionBody(words)| endpoints::EndpointDescription(words.as_deref()));
     let changes = Changes { url, events, description, active };
     let id = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;
@@ -319,7 +320,12 @@ async fn update(
     params(IdPath<WebhookId>),
     responses((status = 204, description = "The endpoint is deleted, or was already deleted"), Restricted, NoWebhook, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<WebhookId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     let known = endpoints::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
@@ -343,8 +349,8 @@ struct SentDelivery {
     event_type: String,
 }
 
-impl From<Asked> for SentDelivery {
-    fn from(Asked { delivery, event, event_type }: Asked) -> Self {
+impl From<RequestedDelivery> for SentDelivery {
+    fn from(RequestedDelivery { delivery, event, event_type }: RequestedDelivery) -> Self {
         Self { delivery_id: delivery, event_id: event, event_type }
     }
 }
@@ -361,7 +367,7 @@ async fn test(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<WebhookId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<(StatusCode, Answer<SentDelivery>)> {
     app.rate_limits.check(Bucket::WebhookSend, caller.account_id.to_string().as_str()).await?;
     let mut tx = app.begin_change(caller.account_id).await?;
@@ -410,7 +416,7 @@ async fn rotate_secret(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<WebhookId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<Answer<RotatedSecret>> {
     let (id, vault) = (path.id()?, app.webhook_vault().await?);
     let grace = app.config.webhook_secret_grace;
@@ -514,7 +520,7 @@ impl From<deliveries::Delivery> for Delivery {
 
 type DeliveryList = Page<Delivery>;
 
-impl Listed for Delivery {
+impl ListItem for Delivery {
     const LIST: &'static str = "DeliveryList";
     const MEANING: &'static str = "A page of deliveries, newest first";
 }
@@ -568,7 +574,7 @@ async fn replay(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<DeliveryId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<(StatusCode, Answer<SentDelivery>)> {
     app.rate_limits.check(Bucket::WebhookSend, caller.account_id.to_string().as_str()).await?;
     let mut tx = app.begin_change(caller.account_id).await?;

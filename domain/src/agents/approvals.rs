@@ -12,7 +12,7 @@ use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-use super::wishes::Wish;
+use super::wishes::Command;
 use crate::operations::Match;
 
 /// Words that need approval, by language and by what they do. A word matches a whole word and a phrase consecutive words; `word*` matches
@@ -37,14 +37,14 @@ struct Language {
 }
 
 /// Both find all their words in one pass over a name.
-struct Words {
+struct ApprovalWords {
     /// Of languages that separate words.
     separate: AhoCorasick,
     /// Of languages that do not.
     anywhere: AhoCorasick,
 }
 
-static CONSEQUENCES: LazyLock<Words> = LazyLock::new(|| {
+static CONSEQUENCES: LazyLock<ApprovalWords> = LazyLock::new(|| {
     let languages: Vec<Language> =
         serde_json::from_str(WORDS).unwrap_or_else(|error| unreachable!("the words are part of the program: {error}"));
     let (mut separate, mut anywhere) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ static CONSEQUENCES: LazyLock<Words> = LazyLock::new(|| {
     let build = |patterns: &[String]| {
         AhoCorasick::new(patterns).unwrap_or_else(|error| unreachable!("there are few words: {error}"))
     };
-    Words { separate: build(&separate), anywhere: build(&anywhere) }
+    ApprovalWords { separate: build(&separate), anywhere: build(&anywhere) }
 });
 
 /// What is searched for in a text that [`apart`] has made of a name.
@@ -89,7 +89,7 @@ fn patterns(word: &str, endings: &[String]) -> Vec<String> {
 #[must_use]
 pub fn is_consequential(name: &str) -> bool {
     let name: String = name.chars().take(MOST_CHARS).nfkc().collect();
-    let Words { separate, anywhere } = &*CONSEQUENCES;
+    let ApprovalWords { separate, anywhere } = &*CONSEQUENCES;
     let folded = fold(&name);
     let latin = fold(&name.chars().map(look_alike).collect::<String>());
     separate.is_match(&apart(&folded))
@@ -100,14 +100,14 @@ pub fn is_consequential(name: &str) -> bool {
 
 /// Whether carrying out `wish` on what was found for it submits data.
 #[must_use]
-pub fn submits(wish: &Wish, found: &Match) -> bool {
+pub fn submits(wish: &Command, found: &Match) -> bool {
     // No role is an exception: a page gives its elements any role, and what is tapped does what the page likes.
     let says_so = || is_consequential(&found.name) || found.text.lines().any(is_consequential);
     match wish {
-        Wish::Tap { .. } | Wish::Check { .. } => found.submits || says_so(),
+        Command::Tap { .. } | Command::Check { .. } => found.submits || says_so(),
         // A line's end in a field is Enter.
-        Wish::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
-        Wish::Press { key } => match Activation::of(key) {
+        Command::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
+        Command::Press { key } => match Activation::of(key) {
             Some(Activation::Enter) => found.form_field || found.submits || says_so(),
             Some(Activation::Space) => found.submits || says_so(),
             None => false,
@@ -124,11 +124,11 @@ pub fn depends_on_focus(key: &str) -> bool {
 
 /// Whether a form may be submitted by a step that its customer has approved of. A step that only enters a text is approved for that.
 #[must_use]
-pub fn may_submit(wish: &Wish) -> bool {
+pub fn may_submit(wish: &Command) -> bool {
     match wish {
-        Wish::Type { value, .. } => value.contains(['\n', '\r']),
-        Wish::Press { key } => depends_on_focus(key),
-        Wish::Select { .. } | Wish::Scroll { .. } => false,
+        Command::Type { value, .. } => value.contains(['\n', '\r']),
+        Command::Press { key } => depends_on_focus(key),
+        Command::Select { .. } | Command::Scroll { .. } => false,
         _ => true,
     }
 }

@@ -10,10 +10,10 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::steps::{self, Step, StepColumns, StepStatus};
-use super::turns::{self, Decomposer, Request, Said, TurnKind};
+use super::turns::{self, Decomposer, Request, TurnKind, TurnTexts};
 use super::{Sealer, consulting, receipts};
-use crate::audit::{self, Actor, Entry, Line};
-use crate::heavy::heavy;
+use crate::audit::{self, Actor, AuditRow, Entry};
+use crate::heavy::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
 use crate::limits::Limits;
 use crate::trace_parent::TraceParent;
@@ -24,7 +24,7 @@ pub const DECOMPOSED: &str = "service_agent_decompose_total";
 
 /// A turn that waits for its worker.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct QueuedTurn {
     /// Which.
     pub id: TurnId,
     /// On whose account.
@@ -45,7 +45,7 @@ pub struct Waiting {
     pub stored_bytes: i64,
 }
 
-impl Waiting {
+impl QueuedTurn {
     /// Bytes that the results of the turn's steps may come to, as JSON: what the account's quota leaves, and `most` at most. With a
     /// receipt each is kept twice.
     #[must_use]
@@ -60,7 +60,7 @@ impl Waiting {
 ///
 /// # Errors
 /// When the database fails, or it was sealed with a key that this process does not have.
-pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<Waiting>> {
+pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
                   a.session_id, (select coalesce(sum(stored_bytes), 0)::bigint from agent_sessions k
@@ -72,7 +72,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
     .fetch_optional(conn)
     .await?;
     row.map(|row| {
-        Ok(Waiting {
+        Ok(QueuedTurn {
             id,
             account: row.account_id,
             session: row.agent_session_id,
@@ -117,12 +117,12 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
 pub async fn begin(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     shown: &str,
     steps: &[Step],
     goes_on: bool,
 ) -> sqlx::Result<bool> {
-    let said = Said { message: shown.to_owned(), ..Said::default() };
+    let said = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
     let said = sealer.seal(&turn.id.to_string(), &said)?;
     if goes_on {
         steps::take_over(conn, turn, &said, steps).await
@@ -133,7 +133,7 @@ pub async fn begin(
 
 /// Why a turn goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// Its agent session was closed, or its driver session has ended.
     Closed,
     /// A human drives, or the mode takes no messages; or that was so for a moment meanwhile.
@@ -142,7 +142,7 @@ pub enum Stop {
     Revoked,
 }
 
-impl Stop {
+impl StopReason {
     /// Ends a sentence that begins with "because".
     #[must_use]
     pub fn reason(self) -> &'static str {
@@ -162,10 +162,10 @@ impl Stop {
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     step: &Step,
     patience: Duration,
-) -> sqlx::Result<Option<Stop>> {
+) -> sqlx::Result<Option<StopReason>> {
     let columns = steps::seal(sealer, step)?;
     let noted = sqlx::query!(
         "update agent_steps s set status = 'running', needs_approval = $3, sealed_shown = $4
@@ -195,9 +195,9 @@ pub async fn step(
     .fetch_optional(conn)
     .await?;
     match stands {
-        None => Ok(Some(Stop::Closed)),
-        Some(row) if !row.holds => Ok(Some(Stop::Revoked)),
-        Some(row) if row.driven => Ok(Some(Stop::Driven)),
+        None => Ok(Some(StopReason::Closed)),
+        Some(row) if !row.holds => Ok(Some(StopReason::Revoked)),
+        Some(row) if row.driven => Ok(Some(StopReason::Driven)),
         // Its plan is not there: the database crashed before it had reached the disk.
         Some(_) => Err(sqlx::Error::RowNotFound),
     }
@@ -205,11 +205,11 @@ pub async fn step(
 
 /// How a turn ended.
 #[derive(Debug)]
-pub struct Ending {
+pub struct TurnEnding {
     /// What it is.
     pub kind: TurnKind,
     /// What was said.
-    pub said: Said,
+    pub said: TurnTexts,
     /// How its steps stand.
     pub steps: Vec<Step>,
     /// Who read the message, and what came of that; `None` when nobody had to.
@@ -225,8 +225,8 @@ pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
     receipts: Option<&Vault>,
-    turn: &Waiting,
-    ending: &Ending,
+    turn: &QueuedTurn,
+    ending: &TurnEnding,
 ) -> sqlx::Result<Option<String>> {
     let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
         return write_end(conn, sealer, turn, ending).await;
@@ -234,7 +234,7 @@ pub async fn end(
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
     if let Some(answer) = turns::answer(&mut tx, turn.session, turn.id).await? {
-        let body = heavy(answer.weight(), || {
+        let body = run_blocking(answer.weight(), || {
             let body = serde_json::to_vec(&answer.open(sealer)?).map_err(|error| sqlx::Error::Encode(error.into()))?;
             Ok::<_, sqlx::Error>(receipts::seal(vault, turn.account, key, &body))
         })?;
@@ -247,8 +247,8 @@ pub async fn end(
 async fn write_end(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
-    ending: &Ending,
+    turn: &QueuedTurn,
+    ending: &TurnEnding,
 ) -> sqlx::Result<Option<String>> {
     let read = match ending.read {
         Some((Decomposer::Deterministic, kind)) => {
@@ -261,7 +261,7 @@ async fn write_end(
         }
         None => None,
     };
-    let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
+    let audited = read.map(|(entry, kind)| (AuditRow::new(turn.account, &Actor::System, entry), kind));
     let steps = StepColumns::of(sealer, &ending.steps)?;
     let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
     let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);

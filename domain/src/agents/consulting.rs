@@ -11,17 +11,17 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::carrying::{Stop, Waiting};
+use super::carrying::{QueuedTurn, StopReason};
 use super::steps::{self, Step};
-use super::turns::{Said, TurnKind};
+use super::turns::{TurnKind, TurnTexts};
 use crate::audit::Entry;
 use crate::byok::Provider;
-use crate::heavy::heavy;
+use crate::heavy::run_blocking;
 use crate::ids::{AgentSessionId, TurnId};
 
 /// What models have taken for one turn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Taken {
+pub struct ModelUsage {
     /// Tokens that were read for the first time.
     pub input: i64,
     /// Tokens that were written.
@@ -34,7 +34,7 @@ pub struct Taken {
     pub cost_cents: f64,
 }
 
-impl Taken {
+impl ModelUsage {
     /// All tokens: what counts against a budget.
     #[must_use]
     pub fn tokens(&self) -> i64 {
@@ -49,7 +49,7 @@ impl Taken {
 /// When the database fails. Then it can be tried again.
 pub async fn begin(
     conn: &mut PgConnection,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     asker: Uuid,
     (provider, model): (Provider, &str),
 ) -> sqlx::Result<bool> {
@@ -73,9 +73,9 @@ pub async fn begin(
 
 /// How a turn's agent session stands.
 #[derive(Debug)]
-pub struct Standing {
+pub struct TurnContext {
     /// Why the turn goes no further, if it does not.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Tokens of its budget that are left.
     pub tokens_left: i64,
     /// What its account has spent of the deployment's own key in this month, in cents.
@@ -86,7 +86,7 @@ pub struct Standing {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duration) -> sqlx::Result<Standing> {
+pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
                   as "driven!",
@@ -101,10 +101,10 @@ pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duratio
     .fetch_optional(conn)
     .await?;
     Ok(match row {
-        None => Standing { stop: Some(Stop::Closed), tokens_left: 0, bundled_cents: 0.0 },
+        None => TurnContext { stop: Some(StopReason::Closed), tokens_left: 0, bundled_cents: 0.0 },
         Some(row) => {
-            let stop = if row.holds { row.driven.then_some(Stop::Driven) } else { Some(Stop::Revoked) };
-            Standing { stop, tokens_left: row.left, bundled_cents: row.spent }
+            let stop = if row.holds { row.driven.then_some(StopReason::Driven) } else { Some(StopReason::Revoked) };
+            TurnContext { stop, tokens_left: row.left, bundled_cents: row.spent }
         }
     })
 }
@@ -116,9 +116,9 @@ pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duratio
 /// When the database fails. Then it can be tried again.
 pub async fn note(
     conn: &mut PgConnection,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     (provider, model): (Provider, &str),
-    taken: &Taken,
+    taken: &ModelUsage,
     paid: bool,
 ) -> sqlx::Result<()> {
     sqlx::query!(
@@ -166,11 +166,11 @@ pub async fn note(
 pub async fn extend(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     shown: &str,
     (before, steps): (usize, &[Step]),
 ) -> sqlx::Result<bool> {
-    let said = Said { message: shown.to_owned(), ..Said::default() };
+    let said = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
     let running = sqlx::query!(
         "update agent_turns set sealed_said = $2 where id = $1 and status = 'running'",
         turn.id as _,
@@ -195,7 +195,7 @@ pub async fn talk(
     sealer: &Sealer,
     session: AgentSessionId,
     limit: i64,
-) -> sqlx::Result<Vec<Said>> {
+) -> sqlx::Result<Vec<TurnTexts>> {
     let rows = sqlx::query!(
         "select id, sealed_said from agent_turns
          where agent_session_id = $1 and status = 'done' and not lost order by id desc limit $2",
@@ -206,10 +206,10 @@ pub async fn talk(
     .await?;
     let texts = steps::typed(conn, session).await?;
     let bytes = texts.weight() + rows.iter().map(|row| row.sealed_said.len()).sum::<usize>();
-    heavy(bytes, || {
+    run_blocking(bytes, || {
         let typed = texts.open(sealer)?;
         let shown = rows.into_iter().rev().map(|row| {
-            let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
+            let mut said: TurnTexts = sealer.open(&row.id.to_string(), &row.sealed_said)?;
             said.hide(&typed, &[]);
             Ok(said)
         });

@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use crate::byok::{self, Means, Provider, SealedKey};
+use crate::byok::{self, ModelAccess, Provider, SealedKey};
 use crate::ids::AccountId;
 
 /// Who reads a message.
@@ -22,8 +22,8 @@ pub enum Decomposer {
 impl Decomposer {
     /// Who reads the messages of an account that has these means, in a deployment that has a key or not.
     #[must_use]
-    pub fn of(means: Means, has_bundled: bool) -> Self {
-        let Means { mut keys, consented } = means;
+    pub fn of(means: ModelAccess, has_bundled: bool) -> Self {
+        let ModelAccess { mut keys, consented } = means;
         keys.sort_by_key(|key| Provider::ALL.iter().position(|provider| *provider == key.provider));
         match (keys.into_iter().next(), has_bundled) {
             (Some(key), _) => Self::OwnKey(key),
@@ -55,7 +55,7 @@ mod tests {
         let account = AccountId::generate();
         let chosen = |keys: &[Provider], consented: bool, has_bundled: bool| {
             let keys = keys.iter().map(|provider| SealedKey::new(account, *provider, Vec::new())).collect();
-            match Decomposer::of(Means { keys, consented }, has_bundled) {
+            match Decomposer::of(ModelAccess { keys, consented }, has_bundled) {
                 Decomposer::OwnKey(key) => key.provider.name(),
                 Decomposer::Bundled => "bundled",
                 Decomposer::Deterministic { consent_missing: true } => "consent missing",

@@ -59,18 +59,18 @@ impl Dictionary {
     /// How many bytes this text has at most in common with the beginning of one of them.
     #[must_use]
     pub fn most_in_common(&self, text: &[u8]) -> usize {
-        let Place { last_before, first_behind } = self.place_of(text);
+        let BytePosition { last_before, first_behind } = self.place_of(text);
         let neighbours = last_before.into_iter().chain(first_behind);
         neighbours.map(|number| in_common(self.texts[number].as_bytes(), text)).max().unwrap_or_default()
     }
 
-    fn place_of(&self, text: &[u8]) -> Place {
+    fn place_of(&self, text: &[u8]) -> BytePosition {
         let Some(first) = text.first().map(|first| usize::from(*first)) else {
-            return Place { last_before: None, first_behind: None };
+            return BytePosition { last_before: None, first_behind: None };
         };
         let (from, to) = (self.firsts[first], self.firsts[first + 1]);
         let behind = from + self.texts[from..to].partition_point(|other| other.as_bytes() <= text);
-        Place {
+        BytePosition {
             last_before: behind.checked_sub(1).filter(|last| *last >= from),
             first_behind: Some(behind).filter(|behind| *behind < to),
         }
@@ -78,7 +78,7 @@ impl Dictionary {
 }
 
 /// Where a text would stand among those that begin with the same byte.
-struct Place {
+struct BytePosition {
     last_before: Option<usize>,
     first_behind: Option<usize>,
 }

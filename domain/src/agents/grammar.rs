@@ -24,11 +24,11 @@ use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
 
 pub use self::canonical::print;
-use self::complaints::{Complaint, Trouble};
+use self::complaints::{GrammarError, GrammarErrorKind};
 use self::lexing::{Kind, Token};
-use self::vocabulary::{Act, FILLERS};
+use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
-use super::wishes::{Reading, Sought, Wish, WishedCondition};
+use super::wishes::{Command, ElementQuery, ParsedMessage, WaitCondition};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 
@@ -54,27 +54,27 @@ struct Context<'r> {
 
 /// Reads a message. Nothing of it is to be done unless all of it was understood (contract: agent-grammar 1, 2).
 #[must_use]
-pub fn read(message: &str, rules: &Rules<'_>) -> Reading {
+pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     let most = rules.most_characters;
     if message.chars().nth(most).is_some() {
-        return Reading::Clarify { reply: format!("Nothing was done: a message has at most {most} characters.") };
+        return ParsedMessage::Clarify { reply: format!("Nothing was done: a message has at most {most} characters.") };
     }
     match plan(Context { message, rules }) {
-        Ok(plan) => Reading::Plan(plan),
+        Ok(plan) => ParsedMessage::Plan(plan),
         Err(complaint) => complaint.into_reading(message),
     }
 }
 
 /// The step before: its verb, what came of it, and whether the one that follows may do without a verb.
-struct Before {
+struct PreviousStep {
     verb: &'static Verb,
-    kind: Discriminant<Wish>,
+    kind: Discriminant<Command>,
 }
 
-fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
+fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     let tokens = lexing::lex(context.message)?;
-    let mut plan: Vec<Wish> = Vec::new();
-    let mut before: Option<Before> = None;
+    let mut plan: Vec<Command> = Vec::new();
+    let mut before: Option<PreviousStep> = None;
     // Whether all breaks since the step before were soft ones.
     let mut goes_on = false;
     for piece in tokens.chunk_by(|one, other| !is_break(one) && !is_break(other)) {
@@ -85,29 +85,29 @@ fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
         let step = without_fillers(piece);
         let Some(first) = step.first() else { continue };
         if plan.len() == context.rules.most_steps {
-            let trouble = Trouble::says(format!("is one step too many: a message has at most {}", plan.len()));
-            return Err(Complaint::hidden(first.span.clone(), trouble));
+            let trouble = GrammarErrorKind::says(format!("is one step too many: a message has at most {}", plan.len()));
+            return Err(GrammarError::hidden(first.span.clone(), trouble));
         }
         let (verb, wish) = read_step(step, before.as_ref(), goes_on, context)?;
-        before = Some(Before { verb, kind: discriminant(&wish) });
+        before = Some(PreviousStep { verb, kind: discriminant(&wish) });
         goes_on = true;
         match (wish, plan.last_mut()) {
             // What is read in one breath is read at one time.
-            (Wish::Extract { items: more }, Some(Wish::Extract { items })) if !begins_with_verb(step) => {
+            (Command::Extract { items: more }, Some(Command::Extract { items })) if !begins_with_verb(step) => {
                 items.extend(more);
             }
             (wish, _) => plan.push(wish),
         }
-        if let Some(Wish::Extract { items }) = plan.last() {
+        if let Some(Command::Extract { items }) = plan.last() {
             let mut names = HashSet::new();
             if items.len() > context.rules.limits.extractions || !items.iter().all(|item| names.insert(&item.name)) {
-                let trouble = Trouble::says("uses a name twice; give another name after “as”");
+                let trouble = GrammarErrorKind::says("uses a name twice; give another name after “as”");
                 return Err(targets::complaint(step, trouble).in_step(verb, first));
             }
         }
     }
     if plan.is_empty() {
-        return Err(Complaint::hidden(0..0, Trouble::says("contains no command")));
+        return Err(GrammarError::hidden(0..0, GrammarErrorKind::says("contains no command")));
     }
     Ok(plan)
 }
@@ -141,32 +141,32 @@ fn begins_with_verb(step: &[Token<'_>]) -> bool {
 /// A step by its own verb, or by that of the step before it, which then means the same kind of thing once more.
 fn read_step<'m>(
     step: &'m [Token<'m>],
-    before: Option<&Before>,
+    before: Option<&PreviousStep>,
     goes_on: bool,
     context: Context<'_>,
-) -> Result<(&'static Verb, Wish), Complaint> {
+) -> Result<(&'static Verb, Command), GrammarError> {
     let first = &step[0];
     let (verb, said, rest) = match (steps::verb(step), before) {
         (Some(verb), _) => verb,
         (None, Some(before)) if goes_on && may_stand_alone(first) => (before.verb, first, step),
-        (None, Some(before)) if matches!(before.verb.act, Act::Type | Act::Fill) => {
-            return Err(Complaint::hidden(first.span.clone(), Trouble::Unknown));
+        (None, Some(before)) if matches!(before.verb.act, StepSyntax::Type | StepSyntax::Fill) => {
+            return Err(GrammarError::hidden(first.span.clone(), GrammarErrorKind::Unknown));
         }
-        (None, _) => return Err(Complaint::at(first.span.clone(), Trouble::Unknown)),
+        (None, _) => return Err(GrammarError::at(first.span.clone(), GrammarErrorKind::Unknown)),
     };
     let is_taken_over = rest.len() == step.len();
     let wish = steps::wish(verb, said, rest, context).map_err(|error| {
-        let complaint = Complaint::of(error).in_step(verb, said);
+        let complaint = GrammarError::of(error).in_step(verb, said);
         // Such a step begins with what is typed.
         if is_taken_over { complaint.hiding_but(&(0..0)) } else { complaint }
     })?;
-    let at = |trouble: Trouble| Complaint::hidden(said.span.clone(), trouble).in_step(verb, said);
+    let at = |trouble: GrammarErrorKind| GrammarError::hidden(said.span.clone(), trouble).in_step(verb, said);
     let is_alike = before.is_none_or(|before| before.kind == discriminant(&wish));
     if is_taken_over && !is_alike {
-        return Err(at(Trouble::says("does not continue the previous step; begin it with a verb")));
+        return Err(at(GrammarErrorKind::says("does not continue the previous step; begin it with a verb")));
     }
     match too_long(&wish, context.rules.limits) {
-        Some(trouble) => Err(at(Trouble::says(trouble))),
+        Some(trouble) => Err(at(GrammarErrorKind::says(trouble))),
         None => Ok((verb, wish)),
     }
 }
@@ -177,37 +177,36 @@ fn may_stand_alone(first: &Token<'_>) -> bool {
 }
 
 /// What an operation would refuse, told before anything is done.
-fn too_long(wish: &Wish, limits: &Limits) -> Option<String> {
+fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
     let most = |what: &str, text: &str, most: usize| {
         (text.chars().count() > most).then(|| format!("has {what} of more than {most} characters"))
     };
-    let target = |sought: &Sought| match sought {
-        Sought::Css(selector) => most("a selector", selector, limits.selector_chars),
-        Sought::Described { .. } | Sought::Ref(_) => None,
+    let target = |sought: &ElementQuery| match sought {
+        ElementQuery::Css(selector) => most("a selector", selector, limits.selector_chars),
+        ElementQuery::Described { .. } | ElementQuery::Ref(_) => None,
     };
     match wish {
-        Wish::Navigate { url } => most("an address", url, limits.url_chars),
-        Wish::Tap { target: sought }
-        | Wish::Check { target: sought, .. }
-        | Wish::Select { target: sought, .. }
-        | Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => {
-            target(sought)
-        }
-        Wish::Type { target: sought, value } => {
+        Command::Navigate { url } => most("an address", url, limits.url_chars),
+        Command::Tap { target: sought }
+        | Command::Check { target: sought, .. }
+        | Command::Select { target: sought, .. }
+        | Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => target(sought),
+        Command::Type { target: sought, value } => {
             target(sought).or_else(|| most("a text", value, limits.type_text_chars))
         }
-        Wish::Press { key } => most("a key", key, limits.press_key_chars),
-        Wish::Scroll { target: sought, .. } => sought.as_ref().and_then(target),
-        Wish::Wait { condition: WishedCondition::Url(pattern) } => {
+        Command::Press { key } => most("a key", key, limits.press_key_chars),
+        Command::Scroll { target: sought, .. } => sought.as_ref().and_then(target),
+        Command::Wait { condition: WaitCondition::Url(pattern) } => {
             most("a regular expression", pattern, limits.pattern_chars)
         }
-        Wish::Extract { items } => items.iter().find_map(|item| {
+        Command::Extract { items } => items.iter().find_map(|item| {
             let name = most("a name", &item.name, limits.extraction_name_chars);
             name.or_else(|| most("an attribute", item.attribute.as_deref()?, limits.extraction_name_chars))
                 .or_else(|| target(&item.target))
         }),
-        Wish::Wait { condition: WishedCondition::Time { .. } } | Wish::Capture { .. } | Wish::Back | Wish::Reload => {
-            None
-        }
+        Command::Wait { condition: WaitCondition::Time { .. } }
+        | Command::Capture { .. }
+        | Command::Back
+        | Command::Reload => None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::dictionary::Dictionary;
 use super::grammar;
-use super::wishes::{Reading, Wish};
+use super::wishes::{Command, ParsedMessage};
 
 /// What stands for a text that is not shown.
 pub const HIDDEN: &str = "•••";
@@ -17,8 +17,8 @@ const TYPING: [&str; 14] = [
 
 /// A message of which `reading` was made, as others may see it.
 #[must_use]
-pub fn shown(message: &str, reading: &Reading) -> String {
-    let Reading::Plan(plan) = reading else { return unread(message) };
+pub fn shown(message: &str, reading: &ParsedMessage) -> String {
+    let ParsedMessage::Plan(plan) = reading else { return unread(message) };
     let Hidden { text, has_all } = without(message, typed(plan.iter()));
     // What was written otherwise than it is typed, with escapes for one, cannot be told from the rest.
     if has_all { text } else { unread_or_plain(message) }
@@ -27,7 +27,7 @@ pub fn shown(message: &str, reading: &Reading) -> String {
 /// What a model says about a message, of which it made `plan`: without what that types, and without what of the message may have been to
 /// be typed and is no plain word. Where there is no plan to tell that, it may stand anywhere in the message.
 #[must_use]
-pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Wish>) -> String {
+pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Command>) -> String {
     let mut plan = plan.peekable();
     let has_plan = plan.peek().is_some();
     let from = if has_plan { typing_from(message) } else { Some(0) };
@@ -36,9 +36,9 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Wi
 }
 
 /// What a plan types.
-fn typed<'a>(plan: impl Iterator<Item = &'a Wish>) -> impl Iterator<Item = &'a str> {
+fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
     plan.filter_map(|wish| match wish {
-        Wish::Type { value, .. } => Some(value.as_str()),
+        Command::Type { value, .. } => Some(value.as_str()),
         _ => None,
     })
 }
@@ -150,13 +150,13 @@ fn stands_alone(text: &str, from: usize, to: usize) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::wishes::Sought;
+    use super::super::wishes::ElementQuery;
     use super::*;
 
-    fn typing(values: &[&str]) -> Reading {
-        let target = Sought::Css("#a".to_owned());
-        Reading::Plan(
-            values.iter().map(|value| Wish::Type { target: target.clone(), value: (*value).to_owned() }).collect(),
+    fn typing(values: &[&str]) -> ParsedMessage {
+        let target = ElementQuery::Css("#a".to_owned());
+        ParsedMessage::Plan(
+            values.iter().map(|value| Command::Type { target: target.clone(), value: (*value).to_owned() }).collect(),
         )
     }
 
@@ -180,8 +180,8 @@ mod tests {
     /// Contract: byok 23.
     #[test]
     fn what_a_model_says_does_not_repeat_what_is_typed() {
-        let login = Wish::Type { target: Sought::Ref("e1".to_owned()), value: "let me in".to_owned() };
-        let tap = Wish::Tap { target: Sought::Ref("e1".to_owned()) };
+        let login = Command::Type { target: ElementQuery::Ref("e1".to_owned()), value: "let me in".to_owned() };
+        let tap = Command::Tap { target: ElementQuery::Ref("e1".to_owned()) };
         for (reply, message, plan, expected) in [
             ("Typed 'let me in'.", "the password is let me in", std::slice::from_ref(&login), "Typed '•••'."),
             ("Where does hunter2 go?", "type hunter2 somewhere", &[], "Where does ••• go?"),
@@ -198,7 +198,7 @@ mod tests {
     /// Contract: limits 5. Ten times the words in a message and ten times the text take about ten times as long each, and not their product.
     #[test]
     fn hiding_takes_time_that_is_linear_in_message_and_reply() {
-        let clarify = Reading::Clarify { reply: String::new() };
+        let clarify = ParsedMessage::Clarify { reply: String::new() };
         let time = |words: usize| {
             let words: Vec<_> = (0..words).map(|at| format!("x{at}")).collect();
             let (message, values) = (words.join(" "), words.iter().map(String::as_str).collect::<Vec<_>>());
@@ -217,7 +217,7 @@ mod tests {
     /// Contract: agents 26.
     #[test]
     fn of_a_message_that_was_not_understood_nothing_is_shown_that_may_be_typed() {
-        let clarify = Reading::Clarify { reply: String::new() };
+        let clarify = ParsedMessage::Clarify { reply: String::new() };
         for (message, expected) in [
             ("tap 'Sign in' twice", "tap •••"),
             ("open a.example and TYPE hunter2 in passwd", "open ••• and TYPE •••"),

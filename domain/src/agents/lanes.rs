@@ -274,7 +274,7 @@ pub async fn heartbeat(
 
 /// Who drives the session that an agent session owns, seen from the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct LaneState {
     /// Who may.
     pub mode: Mode,
     /// The client of the human who has the lane and was heard of within the patience, if one has.
@@ -289,7 +289,7 @@ pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
     patience: Duration,
-) -> sqlx::Result<Option<Standing>> {
+) -> sqlx::Result<Option<LaneState>> {
     sqlx::query_as!(
         Standing,
         r#"select mode as "mode: Mode",

@@ -6,7 +6,7 @@
 use sqlx::PgConnection;
 
 use crate::ids::{AccountId, AgentSessionId};
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 /// What the vault is told that receipts are for.
 pub(super) const PURPOSE: &str = "agent receipts";
@@ -148,6 +148,6 @@ pub fn seal(vault: &Vault, account: AccountId, key: &str, body: &[u8]) -> Vec<u8
 
 /// # Errors
 /// When it was sealed with a key that this process does not have.
-pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, CannotOpen> {
+pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
     vault.open(PURPOSE, &owner(account, key), sealed)
 }

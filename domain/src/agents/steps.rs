@@ -12,11 +12,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::carrying::Waiting;
+use super::carrying::QueuedTurn;
 use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
-use super::wishes::{Sought, Wish, WishedCondition};
+use super::wishes::{Command, ElementQuery, WaitCondition};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
@@ -46,7 +46,7 @@ pub struct Step {
     /// ID, with which the step is approved.
     pub id: StepId,
     /// Parsed command.
-    pub wish: Wish,
+    pub wish: Command,
     /// Status of the step.
     pub status: StepStatus,
     /// True if the step is known to submit data.
@@ -56,14 +56,14 @@ pub struct Step {
     /// Operation that performs the step.
     pub operation: IntentId,
     /// Elements found for the step, in the order of the command.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownElement>,
     /// Outcome of the step.
     pub end: StepEnd,
 }
 
 /// An element, as it was shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ShownElement {
     /// CSS selector that the operation uses; empty if the step has no element.
     pub selector: String,
     /// Human-readable description.
@@ -88,7 +88,7 @@ pub struct StepEnd {
 impl Step {
     /// Creates a planned step.
     #[must_use]
-    pub fn planned(wish: Wish) -> Self {
+    pub fn planned(wish: Command) -> Self {
         Self {
             id: StepId::generate(),
             wish,
@@ -113,34 +113,36 @@ impl Step {
         let mut about = Map::new();
         let shown = |at: usize| self.shown.get(at);
         match &self.wish {
-            Wish::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
-            Wish::Tap { target } | Wish::Check { target, .. } => {
+            Command::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
+            Command::Tap { target } | Command::Check { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
             }
-            Wish::Type { target, .. } => {
+            Command::Type { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("value".to_owned(), HIDDEN.into());
             }
-            Wish::Press { key } => {
+            Command::Press { key } => {
                 about.insert("key".to_owned(), key.as_str().into());
                 if let Some(focused) = shown(0).filter(|focused| !focused.selector.is_empty()) {
                     about.insert("target".to_owned(), element(focused));
                 }
             }
-            Wish::Select { target, option } => {
+            Command::Select { target, option } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("option".to_owned(), option.as_str().into());
             }
-            Wish::Scroll { delta_x, delta_y, target } => {
+            Command::Scroll { delta_x, delta_y, target } => {
                 about.insert("delta_x".to_owned(), (*delta_x).into());
                 about.insert("delta_y".to_owned(), (*delta_y).into());
                 if let Some(target) = target {
                     about.insert("target".to_owned(), target_of(target, shown(0)));
                 }
             }
-            Wish::Wait { condition } => drop(about.insert("condition".to_owned(), condition_of(condition, shown(0)))),
-            Wish::Capture { capture } => drop(about.insert("capture".to_owned(), capture.name().into())),
-            Wish::Extract { items } => {
+            Command::Wait { condition } => {
+                drop(about.insert("condition".to_owned(), condition_of(condition, shown(0))))
+            }
+            Command::Capture { capture } => drop(about.insert("capture".to_owned(), capture.name().into())),
+            Command::Extract { items } => {
                 let mut shown = self.shown.iter();
                 let items = items.iter().map(|item| {
                     let found = if item.is_one_in_words() { shown.next() } else { None };
@@ -149,7 +151,7 @@ impl Step {
                 });
                 about.insert("items".to_owned(), items.collect());
             }
-            Wish::Back | Wish::Reload => {}
+            Command::Back | Command::Reload => {}
         }
         Intent {
             id: self.id,
@@ -165,19 +167,19 @@ impl Step {
 
 /// Name of a command's kind.
 #[must_use]
-pub fn kind(wish: &Wish) -> &'static str {
+pub fn kind(wish: &Command) -> &'static str {
     match wish {
-        Wish::Navigate { .. } => "navigate",
-        Wish::Tap { .. } | Wish::Check { .. } => "tap",
-        Wish::Type { .. } => "type",
-        Wish::Press { .. } => "press",
-        Wish::Select { .. } => "select",
-        Wish::Scroll { .. } => "scroll",
-        Wish::Wait { .. } => "wait",
-        Wish::Capture { .. } => "capture",
-        Wish::Extract { .. } => "extract",
-        Wish::Back => "back",
-        Wish::Reload => "reload",
+        Command::Navigate { .. } => "navigate",
+        Command::Tap { .. } | Command::Check { .. } => "tap",
+        Command::Type { .. } => "type",
+        Command::Press { .. } => "press",
+        Command::Select { .. } => "select",
+        Command::Scroll { .. } => "scroll",
+        Command::Wait { .. } => "wait",
+        Command::Capture { .. } => "capture",
+        Command::Extract { .. } => "extract",
+        Command::Back => "back",
+        Command::Reload => "reload",
     }
 }
 
@@ -187,36 +189,36 @@ pub const KINDS: [&str; 11] =
 
 /// Describes an element query before the elements are located.
 #[must_use]
-pub fn describe(sought: &Sought) -> String {
+pub fn describe(sought: &ElementQuery) -> String {
     match sought {
-        Sought::Css(selector) => selector.clone(),
-        Sought::Described { role: Some(role), words } if words.is_empty() => role.clone(),
-        Sought::Described { role, words } => {
+        ElementQuery::Css(selector) => selector.clone(),
+        ElementQuery::Described { role: Some(role), words } if words.is_empty() => role.clone(),
+        ElementQuery::Described { role, words } => {
             let words = Value::from(words.as_str());
             role.as_ref().map_or_else(|| words.to_string(), |role| format!("{role} {words}"))
         }
-        Sought::Ref(reference) => reference.clone(),
+        ElementQuery::Ref(reference) => reference.clone(),
     }
 }
 
-fn target_of(sought: &Sought, shown: Option<&Shown>) -> Value {
+fn target_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Value {
     let selector = match sought {
-        Sought::Css(selector) => Some(selector.as_str()),
-        Sought::Described { .. } | Sought::Ref(_) => None,
+        ElementQuery::Css(selector) => Some(selector.as_str()),
+        ElementQuery::Described { .. } | ElementQuery::Ref(_) => None,
     };
     shown.map_or_else(|| json!({"selector": selector, "description": describe(sought)}), element)
 }
 
-fn element(shown: &Shown) -> Value {
+fn element(shown: &ShownElement) -> Value {
     json!({"selector": shown.selector, "description": shown.description})
 }
 
-fn condition_of(condition: &WishedCondition, shown: Option<&Shown>) -> Value {
+fn condition_of(condition: &WaitCondition, shown: Option<&ShownElement>) -> Value {
     match condition {
-        WishedCondition::Visible(sought) => json!({"kind": "selector", "target": target_of(sought, shown)}),
-        WishedCondition::Hidden(sought) => json!({"kind": "selector_hidden", "target": target_of(sought, shown)}),
-        WishedCondition::Url(pattern) => json!({"kind": "url_matches", "pattern": pattern}),
-        WishedCondition::Time { ms } => json!({"kind": "time", "ms": ms}),
+        WaitCondition::Visible(sought) => json!({"kind": "selector", "target": target_of(sought, shown)}),
+        WaitCondition::Hidden(sought) => json!({"kind": "selector_hidden", "target": target_of(sought, shown)}),
+        WaitCondition::Url(pattern) => json!({"kind": "url_matches", "pattern": pattern}),
+        WaitCondition::Time { ms } => json!({"kind": "time", "ms": ms}),
     }
 }
 
@@ -334,7 +336,7 @@ impl SealedTexts {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
             for (id, sealed) in &self.steps {
-                if let Wish::Type { value, .. } = sealer.open(&id.to_string(), sealed)? {
+                if let Command::Type { value, .. } = sealer.open(&id.to_string(), sealed)? {
                     typed.texts.push(value);
                 }
             }
@@ -362,7 +364,7 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
 pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     said: &[u8],
     steps: &[Step],
 ) -> sqlx::Result<bool> {
@@ -396,7 +398,7 @@ pub(super) async fn plan(
 }
 
 /// Skips the steps of other plans that still wait for approval, because a newer plan exists.
-pub(super) async fn leave_out(conn: &mut PgConnection, turn: &Waiting) -> sqlx::Result<()> {
+pub(super) async fn leave_out(conn: &mut PgConnection, turn: &QueuedTurn) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps set status = 'skipped'
          where agent_session_id = $1 and turn_id <> $2 and status in ('needs_approval', 'planned')",
@@ -412,7 +414,7 @@ pub(super) async fn leave_out(conn: &mut PgConnection, turn: &Waiting) -> sqlx::
 pub(super) async fn append(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     before: usize,
     steps: &[Step],
 ) -> sqlx::Result<()> {
@@ -449,7 +451,7 @@ pub(super) async fn append(
 /// Returns `false` if another process has started or ended the turn.
 pub(super) async fn take_over(
     conn: &mut PgConnection,
-    turn: &Waiting,
+    turn: &QueuedTurn,
     said: &[u8],
     steps: &[Step],
 ) -> sqlx::Result<bool> {

@@ -32,7 +32,7 @@ pub struct Request {
 
 /// Texts of a turn in the transcript, without its steps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Said {
+pub struct TurnTexts {
     /// Message, without the texts to type.
     pub message: String,
     /// Reply in natural language.
@@ -42,7 +42,7 @@ pub struct Said {
     pub candidates: Vec<Candidate>,
 }
 
-impl Said {
+impl TurnTexts {
     /// Hides typed texts, except the IDs of steps that wait for approval.
     pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
         let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
@@ -117,7 +117,7 @@ pub struct NewTurn<'a> {
 
 /// Result of accepting a message.
 #[derive(Debug)]
-pub enum Accepted {
+pub enum MessageOutcome {
     /// The turn was created; the caller must enqueue its job for this worker.
     Turn(WorkerId),
     /// A message with this key was accepted before.
@@ -188,10 +188,10 @@ pub async fn accept(
     new: &NewTurn<'_>,
     settings: &Settings,
     limits: &Limits,
-) -> sqlx::Result<Accepted> {
+) -> sqlx::Result<MessageOutcome> {
     // Lock the account before the agent session, in the same order as a suspension.
     if accounts::lock(&mut *conn, new.account).await?.is_none() {
-        return Ok(Accepted::NoSession);
+        return Ok(MessageOutcome::NoSession);
     }
     let found = sqlx::query!(
         r#"select a.status = 'active' as "active!", a.close_reason as "close_reason: CloseReason", a.mode as "mode: Mode",
@@ -209,68 +209,68 @@ pub async fn accept(
     )
     .fetch_optional(&mut *conn)
     .await?;
-    let Some(found) = found else { return Ok(Accepted::NoSession) };
+    let Some(found) = found else { return Ok(MessageOutcome::NoSession) };
     // A stored response is returned whatever has happened to the agent session since.
     if let Some(receipt) = new.receipt
         && let Some(known) = receipts::find(&mut *conn, new.account, receipt).await?
     {
-        return Ok(Accepted::Known(known));
+        return Ok(MessageOutcome::Known(known));
     }
     if found.lapsed {
         lanes::lapse(&mut *conn, new.account, new.session).await?;
     }
     if !found.active {
         let ended = found.close_reason == Some(CloseReason::DriverSessionEnded);
-        return Ok(if ended { Accepted::DriverEnded } else { Accepted::Closed });
+        return Ok(if ended { MessageOutcome::DriverEnded } else { MessageOutcome::Closed });
     }
     let (Some(driver), Some(worker), true) = (found.driver, found.worker, found.live) else {
         close_if_ended(conn, new.account, new.session).await?;
-        return Ok(Accepted::DriverEnded);
+        return Ok(MessageOutcome::DriverEnded);
     };
     if found.mode == Mode::Manual {
-        return Ok(Accepted::Manual);
+        return Ok(MessageOutcome::Manual);
     }
     if found.driven && !found.lapsed {
-        return Ok(Accepted::HumanDrives);
+        return Ok(MessageOutcome::HumanDrives);
     }
     if found.busy {
-        return Ok(Accepted::Busy);
+        return Ok(MessageOutcome::Busy);
     }
     if let Some(full) = Full::of(found.turns, found.kept_bytes, settings) {
-        return Ok(Accepted::Full(full));
+        return Ok(MessageOutcome::Full(full));
     }
     if let Err(full) = require_room(&mut *conn, new.account, limits).await? {
-        return Ok(Accepted::NoRoom(full));
+        return Ok(MessageOutcome::NoRoom(full));
     }
     if found.status == Some(SessionStatus::Creating) {
-        return Ok(Accepted::Opening);
+        return Ok(MessageOutcome::Opening);
     }
     if !found.stands {
         // Fail with the same outcome as the next operation would.
         if !leftovers::fail_idle(&mut *conn, worker, driver, "unknown", &leftovers::worker_gone()).await? {
-            return Ok(Accepted::DriverLost);
+            return Ok(MessageOutcome::DriverLost);
         }
         close_if_ended(conn, new.account, new.session).await?;
-        return Ok(Accepted::DriverEnded);
+        return Ok(MessageOutcome::DriverEnded);
     }
     if !found.heard {
-        return Ok(Accepted::WorkerSilent);
+        return Ok(MessageOutcome::WorkerSilent);
     }
     if let Some(receipt) = new.receipt
         && !receipts::reserve(&mut *conn, new.account, new.session, receipt).await?
     {
         // A concurrent message of another agent session has reserved the key.
-        return Ok(Accepted::Known(Receipt::Mismatch));
+        return Ok(MessageOutcome::Known(Receipt::Mismatch));
     }
     insert(conn, sealer, new, worker).await?;
-    Ok(Accepted::Turn(worker))
+    Ok(MessageOutcome::Turn(worker))
 }
 
 /// Creates the turn. The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
 /// performed: the first claim of a step waits for all earlier commits.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
-    let said = Said { message: new.shown.clone(), ..Said::default() };
+    let said = TurnTexts { message: new.shown.clone(), ..TurnTexts::default() };
     let by = CredentialColumns::of(new.credential);
     sqlx::query!(
         "with turn as (
@@ -403,7 +403,7 @@ impl SealedAnswer {
     /// If it was sealed with a key that this process lacks, or written by another version of this program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
-        let mut said: Said = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
+        let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
         let intents = open(self.steps, sealer, &typed)?;
         said.hide(&typed, &intents);
         Ok(TurnAnswer {
@@ -437,11 +437,11 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
 
 /// A turn in a transcript.
 #[derive(Debug)]
-pub struct Told {
+pub struct TranscriptTurn {
     /// ID of the turn.
     pub id: TurnId,
     /// Message and reply.
-    pub said: Said,
+    pub said: TurnTexts,
     /// Kind of the turn.
     pub kind: TurnKind,
     /// Steps, without the content of captures.
@@ -540,18 +540,18 @@ impl SealedTurns {
     ///
     /// # Errors
     /// If one was sealed with a key that this process lacks, or written by another version of this program.
-    pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Told>> {
+    pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<TranscriptTurn>> {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();
         let told = self.turns.into_iter().map(|turn| {
-            let mut said: Said = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
+            let mut said: TurnTexts = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
             if turn.lost {
                 LOST.clone_into(&mut said.reply);
             }
             let its = from_fn(|| steps.next_if(|step| step.turn == turn.id));
             let intents = open(its, sealer, &typed)?;
             said.hide(&typed, &intents);
-            Ok(Told {
+            Ok(TranscriptTurn {
                 id: turn.id,
                 said,
                 kind: turn.kind,

@@ -6,7 +6,7 @@ use crate::operations::CaptureKind;
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wish {
+pub enum Command {
     /// Load a page.
     Navigate {
         /// With its scheme, otherwise as it was said.
@@ -15,19 +15,19 @@ pub enum Wish {
     /// A finger on an element.
     Tap {
         /// The element.
-        target: Sought,
+        target: ElementQuery,
     },
     /// A checkbox, or what is like one, as it should stand. One that stands so is left as it is.
     Check {
         /// The element.
-        target: Sought,
+        target: ElementQuery,
         /// How it should stand.
         checked: bool,
     },
     /// Text into an element.
     Type {
         /// The element.
-        target: Sought,
+        target: ElementQuery,
         /// The text.
         value: String,
     },
@@ -39,7 +39,7 @@ pub enum Wish {
     /// An option of a list.
     Select {
         /// The list.
-        target: Sought,
+        target: ElementQuery,
         /// The option, as it reads.
         option: String,
     },
@@ -50,12 +50,12 @@ pub enum Wish {
         /// CSS pixels down.
         delta_y: i64,
         /// The element; `None` is the page.
-        target: Option<Sought>,
+        target: Option<ElementQuery>,
     },
     /// Nothing, until something has come about.
     Wait {
         /// What has to.
-        condition: WishedCondition,
+        condition: WaitCondition,
     },
     /// A picture of the page, or another kind of copy.
     Capture {
@@ -65,7 +65,7 @@ pub enum Wish {
     /// Values out of the page.
     Extract {
         /// Each under a name of its own.
-        items: Vec<WishedItem>,
+        items: Vec<ExtractItem>,
     },
     /// The page before this one.
     Back,
@@ -75,7 +75,7 @@ pub enum Wish {
 
 /// What a wish is about, in words or exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sought {
+pub enum ElementQuery {
     /// A CSS selector.
     Css(String),
     /// What an element is, and what it is called.
@@ -91,11 +91,11 @@ pub enum Sought {
 
 /// What to wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WishedCondition {
+pub enum WaitCondition {
     /// An element that is visible.
-    Visible(Sought),
+    Visible(ElementQuery),
     /// No such element, or an invisible one.
-    Hidden(Sought),
+    Hidden(ElementQuery),
     /// An address in which this regular expression is found.
     Url(String),
     /// Just time.
@@ -107,30 +107,30 @@ pub enum WishedCondition {
 
 /// One value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WishedItem {
+pub struct ExtractItem {
     /// Its key in the answer.
     pub name: String,
     /// Where it is.
-    pub target: Sought,
+    pub target: ElementQuery,
     /// The attribute to take; the text when absent.
     pub attribute: Option<String>,
     /// Whether all matches are meant.
     pub list: bool,
 }
 
-impl WishedItem {
+impl ExtractItem {
     /// Whether somebody has to find out which one element is meant: of what a selector says nobody looks for the one.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
-        !self.list && !matches!(self.target, Sought::Css(_))
+        !self.list && !matches!(self.target, ElementQuery::Css(_))
     }
 }
 
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reading {
+pub enum ParsedMessage {
     /// What to do, in this order.
-    Plan(Vec<Wish>),
+    Plan(Vec<Command>),
     /// It was not understood, and nothing of it is done.
     Clarify {
         /// What was not understood, and what would be.

@@ -98,7 +98,7 @@ pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 
 /// In which order events of the same second happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rank {
+pub enum EventOrder {
     /// A checkout, which tells that there is a subscription and no more.
     Checkout,
     /// The subscription's beginning.
@@ -119,7 +119,7 @@ pub async fn note_subscription(
     account: AccountId,
     told: &Subscription,
     at: Timestamp,
-    rank: Rank,
+    rank: EventOrder,
 ) -> sqlx::Result<()> {
     let noted = sqlx::query!(
         "insert into card_subscriptions as s (id, account_id, customer, tier, status, current_period_end, cancel_at_period_end,
@@ -177,7 +177,7 @@ pub async fn note_decision(
     subscription: &str,
     gives: bool,
     at: Timestamp,
-    rank: Rank,
+    rank: EventOrder,
 ) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update card_subscriptions
@@ -196,7 +196,7 @@ pub async fn note_decision(
 
 /// A subscription that gives its tier.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Giver {
+pub struct TierSubscription {
     /// The provider's id of it.
     pub id: String,
     /// What it pays for.
@@ -219,7 +219,7 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
 ///
 /// # Errors
 /// When the database fails.
-pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Giver>> {
+pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
         Giver,
         r#"select id, tier as "tier!: Tier" from card_subscriptions
@@ -232,7 +232,7 @@ pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 
 /// A subscription, as its owner sees it.
 #[derive(Debug)]
-pub struct Shown {
+pub struct OwnedSubscription {
     /// The provider's word for how it stands.
     pub status: String,
     /// Until when it is paid, or is to be.
@@ -245,7 +245,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Shown>> {
+pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
         Shown,
         "select status, current_period_end, cancel_at_period_end from card_subscriptions
@@ -259,7 +259,7 @@ pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 
 /// Something that a customer is mailed of, once.
 #[derive(Debug)]
-pub struct Notice<'a> {
+pub struct CardNotice<'a> {
     /// By which mail.
     pub template: Template,
     /// What tells it from others of this template.
@@ -277,7 +277,7 @@ pub struct Notice<'a> {
 pub async fn note_notice(
     conn: &mut PgConnection,
     account: Option<AccountId>,
-    notice: &Notice<'_>,
+    notice: &CardNotice<'_>,
 ) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "insert into card_notices (template, about, customer, account_id, details) values ($1, $2, $3, $4, $5)
@@ -295,7 +295,7 @@ pub async fn note_notice(
 
 /// A mail that has waited.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingNotice {
     /// Which.
     pub template: Template,
     /// What it tells.
@@ -306,7 +306,7 @@ pub struct Waiting {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<Waiting>> {
+pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
         Waiting,
         r#"update card_notices set account_id = $2 where customer = $1 and account_id is null

@@ -32,12 +32,12 @@ pub struct Event {
     /// When it happened, by the provider's clock, which tells seconds.
     pub created: Timestamp,
     /// What it tells; `None` when nobody here wants to know.
-    pub told: Option<Told>,
+    pub told: Option<CardEventContent>,
 }
 
 /// What an event tells.
 #[derive(Debug)]
-pub enum Told {
+pub enum CardEventContent {
     /// Somebody has gone through the checkout.
     Checkout(Checkout),
     /// A subscription has begun, or is another.
@@ -203,12 +203,12 @@ impl Event {
         let told = match kind.as_str() {
             "checkout.session.completed" | "checkout.session.async_payment_succeeded" => checkout(data.object)?,
             "customer.subscription.created" | "customer.subscription.updated" => {
-                Some(Told::Subscription(subscription(data.object)?))
+                Some(CardEventContent::Subscription(subscription(data.object)?))
             }
-            "customer.subscription.deleted" => Some(Told::Deleted(subscription(data.object)?)),
-            "invoice.paid" | "invoice.payment_succeeded" => Some(Told::Paid(billed(data.object)?)),
-            "invoice.payment_failed" => Some(Told::Failed(billed(data.object)?)),
-            "invoice.upcoming" => Some(Told::Upcoming(invoice(data.object)?)),
+            "customer.subscription.deleted" => Some(CardEventContent::Deleted(subscription(data.object)?)),
+            "invoice.paid" | "invoice.payment_succeeded" => Some(CardEventContent::Paid(billed(data.object)?)),
+            "invoice.payment_failed" => Some(CardEventContent::Failed(billed(data.object)?)),
+            "invoice.upcoming" => Some(CardEventContent::Upcoming(invoice(data.object)?)),
             _ => None,
         };
         Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
@@ -218,9 +218,13 @@ impl Event {
     #[must_use]
     pub fn customer(&self) -> Option<&str> {
         match self.told.as_ref()? {
-            Told::Checkout(checkout) => checkout.customer.as_deref(),
-            Told::Subscription(subscription) | Told::Deleted(subscription) => subscription.customer.as_deref(),
-            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.customer.as_deref(),
+            CardEventContent::Checkout(checkout) => checkout.customer.as_deref(),
+            CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
+                subscription.customer.as_deref()
+            }
+            CardEventContent::Paid(invoice)
+            | CardEventContent::Failed(invoice)
+            | CardEventContent::Upcoming(invoice) => invoice.customer.as_deref(),
         }
     }
 
@@ -228,9 +232,13 @@ impl Event {
     #[must_use]
     pub fn subscription(&self) -> Option<&str> {
         match self.told.as_ref()? {
-            Told::Checkout(checkout) => checkout.subscription.as_deref(),
-            Told::Subscription(subscription) | Told::Deleted(subscription) => Some(&subscription.id),
-            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.subscription.as_deref(),
+            CardEventContent::Checkout(checkout) => checkout.subscription.as_deref(),
+            CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
+                Some(&subscription.id)
+            }
+            CardEventContent::Paid(invoice)
+            | CardEventContent::Failed(invoice)
+            | CardEventContent::Upcoming(invoice) => invoice.subscription.as_deref(),
         }
     }
 
@@ -238,22 +246,26 @@ impl Event {
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self.told.as_ref()? {
-            Told::Checkout(checkout) => checkout.account,
-            Told::Subscription(subscription) | Told::Deleted(subscription) => subscription.account,
-            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.account,
+            CardEventContent::Checkout(checkout) => checkout.account,
+            CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
+                subscription.account
+            }
+            CardEventContent::Paid(invoice)
+            | CardEventContent::Failed(invoice)
+            | CardEventContent::Upcoming(invoice) => invoice.account,
         }
     }
 }
 
 /// `None` when it is the checkout of something that is no subscription.
-fn checkout(object: Map<String, Value>) -> Result<Option<Told>, Malformed> {
+fn checkout(object: Map<String, Value>) -> Result<Option<CardEventContent>, Malformed> {
     let object: CheckoutObject = read(object)?;
     if object.mode.as_deref().is_some_and(|mode| mode != "subscription") {
         return Ok(None);
     }
     let metadata = object.metadata.unwrap_or_default();
     let reference = object.client_reference_id.and_then(|id| id.parse().ok());
-    Ok(Some(Told::Checkout(Checkout {
+    Ok(Some(CardEventContent::Checkout(Checkout {
         account: reference.or_else(|| account_in(&metadata)),
         customer: id_of(object.customer)?,
         subscription: id_of(object.subscription)?,
@@ -402,7 +414,7 @@ mod tests {
         ] {
             let event = parse("customer.subscription.updated", &object).expect("an event");
             assert_eq!((event.account(), event.customer()), (Some(account), Some("cus_1")));
-            let Some(Told::Subscription(told)) = event.told else { panic!("a subscription") };
+            let Some(CardEventContent::Subscription(told)) = event.told else { panic!("a subscription") };
             let seventh = Timestamp(DateTime::from_timestamp(7, 0).expect("a time"));
             assert_eq!((told.tier, told.current_period_end), (Some(Tier::ApiScale), Some(seventh)));
         }
@@ -412,7 +424,7 @@ mod tests {
         ] {
             let event = parse("invoice.paid", &object).expect("an event");
             assert_eq!((event.account(), event.subscription()), (Some(account), Some("sub_1")));
-            assert!(matches!(event.told, Some(Told::Paid(Invoice { amount_paid: 5, .. }))));
+            assert!(matches!(event.told, Some(CardEventContent::Paid(Invoice { amount_paid: 5, .. }))));
         }
     }
 }

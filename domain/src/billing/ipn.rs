@@ -15,7 +15,7 @@ const REFUNDED: &str = "refunded";
 
 /// How a payment stands.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Notice {
+pub struct PaymentNotice {
     /// Which order it is for, as we called it when it was made; `None` when it is none of ours.
     #[serde(default, deserialize_with = "ours")]
     pub order_id: Option<OrderId>,
@@ -40,7 +40,7 @@ pub struct Notice {
 
 /// What a notice means for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub enum PaymentEffect {
     /// It is paid.
     Paid,
     /// It will not be.
@@ -51,7 +51,7 @@ pub enum Meaning {
     Amiss(&'static str),
 }
 
-impl Notice {
+impl PaymentNotice {
     /// # Errors
     /// When it is no notice of a payment.
     pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
@@ -60,27 +60,27 @@ impl Notice {
 
     /// What it means for the order that it is about (contract: billing 36).
     #[must_use]
-    pub fn means(&self, order: &Order) -> Meaning {
+    pub fn means(&self, order: &Order) -> PaymentEffect {
         match self.payment_status.as_str() {
             "finished" => self.judged(order),
-            "failed" | REFUNDED | "expired" => Meaning::Failed,
-            _ => Meaning::Open,
+            "failed" | REFUNDED | "expired" => PaymentEffect::Failed,
+            _ => PaymentEffect::Open,
         }
     }
 
-    fn judged(&self, order: &Order) -> Meaning {
+    fn judged(&self, order: &Order) -> PaymentEffect {
         let is = |said: &String, wanted: &str| said.eq_ignore_ascii_case(wanted);
         if self.price_amount != Some(Amount::of_cents(order.price_cents)) {
-            return Meaning::Amiss("the price of the payment differs from the price of the order");
+            return PaymentEffect::Amiss("the price of the payment differs from the price of the order");
         }
         if !self.price_currency.as_ref().is_some_and(|said| is(said, &order.price_currency))
             || self.pay_currency.as_ref().is_some_and(|said| !is(said, &order.pay_currency))
         {
-            return Meaning::Amiss("the currency of the payment differs from the currency of the order");
+            return PaymentEffect::Amiss("the currency of the payment differs from the currency of the order");
         }
         match (self.actually_paid, order.pay_amount) {
-            (Some(paid), Some(wanted)) if paid >= wanted => Meaning::Paid,
-            _ => Meaning::Amiss("the amount paid is less than the amount requested"),
+            (Some(paid), Some(wanted)) if paid >= wanted => PaymentEffect::Paid,
+            _ => PaymentEffect::Amiss("the amount paid is less than the amount requested"),
         }
     }
 
@@ -96,7 +96,7 @@ impl Notice {
     pub fn leaves(&self, order: &Order) -> Option<&'static str> {
         let came = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
         came.then(|| match self.judged(order) {
-            Meaning::Amiss(why) => why,
+            PaymentEffect::Amiss(why) => why,
             _ => "the payment arrived, but the processor reported it as failed",
         })
     }

@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::amounts::Amount;
 use crate::accounts::Tier;
-use crate::area::Chain;
+use crate::area::ScheduledJob;
 use crate::ids::{AccountId, OrderId};
 use crate::timestamp::Timestamp;
 
 /// Asks the processor about orders that have waited for long, and ends what was paid for a period that is over.
-pub const SWEEP: Chain = Chain { name: "sweep_crypto_orders", period: 300 };
+pub const SWEEP: ScheduledJob = ScheduledJob { name: "sweep_crypto_orders", period: 300 };
 
 /// Orders of an account that may be paid at a time.
 pub const MOST_OPEN: i64 = 20;
@@ -77,7 +77,7 @@ impl Reason {
 
 /// What is bought.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct OrderRequest {
     /// For a period.
     pub product: Tier,
     /// Hundredths of its currency.
@@ -191,7 +191,7 @@ macro_rules! orders {
 
 /// What there is of an account's key.
 #[derive(Debug)]
-pub enum OfKey {
+pub enum OrderByKey {
     /// What was answered of this order, word for word.
     Answered {
         /// Which.
@@ -216,7 +216,7 @@ pub async fn of_key(
     key: &str,
     patience: Duration,
     window: Duration,
-) -> sqlx::Result<Option<OfKey>> {
+) -> sqlx::Result<Option<OrderByKey>> {
     let found = sqlx::query!(
         "select id, answer from crypto_orders where account_id = $1 and idempotency_key = $2",
         account as _,
@@ -224,7 +224,7 @@ pub async fn of_key(
     );
     let Some(found) = found.fetch_optional(&mut *conn).await? else { return Ok(None) };
     if let Some(body) = found.answer {
-        return Ok(Some(OfKey::Answered { id: found.id, body }));
+        return Ok(Some(OrderByKey::Answered { id: found.id, body }));
     }
     let taken = sqlx::query!(
         "update crypto_orders set asked_at = now(), expires_at = now() + make_interval(secs => $3)
@@ -234,15 +234,15 @@ pub async fn of_key(
         window.as_secs_f64(),
     );
     if taken.execute(&mut *conn).await?.rows_affected() == 0 {
-        return Ok(Some(OfKey::Asked));
+        return Ok(Some(OrderByKey::Asked));
     }
     let order = orders!(conn, "where id = $1", found.id as _).fetch_optional(conn).await?;
-    Ok(order.map(|order| OfKey::TakenOver(Box::new(order.into()))))
+    Ok(order.map(|order| OrderByKey::TakenOver(Box::new(order.into()))))
 }
 
 /// What came of the wish for an order.
 #[derive(Debug)]
-pub enum Begun {
+pub enum OrderOutcome {
     /// The caller asks the processor about this one.
     New(Box<Order>),
     /// The key is another order's.
@@ -259,9 +259,9 @@ pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
     key: Option<&str>,
-    wanted: &Wanted,
+    wanted: &OrderRequest,
     window: Duration,
-) -> sqlx::Result<Begun> {
+) -> sqlx::Result<OrderOutcome> {
     let standing = sqlx::query!(
         r#"select count(*) filter (where status = 'pending' and expires_at > now()) as "open!",
                   coalesce(bool_or(idempotency_key = $2), false) as "is_used!"
@@ -271,10 +271,10 @@ pub async fn begin(
     );
     let standing = standing.fetch_one(&mut *conn).await?;
     if standing.is_used {
-        return Ok(Begun::KeyInUse);
+        return Ok(OrderOutcome::KeyInUse);
     }
     if standing.open >= MOST_OPEN {
-        return Ok(Begun::TooMany);
+        return Ok(OrderOutcome::TooMany);
     }
     let id = OrderId::generate();
     sqlx::query!(
@@ -292,7 +292,7 @@ pub async fn begin(
     .execute(&mut *conn)
     .await?;
     let order = orders!(conn, "where id = $1", id as _).fetch_one(conn).await?;
-    Ok(Begun::New(Box::new(order.into())))
+    Ok(OrderOutcome::New(Box::new(order.into())))
 }
 
 /// What the processor made of an order.
@@ -499,7 +499,7 @@ pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx
 
 /// An order that is paid, and what for.
 #[derive(Debug)]
-pub struct Lasting {
+pub struct PaidOrder {
     /// Which.
     pub id: OrderId,
     /// What it pays for.
@@ -510,7 +510,7 @@ pub struct Lasting {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Lasting>> {
+pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         Lasting,
         r#"select id, product as "product: Tier" from crypto_orders
@@ -538,7 +538,7 @@ pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderI
 
 /// An order that has waited for long.
 #[derive(Debug)]
-pub struct Stale {
+pub struct StaleOrder {
     /// Which.
     pub id: OrderId,
     /// What the processor calls its payment.
@@ -554,7 +554,7 @@ pub async fn stale(
     age: Duration,
     after: Option<OrderId>,
     limit: i64,
-) -> sqlx::Result<Vec<Stale>> {
+) -> sqlx::Result<Vec<StaleOrder>> {
     sqlx::query_as!(
         Stale,
         r#"select id, payment_id as "payment_id!" from crypto_orders

@@ -43,7 +43,7 @@ pub struct Link {
 
 /// What came of the wish for a link.
 #[derive(Debug)]
-pub enum Made {
+pub enum LinkOutcome {
     /// It is there, and its address has this in it, which is shown this once.
     Link(Link, Token),
     /// The session lives no more.
@@ -56,13 +56,13 @@ pub enum Made {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<Made> {
+pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOutcome> {
     let lives = sqlx::query_scalar!("select live from sessions where id = $1 for no key update", new.session as _);
     if !lives.fetch_optional(&mut *conn).await?.unwrap_or_default() {
-        return Ok(Made::Ended);
+        return Ok(LinkOutcome::Ended);
     }
     if list(&mut *conn, new.session).await?.len() >= MOST {
-        return Ok(Made::TooMany);
+        return Ok(LinkOutcome::TooMany);
     }
     let secret = Token::generate();
     // It is its maker's, and an OAuth token's is the client's: it outlives the token.
@@ -80,7 +80,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<Made> 
         by.client,
         new.ttl.as_secs_f64(),
     );
-    Ok(Made::Link(link.fetch_one(conn).await?, secret))
+    Ok(LinkOutcome::Link(link.fetch_one(conn).await?, secret))
 }
 
 /// The session's links that are good, the newest first.

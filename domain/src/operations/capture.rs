@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::results::in_place;
 use super::{OperationOutput, OperationSpec, Parameters};
 use crate::limits::Limits;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl Parameters for Capture {
 
     fn spec(&self) -> OperationSpec {
         match self.kind {
-            CaptureKind::Screenshot => OperationSpec { usage: Some(Record::ScreenshotCapture), ..Self::SPEC },
+            CaptureKind::Screenshot => OperationSpec { usage: Some(UsageKind::ScreenshotCapture), ..Self::SPEC },
             CaptureKind::DomSnapshot | CaptureKind::Pdf => Self::SPEC,
         }
     }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::locators::require_element;
 use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, Secrets, parse_timeout};
 use crate::limits::Limits;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/interact`
@@ -160,13 +160,13 @@ impl Parameters for Interact {
     const SPEC: OperationSpec = OperationSpec {
         kind: "interact",
         route: Some("interact"),
-        usage: Some(Record::Interact),
+        usage: Some(UsageKind::Interact),
         ..OperationSpec::ACTS
     };
 
     fn spec(&self) -> OperationSpec {
         if self.action.navigates() {
-            return OperationSpec { kind: "navigate", usage: Some(Record::Navigate), ..Self::SPEC };
+            return OperationSpec { kind: "navigate", usage: Some(UsageKind::Navigate), ..Self::SPEC };
         }
         Self::SPEC
     }

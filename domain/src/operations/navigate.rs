@@ -10,7 +10,7 @@ use super::interact::NAVIGATE_TIMEOUT;
 use super::{OperationOutput, OperationSpec, Parameters, parse_timeout};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/navigate`
@@ -33,7 +33,7 @@ impl Parameters for Navigate {
     const SPEC: OperationSpec = OperationSpec {
         kind: "navigate",
         route: Some("navigate"),
-        usage: Some(Record::Navigate),
+        usage: Some(UsageKind::Navigate),
         ..OperationSpec::ACTS
     };
 

@@ -11,7 +11,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::{Captured, OperationOutput, OperationResult};
-use crate::heavy::heavy;
+use crate::heavy::run_blocking;
 
 impl OperationResult {
     /// The form in which it is stored.
@@ -19,7 +19,7 @@ impl OperationResult {
     /// # Errors
     /// If serialization fails.
     pub fn store(self) -> serde_json::Result<StoredResult> {
-        let json = heavy(self.weight(), || to_raw_value(&self))?;
+        let json = run_blocking(self.weight(), || to_raw_value(&self))?;
         Ok(StoredResult { json, content: self.into_content() })
     }
 }
@@ -49,7 +49,7 @@ impl StoredResult {
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
-        heavy(bytes.len(), || {
+        run_blocking(bytes.len(), || {
             let captured: Captured = serde_json::from_str(json.get())?;
             let whole = captured.with_content(bytes).map_err(serde_json::Error::custom)?;
             let mut body = Vec::with_capacity(json.get().len() + whole.content.len());

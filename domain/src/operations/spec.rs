@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::usage::Record;
+use crate::usage::UsageKind;
 
 /// Time that reading a page may take. No caller can choose it. A PDF of a very large page needs it.
 pub const READ_BUDGET: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ pub struct OperationSpec {
     /// Last segment of its route. `None` for an operation that only the service itself runs.
     pub route: Option<&'static str>,
     /// Usage that a completed operation adds to.
-    pub usage: Option<Record>,
+    pub usage: Option<UsageKind>,
     /// True when an equal second request has no further effect.
     pub retryable: bool,
     /// True when a session that a challenge pauses accepts it (contract: challenges 6).

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::results::in_place;
 use super::{OperationOutput, OperationSpec, Parameters};
 use crate::timestamp::Timestamp;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 
 /// `GET /v1/sessions/:id/state`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ impl Parameters for StateCapture {
     const SPEC: OperationSpec = OperationSpec {
         kind: "state_capture",
         route: Some("state"),
-        usage: Some(Record::StateCapture),
+        usage: Some(UsageKind::StateCapture),
         allowed_while_paused: true,
         ..OperationSpec::READS
     };

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::locators::require_element;
 use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, parse_timeout};
 use crate::limits::Limits;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/wait`
@@ -63,7 +63,7 @@ impl Condition {
 
 impl Parameters for Wait {
     const SPEC: OperationSpec =
-        OperationSpec { kind: "wait", route: Some("wait"), usage: Some(Record::Wait), ..OperationSpec::READS };
+        OperationSpec { kind: "wait", route: Some("wait"), usage: Some(UsageKind::Wait), ..OperationSpec::READS };
 
     fn budget(&self) -> Duration {
         self.timeout

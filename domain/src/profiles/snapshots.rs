@@ -3,7 +3,7 @@
 
 use sqlx::PgConnection;
 
-use super::{ChangeError, Kept, TooManyBytes, hold, release, require_bytes};
+use super::{ChangeError, StoredProfile, TooManyBytes, hold, release, require_bytes};
 use crate::accounts;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::limits::Limits;
@@ -113,7 +113,11 @@ pub async fn list(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: SnapshotId) -> sqlx::Result<Option<Kept>> {
+pub async fn find_kept(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: SnapshotId,
+) -> sqlx::Result<Option<StoredProfile>> {
     let row = sqlx::query!(
         "select profile_id, store_id from profile_snapshots where id = $1 and account_id = $2",
         id as _,
@@ -123,7 +127,7 @@ pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: Snapshot
     .await?;
     let Some(row) = row else { return Ok(None) };
     let kept = super::find_kept(conn, account, row.profile_id).await?;
-    Ok(kept.map(|kept| Kept { store: row.store_id, ..kept }))
+    Ok(kept.map(|kept| StoredProfile { store: row.store_id, ..kept }))
 }
 
 /// Forgets a snapshot.

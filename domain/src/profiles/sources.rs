@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::account_share;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
-use crate::profiles::{self, Kept, Origin, ProfileName, snapshots};
+use crate::profiles::{self, Origin, ProfileName, StoredProfile, snapshots};
 
 /// How often whoever waits looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -48,7 +48,7 @@ impl Source {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Kept>> {
+    pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,
             Self::Snapshot(id) => snapshots::find_kept(conn, account, id).await,

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::Scheme;
-use super::in_use::{InUse, Kept, Secrets, proxy_of};
+use super::in_use::{InUse, LockedProxy, Secrets, proxy_of};
 use crate::ids::{AccountId, ProxyCheckId, ProxyId, WorkerId};
 use crate::sealing;
-use crate::workers::Chosen;
+use crate::workers::SelectedWorker;
 
 /// How long a worker tries.
 pub const WITHIN: Duration = Duration::from_secs(20);
@@ -55,8 +55,8 @@ pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
     id: ProxyCheckId,
-    (proxy, secrets): (&Kept, &Secrets),
-    worker: &Chosen,
+    (proxy, secrets): (&LockedProxy, &Secrets),
+    worker: &SelectedWorker,
     reply_channel: &str,
 ) -> sqlx::Result<bool> {
     let sealed = sealing::seal(secrets, &worker.public_key).map_err(|error| sqlx::Error::Encode(error.into()))?;
@@ -129,7 +129,7 @@ pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked
 
 /// How a check stands.
 #[derive(Debug)]
-pub enum Standing {
+pub enum CheckStatus {
     /// Its worker has it.
     UnderWay,
     /// It came to this.
@@ -142,19 +142,19 @@ pub enum Standing {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<Standing> {
+pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
            from proxy_checks c left join workers w on w.id = c.worker_id where c.id = $1"#,
         id as _,
     );
-    let Some(row) = row.fetch_optional(conn).await? else { return Ok(Standing::Lost) };
+    let Some(row) = row.fetch_optional(conn).await? else { return Ok(CheckStatus::Lost) };
     Ok(match row.outcome {
         Some(outcome) => {
-            Standing::Done(serde_json::from_value(outcome).map_err(|error| sqlx::Error::Decode(error.into()))?)
+            CheckStatus::Done(serde_json::from_value(outcome).map_err(|error| sqlx::Error::Decode(error.into()))?)
         }
-        None if row.lives => Standing::UnderWay,
-        None => Standing::Lost,
+        None if row.lives => CheckStatus::UnderWay,
+        None => CheckStatus::Lost,
     })
 }
 

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{Part, Scheme, open};
 use crate::ids::{AccountId, ProxyId, SessionId, WorkerId};
 use crate::sealing::{self, NotSealedForUs, Opener};
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 use crate::workers;
 
 /// What of a proxy is secret. It is forgotten with its last owner, and nowhere printed.
@@ -58,7 +58,7 @@ impl InUse {
 
 /// A proxy's row, which stays as it is until the transaction ends.
 #[derive(Debug)]
-pub struct Kept {
+pub struct LockedProxy {
     pub(super) id: ProxyId,
     pub(super) scheme: Scheme,
     pub(super) host: String,
@@ -68,14 +68,14 @@ pub struct Kept {
     sealed_config: Option<Vec<u8>>,
 }
 
-impl Kept {
+impl LockedProxy {
     /// Its secrets. One that has none needs no vault.
     ///
     /// # Errors
     /// When they were sealed with a key that this process does not have.
-    pub fn open(&self, vault: Option<&Vault>) -> Result<Secrets, CannotOpen> {
+    pub fn open(&self, vault: Option<&Vault>) -> Result<Secrets, UnsealError> {
         let opened = |part, sealed: &Option<Vec<u8>>| match sealed {
-            Some(sealed) => open(vault.ok_or(CannotOpen)?, self.id, part, sealed).map(Some),
+            Some(sealed) => open(vault.ok_or(UnsealError)?, self.id, part, sealed).map(Some),
             None => Ok(None),
         };
         Ok(Secrets {
@@ -89,7 +89,7 @@ impl Kept {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<Kept>> {
+pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<LockedProxy>> {
     sqlx::query_as!(
         Kept,
         r#"select id, scheme as "scheme: _", host, port, username, sealed_password, sealed_config
@@ -109,7 +109,7 @@ pub async fn hand_over(
     conn: &mut PgConnection,
     session: SessionId,
     worker: WorkerId,
-    proxy: &Kept,
+    proxy: &LockedProxy,
     secrets: &Secrets,
 ) -> sqlx::Result<()> {
     let public_key = workers::public_key(&mut *conn, worker).await?;

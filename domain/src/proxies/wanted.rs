@@ -78,7 +78,7 @@ pub struct Endpoint {
 
 /// What a customer says of a proxy, before anybody looked whether it keeps to the rules.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct ProxyInput {
     /// What it is called.
     pub label: String,
     /// What it speaks.
@@ -116,7 +116,7 @@ pub struct Checks<'a> {
     pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
 }
 
-impl Wanted {
+impl ProxyInput {
     /// Reads it as a new proxy, or as what is to be said of one that is there, whose scheme is `before` (contract: proxies 2 to 6).
     ///
     /// # Errors
@@ -235,8 +235,8 @@ mod tests {
         },
     };
 
-    fn wanted(scheme: Scheme) -> Wanted {
-        Wanted {
+    fn wanted(scheme: Scheme) -> ProxyInput {
+        ProxyInput {
             label: "Office".to_owned(),
             scheme,
             host: Some("proxy.example".to_owned()),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     /// The fields that are told of, and that nothing told repeats a secret.
-    fn refused(wanted: Wanted, before: Option<Scheme>) -> Vec<String> {
+    fn refused(wanted: ProxyInput, before: Option<Scheme>) -> Vec<String> {
         let secrets = [&wanted.password, &wanted.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
         let Invalid(errors) = wanted.check(before, CHECKS(&Destinations::default())).expect_err("it breaks a rule");
         for error in &errors {
@@ -264,7 +264,7 @@ mod tests {
     /// Contract: proxies 2.
     #[test]
     fn a_host_is_a_name_or_a_public_address_however_it_is_spelled() {
-        let at = |host: &str| Wanted { host: Some(host.to_owned()), ..wanted(Scheme::Socks5) };
+        let at = |host: &str| ProxyInput { host: Some(host.to_owned()), ..wanted(Scheme::Socks5) };
         for (host, spelled) in [
             ("Proxy.Example", "proxy.example"),
             ("1.1.1.1", "1.1.1.1"),
@@ -279,7 +279,11 @@ mod tests {
         for bad in
             ["", " ", "a b", "a/b", "u@proxy.example", "proxy.example:1080", "a\r\nb", "[::1", "1.2.3.4.5", &long]
         {
-            assert_eq!(refused(Wanted { host: Some(bad.to_owned()), ..wanted(Scheme::Http) }, None), ["host"], "{bad}");
+            assert_eq!(
+                refused(ProxyInput { host: Some(bad.to_owned()), ..wanted(Scheme::Http) }, None),
+                ["host"],
+                "{bad}"
+            );
         }
         let private =
             ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "10.0.0.1", "169.254.169.254", "::1", "[::ffff:10.0.0.1]"];
@@ -304,12 +308,12 @@ mod tests {
             (Some("a"), set(&long), vec!["password"]),
         ] {
             let username = username.map(str::to_owned);
-            assert_eq!(refused(Wanted { username, password, ..wanted(Scheme::Http) }, None), fields);
+            assert_eq!(refused(ProxyInput { username, password, ..wanted(Scheme::Http) }, None), fields);
         }
         let most = "x".repeat(255);
         for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, most.as_str()), (Scheme::Socks5, "zürich")]
         {
-            let wanted = Wanted { username: Some(username.to_owned()), password: set(&most), ..wanted(scheme) };
+            let wanted = ProxyInput { username: Some(username.to_owned()), password: set(&most), ..wanted(scheme) };
             assert!(wanted.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
         }
     }
@@ -317,15 +321,15 @@ mod tests {
     /// Contract: proxies 4.
     #[test]
     fn a_tunnel_is_where_its_configuration_says() {
-        let tunnel = |config| Wanted { host: None, port: None, config, ..wanted(Scheme::Wireguard) };
+        let tunnel = |config| ProxyInput { host: None, port: None, config, ..wanted(Scheme::Wireguard) };
         let proxy = tunnel(set("vpn.example 51820")).check(None, CHECKS(&Destinations::default())).expect("a tunnel");
         assert_eq!(proxy.at.map(|at| at.port), Some(51820));
         for config in [Change::Keep, Change::Remove, set("nonsense"), set("10.0.0.1 51820"), set(&" ".repeat(16_385))] {
             assert_eq!(refused(tunnel(config), None), ["config"]);
         }
-        let both = Wanted { config: set("vpn.example 51820"), ..wanted(Scheme::Openvpn) };
+        let both = ProxyInput { config: set("vpn.example 51820"), ..wanted(Scheme::Openvpn) };
         assert_eq!(refused(both, None), ["host", "port"]);
-        assert_eq!(refused(Wanted { config: set("x"), ..wanted(Scheme::Http) }, None), ["config"]);
+        assert_eq!(refused(ProxyInput { config: set("x"), ..wanted(Scheme::Http) }, None), ["config"]);
         let kept = tunnel(Change::Keep).check(Some(Scheme::Wireguard), CHECKS(&Destinations::default()));
         assert_eq!(kept.expect("it is kept").at, None);
         assert_eq!(refused(tunnel(Change::Remove), Some(Scheme::Wireguard)), ["config"]);

@@ -4,9 +4,9 @@ use sqlx::PgConnection;
 
 use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
-use crate::agents::steps::{self as agent_steps, SealedTexts, Shown, describe};
+use crate::agents::steps::{self as agent_steps, SealedTexts, ShownElement, describe};
 use crate::agents::typed::Typed;
-use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
 use crate::operations::{self, ROLES, Target};
@@ -101,7 +101,8 @@ impl SealedSteps {
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
             let owner = id.to_string();
             let wish = sealer.open(&owner, &sealed_wish)?;
-            let shown: Option<Vec<Shown>> = sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
+            let shown: Option<Vec<ShownElement>> =
+                sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
             let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
             Ok(step(wish, shown))
         });
@@ -110,76 +111,76 @@ impl SealedSteps {
 }
 
 /// An element without what was typed (contract: recipes 17). What somebody has said themselves runs as they said it.
-fn hidden(shown: Shown, wish: &Wish, typed: &Typed) -> Shown {
+fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     let said = match wish {
-        Wish::Tap { target: Sought::Css(said) }
-        | Wish::Check { target: Sought::Css(said), .. }
-        | Wish::Type { target: Sought::Css(said), .. }
-        | Wish::Select { target: Sought::Css(said), .. }
-        | Wish::Scroll { target: Some(Sought::Css(said)), .. } => Some(said),
+        Command::Tap { target: ElementQuery::Css(said) }
+        | Command::Check { target: ElementQuery::Css(said), .. }
+        | Command::Type { target: ElementQuery::Css(said), .. }
+        | Command::Select { target: ElementQuery::Css(said), .. }
+        | Command::Scroll { target: Some(ElementQuery::Css(said)), .. } => Some(said),
         _ => None,
     };
     let selector = if said == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
-    Shown { selector, description: typed.hide(&shown.description), ..shown }
+    ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
 /// A wish as it was carried out, on the elements that were found for it, which come in the order in which it speaks of them.
-fn step(wish: Wish, shown: Vec<Shown>) -> Step {
+fn step(wish: Command, shown: Vec<ShownElement>) -> Step {
     let mut shown = shown.into_iter();
     match wish {
-        Wish::Navigate { url } => Step::Navigate { url },
-        Wish::Tap { target } | Wish::Check { target, .. } => Step::Tap(found(target, shown.next())),
-        Wish::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
-        Wish::Press { key } => Step::Press { key },
-        Wish::Select { target, option } => Step::Select { element: found(target, shown.next()), option },
-        Wish::Scroll { delta_x, delta_y, target } => {
+        Command::Navigate { url } => Step::Navigate { url },
+        Command::Tap { target } | Command::Check { target, .. } => Step::Tap(found(target, shown.next())),
+        Command::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
+        Command::Press { key } => Step::Press { key },
+        Command::Select { target, option } => Step::Select { element: found(target, shown.next()), option },
+        Command::Scroll { delta_x, delta_y, target } => {
             Step::Scroll { delta_x, delta_y, target: target.map(|target| found(target, shown.next())) }
         }
-        Wish::Wait { condition } => {
+        Command::Wait { condition } => {
             let condition = match condition {
-                WishedCondition::Visible(what) => Condition::Selector(sought(what, shown.next())),
-                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, shown.next())),
-                WishedCondition::Url(pattern) => Condition::UrlMatches { pattern },
-                WishedCondition::Time { ms } => Condition::Time { ms },
+                WaitCondition::Visible(what) => Condition::Selector(sought(what, shown.next())),
+                WaitCondition::Hidden(what) => Condition::SelectorHidden(sought(what, shown.next())),
+                WaitCondition::Url(pattern) => Condition::UrlMatches { pattern },
+                WaitCondition::Time { ms } => Condition::Time { ms },
             };
             Step::Wait { condition }
         }
-        Wish::Capture { capture } => Step::Capture { capture },
-        Wish::Extract { items } => {
-            let item = |item: WishedItem| {
+        Command::Capture { capture } => Step::Capture { capture },
+        Command::Extract { items } => {
+            let item = |item: ExtractItem| {
                 let element = if item.is_one_in_words() { shown.next() } else { None };
-                let WishedItem { name, target, attribute, list } = item;
+                let ExtractItem { name, target, attribute, list } = item;
                 Item { name, sought: sought(target, element), attribute, list }
             };
             Step::Extract { items: items.into_iter().map(item).collect() }
         }
-        Wish::Back => Step::Back,
-        Wish::Reload => Step::Reload,
+        Command::Back => Step::Back,
+        Command::Reload => Step::Reload,
     }
 }
 
 /// The element that was found for what somebody said. What was said exactly need not have been looked for.
-fn found(said: Sought, shown: Option<Shown>) -> Element {
+fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
     match (shown, said) {
-        (Some(Shown { selector, description, .. }), _) => Element { selector, description },
-        (None, Sought::Css(selector)) => Element { description: selector.clone(), selector },
+        (Some(ShownElement { selector, description, .. }), _) => Element { selector, description },
+        (None, ElementQuery::Css(selector)) => Element { description: selector.clone(), selector },
         (None, said) => Element { selector: String::new(), description: describe(&said) },
     }
 }
 
 /// What an operation looked for itself: what had been found for it, or what somebody said.
-fn sought(said: Sought, shown: Option<Shown>) -> steps::Sought {
+fn sought(said: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
     let description = describe(&said);
     let by = match (said, shown) {
-        (Sought::Css(selector), _) => operations::Element::Selector(selector),
-        (_, Some(Shown { selector, description, .. })) => {
-            return steps::Sought { by: operations::Element::Selector(selector), description };
+        (ElementQuery::Css(selector), _) => operations::Element::Selector(selector),
+        (_, Some(ShownElement { selector, description, .. })) => {
+            return steps::RecipeLocator { by: operations::Element::Selector(selector), description };
         }
-        (Sought::Ref(reference), None) => operations::Element::Target(Target::Ref(reference)),
-        (Sought::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
+        (ElementQuery::Ref(reference), None) => operations::Element::Target(Target::Ref(reference)),
+        (ElementQuery::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
             operations::Element::Target(Target::Role { role, name: Some(words).filter(|words| !words.is_empty()) })
         }
-        (Sought::Described { words, .. }, None) => operations::Element::Target(Target::Text(words)),
+        (ElementQuery::Described { words, .. }, None) => operations::Element::Target(Target::Text(words)),
     };
-    steps::Sought { by, description }
+    steps::RecipeLocator { by, description }
 }

@@ -80,14 +80,14 @@ pub struct Element {
 
 /// What a step looked for itself, because it need not have been one element: by a selector, or by what somebody said of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sought {
+pub struct RecipeLocator {
     /// How it was looked for.
     pub by: operations::Element,
     /// What it was, for people.
     pub description: String,
 }
 
-impl Sought {
+impl RecipeLocator {
     /// The CSS selector, if it was one.
     #[must_use]
     pub fn selector(&self) -> Option<&str> {
@@ -119,9 +119,9 @@ impl Sought {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
     /// An element that is visible.
-    Selector(Sought),
+    Selector(RecipeLocator),
     /// No element, or an invisible one.
-    SelectorHidden(Sought),
+    SelectorHidden(RecipeLocator),
     /// An address.
     UrlMatches {
         /// A regular expression.
@@ -140,7 +140,7 @@ pub struct Item {
     /// What it is called.
     pub name: String,
     /// Where it stands.
-    pub sought: Sought,
+    pub sought: RecipeLocator,
     /// Which attribute of it; its text when `None`.
     pub attribute: Option<String>,
     /// Whether it is read of every match.
@@ -230,7 +230,7 @@ mod tests {
     fn a_step_is_read_as_it_was_written() {
         let element = Element { selector: "#a".to_owned(), description: "button \"A\"".to_owned() };
         let by = operations::Element::Target(Target::Role { role: "link".to_owned(), name: None });
-        let sought = Sought { by, description: "link".to_owned() };
+        let sought = RecipeLocator { by, description: "link".to_owned() };
         let item = Item { name: "a".to_owned(), sought: sought.clone(), attribute: None, list: true };
         let steps = vec![
             Step::Navigate { url: "https://example.com/".to_owned() },

@@ -104,7 +104,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::recipes::Words;
+    use crate::recipes::RecipeTexts;
 
     fn element(description: &str) -> Element {
         Element { selector: "#a".to_owned(), description: description.to_owned() }
@@ -159,7 +159,7 @@ mod tests {
             steps.extend((0..40).map(|_| Step::Tap(element(&name))));
             for steps in [&steps[..], &steps[urls.len()..], &steps[steps.len() - 1..]] {
                 let (label, description) = suggested(steps);
-                prop_assert!(Words::parse(&label, Some(&description), &Limits::default()).is_ok(), "{label:?} {description:?}");
+                prop_assert!(RecipeTexts::parse(&label, Some(&description), &Limits::default()).is_ok(), "{label:?} {description:?}");
                 prop_assert!(!label.contains(char::is_control) && !description.contains(char::is_control));
             }
         }

@@ -10,7 +10,7 @@ use crate::ids::{IntentId, SessionId, WorkerId};
 
 /// Who wants to act, and where.
 #[derive(Debug, Clone, Copy)]
-pub struct Person<'a> {
+pub struct InputClaim<'a> {
     /// On this worker's browser.
     pub worker: WorkerId,
     /// Of this session.
@@ -39,11 +39,11 @@ pub enum Claim {
 /// When the database fails.
 pub async fn claim(
     conn: &mut PgConnection,
-    person: Person<'_>,
+    person: InputClaim<'_>,
     intent: IntentId,
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
-    let Person { worker, session, client, patience } = person;
+    let InputClaim { worker, session, client, patience } = person;
     let found = sqlx::query!(
         r#"with found as (
                select s.id, s.status, s.operation_id is not distinct from $3 as has,

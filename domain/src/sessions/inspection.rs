@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::SessionStatus;
-use crate::challenges::Standing;
+use crate::challenges::ChallengeState;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
@@ -174,7 +174,7 @@ pub struct SessionDetail {
     /// Agent session that drives it.
     pub agent_session: Option<AgentInfo>,
     /// Challenge that pauses it.
-    pub challenge: Option<Standing>,
+    pub challenge: Option<ChallengeState>,
     /// Time of its creation.
     pub created_at: Timestamp,
     /// Time of its last change.

@@ -14,15 +14,15 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::leftovers::{self, worker_gone};
 use super::{BehavioralProfile, SessionStatus};
-use crate::challenges::Standing;
+use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
 use crate::events::{self, EventType};
-use crate::heavy::heavy;
+use crate::heavy::run_blocking;
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
-use crate::usage::Record;
+use crate::usage::UsageKind;
 use crate::workers;
 
 /// Where the outcome of an intent is waited for.
@@ -49,7 +49,7 @@ pub enum Claim {
     /// The session is in no state to take it. It may be ready again by now: somebody else was faster.
     Lost(SessionStatus),
     /// The session is paused, and the operation is none of those that go on then (contract: challenges 6). Nothing was changed.
-    Paused(Standing),
+    Paused(ChallengeState),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// Nobody has heard of the session's worker for longer than a lease, and nobody has found it dead: the database may have
@@ -93,7 +93,7 @@ pub async fn claim(
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
     let spec = operation.spec();
-    let wanted = Wanted {
+    let wanted = ClaimRequest {
         account,
         session,
         intent,
@@ -105,15 +105,15 @@ pub async fn claim(
     };
     let Some(found) = take_session(&mut *conn, &wanted).await? else { return Ok(Claim::NoSession) };
     let gone = match found {
-        Found { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
-        Found { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
-        Found { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
-        Found { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !wanted.goes_on => {
+        SessionRow { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
+        SessionRow { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
+        SessionRow { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
+        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !wanted.goes_on => {
             return Ok(Claim::Paused(standing));
         }
         // Somebody was faster, who claimed it, paused it or ended it.
-        Found { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
-        Found { status, .. } => return Ok(Claim::Lost(status)),
+        SessionRow { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
+        SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
     if leftovers::fail_idle(&mut tx, found.worker, session, wanted.kind, &gone).await? {
@@ -132,7 +132,7 @@ async fn status_now(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
 }
 
 /// What a claim is for.
-struct Wanted<'a> {
+struct ClaimRequest<'a> {
     account: AccountId,
     session: SessionId,
     intent: IntentId,
@@ -145,7 +145,7 @@ struct Wanted<'a> {
 }
 
 /// A session that was to be claimed, as it stood before.
-struct Found {
+struct SessionRow {
     status: SessionStatus,
     worker: WorkerId,
     /// Whether its worker was not found dead.
@@ -153,13 +153,13 @@ struct Found {
     /// Whether its worker was heard of during its lease.
     heard: bool,
     /// What pauses it.
-    challenge: Option<Json<Standing>>,
+    challenge: Option<Json<ChallengeState>>,
     /// Whether a stream of the account's notifications is open, if the session was claimed.
     taken: Option<bool>,
 }
 
 /// Moves a session of a worker that lives from `ready` to `busy`, and says in any case how it was found, by the same look.
-async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Result<Option<Found>> {
+async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as!(
         Found,
         r#"with found as materialized (
@@ -200,18 +200,18 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
 
 /// An intent that its worker has taken.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenIntent {
     /// Which.
     pub intent: IntentId,
     /// When; `None` when the database refused that.
     pub at: Option<Timestamp>,
     /// What the worker now carries out, or why it cannot.
-    pub started: sqlx::Result<Started>,
+    pub started: sqlx::Result<StartedIntent>,
 }
 
 /// An intent a worker may now carry out.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedIntent {
     /// On which session.
     pub session: SessionId,
     /// What.
@@ -259,7 +259,7 @@ pub async fn take(
     worker: WorkerId,
     only: Option<IntentId>,
     limit: i64,
-) -> sqlx::Result<Vec<Taken>> {
+) -> sqlx::Result<Vec<TakenIntent>> {
     let rows = sqlx::query!(
         r#"update intents set status = 'running', started_at = now()
            where id in (
@@ -279,14 +279,14 @@ pub async fn take(
         } else {
             serde_json::from_value(row.request).map(Request::Operate)
         };
-        let started = request.map(|request| Started {
+        let started = request.map(|request| StartedIntent {
             session: row.session_id,
             request,
             sealed: row.sealed,
             request_id: row.request_id,
             trace_parent: row.trace_parent.and_then(|parent| parent.parse().ok()),
         });
-        Taken { intent: row.id, at: row.at, started: started.map_err(|error| sqlx::Error::Decode(error.into())) }
+        TakenIntent { intent: row.id, at: row.at, started: started.map_err(|error| sqlx::Error::Decode(error.into())) }
     });
     Ok(taken.collect())
 }
@@ -335,7 +335,7 @@ pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::R
 
 /// How an intent ended, and what came of it.
 #[derive(Debug, Clone)]
-pub struct Ending {
+pub struct IntentEnding {
     /// How.
     pub outcome: Outcome,
     /// What an operation that was done came to. Opening a browser comes to nothing.
@@ -343,12 +343,12 @@ pub struct Ending {
     /// What the browser itself took, if it was asked at all.
     pub browser_time: Option<Duration>,
     /// Usage that an operation that was done adds to.
-    pub usage: Option<Record>,
+    pub usage: Option<UsageKind>,
     /// When it was written, and its session released; `None` as long as it was not.
     pub done_at: Option<Timestamp>,
 }
 
-impl From<Outcome> for Ending {
+impl From<Outcome> for IntentEnding {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, result: None, browser_time: None, usage: None, done_at: None }
     }
@@ -357,14 +357,14 @@ impl From<Outcome> for Ending {
 /// What whoever waits for an intent is to be told, when its end is committed.
 #[derive(Debug)]
 #[must_use]
-pub struct Notice {
+pub struct ReplyNotice {
     /// On which channel.
     pub channel: String,
     /// The intent, and how it ended, if that is short; otherwise it is read from the row.
     pub payload: String,
 }
 
-impl Notice {
+impl ReplyNotice {
     /// That a session was destroyed under the intent.
     pub(super) fn destroyed(intent: IntentId, channel: String) -> sqlx::Result<Self> {
         Ok(Self { channel, payload: payload(intent, &Outcome::Destroyed.into(), None)? })
@@ -378,12 +378,12 @@ impl Notice {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<Option<Notice>> {
+pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
     let Outcome::Failed { failure } = &ending.outcome else {
         return Ok(end(conn, id, ending).await?.map(|ended| ended.notice));
     };
     let mut tx = conn.begin().await?;
-    let Some(Ended { kind, of, notice }) = end(&mut tx, id, ending).await? else { return Ok(None) };
+    let Some(EndedIntent { kind, of, notice }) = end(&mut tx, id, ending).await? else { return Ok(None) };
     let operation = if kind == "open" { "unknown" } else { &kind };
     record_failure(&mut tx, &of, operation, failure).await?;
     tx.commit().await?;
@@ -391,29 +391,33 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
 }
 
 /// [`finish`], and whoever waits is told when the transaction commits, which `conn` is in.
-pub(super) async fn finish_and_tell(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<bool> {
-    let Some(Notice { channel, payload }) = finish(&mut *conn, id, ending).await? else { return Ok(false) };
+pub(super) async fn finish_and_notify(
+    conn: &mut PgConnection,
+    id: IntentId,
+    ending: &IntentEnding,
+) -> sqlx::Result<bool> {
+    let Some(ReplyNotice { channel, payload }) = finish(&mut *conn, id, ending).await? else { return Ok(false) };
     sqlx::query_scalar!("select pg_notify($1, $2)::text as notified", channel, payload).fetch_one(conn).await?;
     Ok(true)
 }
 
 /// An intent that has ended.
-struct Ended {
+struct EndedIntent {
     kind: String,
-    of: Concerned,
-    notice: Notice,
+    of: SessionInfo,
+    notice: ReplyNotice,
 }
 
 /// The session that something befell, and how long it has lived.
-pub(super) struct Concerned {
+pub(super) struct SessionInfo {
     pub(super) session: SessionId,
     pub(super) account: AccountId,
     pub(super) duration_ms: i64,
 }
 
 /// The part of [`finish`] that every end has: its outcome, the release, the count, and of the first opening the mail.
-async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<Option<Ended>> {
-    let Ending { outcome, result, browser_time, usage, .. } = ending;
+async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
+    let IntentEnding { outcome, result, browser_time, usage, .. } = ending;
     let released = match outcome {
         Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
@@ -465,10 +469,10 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
     .await?;
     let ended = ended.map(|row| {
         let payload = payload(id, ending, Some(row.done_at))?;
-        Ok(Ended {
+        Ok(EndedIntent {
             kind: row.kind,
-            of: Concerned { session: row.session_id, account: row.account_id, duration_ms: row.duration_ms },
-            notice: Notice { channel: row.reply_channel, payload },
+            of: SessionInfo { session: row.session_id, account: row.account_id, duration_ms: row.duration_ms },
+            notice: ReplyNotice { channel: row.reply_channel, payload },
         })
     });
     ended.transpose()
@@ -477,7 +481,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
 /// Publishes that a session has errored, and has its account written to when it is the first that did.
 pub(super) async fn record_failure(
     conn: &mut PgConnection,
-    of: &Concerned,
+    of: &SessionInfo,
     operation: &str,
     failure: &Failure,
 ) -> sqlx::Result<()> {
@@ -505,7 +509,7 @@ pub(super) async fn record_failure(
 const NOTICE_BYTES: usize = 7_500;
 
 /// What the process that waits for an intent is told. What is too long for it it reads from the row.
-fn payload(intent: IntentId, ending: &Ending, done_at: Option<Timestamp>) -> sqlx::Result<String> {
+fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) -> sqlx::Result<String> {
     #[derive(Serialize)]
     struct Told<'a> {
         intent: IntentId,
@@ -519,7 +523,7 @@ fn payload(intent: IntentId, ending: &Ending, done_at: Option<Timestamp>) -> sql
         done_at: Option<Timestamp>,
     }
     let written = |told: &Told<'_>| serde_json::to_string(told).map_err(|e| sqlx::Error::Encode(e.into()));
-    let Ending { outcome, result, browser_time, .. } = ending;
+    let IntentEnding { outcome, result, browser_time, .. } = ending;
     let may_fit = |result: &StoredResult| result.content.is_none() && result.json.get().len() < NOTICE_BYTES;
     if result.as_ref().is_none_or(may_fit) {
         let (outcome, result) = (Some(outcome), result.as_ref().map(|result| &*result.json));
@@ -549,7 +553,7 @@ pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Op
 ///
 /// # Errors
 /// When the database fails, or the row was written by another version of this program.
-pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Ending>> {
+pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<IntentEnding>> {
     Ok(match ending_within(conn, id, u64::MAX).await? {
         Some(StoredEnding::Whole(ending)) => Some(ending),
         Some(StoredEnding::Larger(_)) | None => None,
@@ -560,7 +564,7 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 #[derive(Debug)]
 pub enum StoredEnding {
     /// All of it.
-    Whole(Ending),
+    Whole(IntentEnding),
     /// What it came to has so many bytes, which are more than were asked for.
     Larger(u64),
 }
@@ -591,11 +595,11 @@ pub async fn ending_within(
             return Ok(StoredEnding::Larger(bytes));
         }
         let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
-        let json = row.result.map(|text| heavy(text.len(), || RawValue::from_string(text))).transpose();
+        let json = row.result.map(|text| run_blocking(text.len(), || RawValue::from_string(text))).transpose();
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
         let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
-        Ok(StoredEnding::Whole(Ending { outcome, result, browser_time, usage: None, done_at: row.done_at }))
+        Ok(StoredEnding::Whole(IntentEnding { outcome, result, browser_time, usage: None, done_at: row.done_at }))
     })
     .transpose()
 }

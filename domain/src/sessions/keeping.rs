@@ -16,7 +16,7 @@ use crate::profiles::stores::{self, Replaced};
 
 /// A profile in a session's hands.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct HeldProfile {
     /// The session.
     pub session: SessionId,
     /// Whose it is.
@@ -79,7 +79,7 @@ impl Reason {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<Held>> {
+pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
         Held,
         r#"update sessions s set profile_in_hand = true
@@ -116,7 +116,7 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
 /// When the database fails.
 pub async fn replace(
     conn: &mut PgConnection,
-    held: &Held,
+    held: &HeldProfile,
     store: StoreId,
     size_bytes: i64,
     limits: &Limits,
@@ -149,7 +149,7 @@ pub async fn replace(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason) -> sqlx::Result<()> {
+pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
         tell(conn, (held.account, held.session, held.profile), reason).await?;
     }

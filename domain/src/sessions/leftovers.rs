@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
-use super::intents::{Concerned, finish, finish_and_tell, record_failure};
+use super::intents::{SessionInfo, finish, finish_and_notify, record_failure};
 use super::keeping;
-use crate::database::may_pass;
+use crate::database::is_transient;
 use crate::ids::{IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Outcome};
 use crate::timestamp::Timestamp;
@@ -45,7 +45,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         let mut alone = conn.begin().await?;
-        let finished = finish_and_tell(&mut alone, intent.id, &outcome.into()).await;
+        let finished = finish_and_notify(&mut alone, intent.id, &outcome.into()).await;
         ended += usize::from(settle(alone, finished).await?);
     }
     for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
@@ -65,7 +65,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
 async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
     match done {
         Ok(_) => part.commit().await.map(|()| true),
-        Err(error) if may_pass(&error) => Err(error),
+        Err(error) if is_transient(&error) => Err(error),
         Err(error) => {
             tracing::error!(%error, "cannot end an operation or session of a dead worker");
             part.rollback().await.map(|()| false)
@@ -127,7 +127,7 @@ async fn fail_sessions(
     for session in &live {
         let ending = Outcome::Failed { failure: failure.clone() }.into();
         if let Some(operation) = session.operation_id
-            && finish_and_tell(&mut *conn, operation, &ending).await?
+            && finish_and_notify(&mut *conn, operation, &ending).await?
         {
             continue;
         }
@@ -137,7 +137,7 @@ async fn fail_sessions(
         )
         .execute(&mut *conn)
         .await?;
-        let of = Concerned { session: session.id, account: session.account_id, duration_ms: session.duration_ms };
+        let of = SessionInfo { session: session.id, account: session.account_id, duration_ms: session.duration_ms };
         record_failure(&mut *conn, &of, "unknown", failure).await?;
     }
     Ok(live.len())
@@ -165,14 +165,14 @@ pub async fn fail_idle(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(idle) = idle else { return Ok(false) };
-    let of = Concerned { session, account: idle.account_id, duration_ms: idle.duration_ms };
+    let of = SessionInfo { session, account: idle.account_id, duration_ms: idle.duration_ms };
     record_failure(conn, &of, operation, failure).await?;
     Ok(true)
 }
 
 /// Results that were wiped at once.
 #[derive(Debug)]
-pub struct Wiped {
+pub struct WipedResults {
     /// How many.
     pub count: i64,
     /// When the last of these operations was done.
@@ -191,7 +191,7 @@ pub async fn wipe_results(
     age: Duration,
     from: Option<Timestamp>,
     limit: i64,
-) -> sqlx::Result<Option<Wiped>> {
+) -> sqlx::Result<Option<WipedResults>> {
     let wiped = sqlx::query!(
         r#"with old as (
                select id, done_at from intents
@@ -208,7 +208,7 @@ pub async fn wipe_results(
     )
     .fetch_one(conn)
     .await?;
-    Ok(wiped.last_done_at.map(|last_done_at| Wiped { count: wiped.count, last_done_at }))
+    Ok(wiped.last_done_at.map(|last_done_at| WipedResults { count: wiped.count, last_done_at }))
 }
 
 /// Deletes operations that are older than `age` and have ended, up to `limit`; one whose session still stands busy with it

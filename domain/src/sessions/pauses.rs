@@ -7,7 +7,7 @@ use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::SessionStatus;
-use crate::challenges::{self, Challenge, Finding, HowEnded, Standing};
+use crate::challenges::{self, Challenge, ChallengeOutcome, ChallengeState, Finding};
 use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 
 /// Pauses a session of `worker` that lives, and tells of the challenge that was found. `None` when it has ended, or is paused
@@ -39,7 +39,7 @@ pub async fn pause(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<Standing>> {
+pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<Standing>" from sessions where id = $1 and live and challenge is not null"#,
         session as _,
@@ -54,12 +54,12 @@ pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
 /// When the database fails.
 pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<bool> {
     let Some(challenge) = challenges::find(&mut *conn, session, id).await? else { return Ok(false) };
-    Ok(end(conn, challenge, HowEnded::Disappeared).await?.is_some())
+    Ok(end(conn, challenge, ChallengeOutcome::Disappeared).await?.is_some())
 }
 
 /// What became of the wish to resolve a challenge.
 #[derive(Debug)]
-pub enum Resolved {
+pub enum ResolveOutcome {
     /// It has ended, now or before.
     Ended(Challenge),
     /// Its session ended before it.
@@ -79,29 +79,31 @@ pub async fn resolve(
     account: AccountId,
     session: SessionId,
     id: ChallengeId,
-) -> sqlx::Result<Resolved> {
+) -> sqlx::Result<ResolveOutcome> {
     let mut tx = conn.begin().await?;
     let status = sqlx::query_scalar!(
         r#"select status as "status: SessionStatus" from sessions where id = $1 and account_id = $2 for no key update"#,
         session as _,
         account as _,
     );
-    let Some(status) = status.fetch_optional(&mut *tx).await? else { return Ok(Resolved::NoSession) };
-    let Some(challenge) = challenges::find(&mut tx, session, id).await? else { return Ok(Resolved::NoChallenge) };
+    let Some(status) = status.fetch_optional(&mut *tx).await? else { return Ok(ResolveOutcome::NoSession) };
+    let Some(challenge) = challenges::find(&mut tx, session, id).await? else { return Ok(ResolveOutcome::NoChallenge) };
     if challenge.outcome.is_some() {
-        return Ok(Resolved::Ended(challenge));
+        return Ok(ResolveOutcome::Ended(challenge));
     }
     if matches!(status, SessionStatus::Destroyed | SessionStatus::Errored) {
-        return Ok(Resolved::SessionEnded(status));
+        return Ok(ResolveOutcome::SessionEnded(status));
     }
-    let Some(ended) = end(&mut tx, challenge, HowEnded::Resolved).await? else { return Ok(Resolved::NoChallenge) };
+    let Some(ended) = end(&mut tx, challenge, ChallengeOutcome::Resolved).await? else {
+        return Ok(ResolveOutcome::NoChallenge);
+    };
     tx.commit().await?;
     challenges::count(ended.kind, ended.outcome);
-    Ok(Resolved::Ended(ended))
+    Ok(ResolveOutcome::Ended(ended))
 }
 
 /// Ends a challenge, and the pause that it is. The session's row is locked first, as everybody does.
-async fn end(conn: &mut PgConnection, challenge: Challenge, how: HowEnded) -> sqlx::Result<Option<Challenge>> {
+async fn end(conn: &mut PgConnection, challenge: Challenge, how: ChallengeOutcome) -> sqlx::Result<Option<Challenge>> {
     sqlx::query!(
         "update sessions set challenge = null, updated_at = now() where id = $1 and challenge->>'challenge_id' = $2",
         challenge.session_id as _,

@@ -16,7 +16,7 @@ const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_
 
 /// What a customer may choose of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub struct CreateParams<'a> {
     /// An id of the catalogue.
     pub archetype: Option<&'a str>,
     /// What it is for.
@@ -29,7 +29,7 @@ pub struct Wishes<'a> {
     pub wait_timeout_ms: Option<u64>,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> CreateParams<'a> {
     /// What the session is for.
     #[must_use]
     pub fn purpose(&self) -> &'a str {

@@ -370,7 +370,7 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
 
 /// What a mail tells of an incident.
 #[derive(Debug)]
-pub struct Told {
+pub struct IncidentMail {
     /// What it is about.
     pub title: String,
     /// How bad it is.
@@ -389,7 +389,7 @@ pub struct Told {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<Told>> {
+pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         Told,
         r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message,

@@ -131,7 +131,7 @@ pub async fn list(
 
 /// A delivery that was asked for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RequestedDelivery {
     /// The delivery.
     pub delivery: DeliveryId,
     /// Its event.
@@ -149,7 +149,7 @@ pub async fn send_test(
     account: AccountId,
     endpoint: WebhookId,
     actor: &Actor,
-) -> Result<Asked, ChangeError> {
+) -> Result<RequestedDelivery, ChangeError> {
     endpoints::require_told(&mut *conn, account, endpoint).await?;
     let triggered_by = actor.account().unwrap_or(account);
     let data = json!({
@@ -171,7 +171,7 @@ async fn ask(
     endpoint: WebhookId,
     event: Uuid,
     event_type: String,
-) -> sqlx::Result<Asked> {
+) -> sqlx::Result<RequestedDelivery> {
     let delivery = DeliveryId::generate();
     sqlx::query_scalar!(
         r#"with made as (
@@ -186,14 +186,14 @@ async fn ask(
     )
     .fetch_one(conn)
     .await?;
-    Ok(Asked { delivery, event, event_type })
+    Ok(RequestedDelivery { delivery, event, event_type })
 }
 
 async fn record_replay(
     conn: &mut PgConnection,
     account: AccountId,
     actor: &Actor,
-    asked: &Asked,
+    asked: &RequestedDelivery,
     payload: Value,
 ) -> sqlx::Result<()> {
     let entry = Entry { action: "webhook_delivery.replayed", target: Some(asked.delivery.to_string()), payload };
@@ -230,7 +230,7 @@ pub async fn replay(
     account: AccountId,
     id: DeliveryId,
     actor: &Actor,
-) -> Result<Asked, ReplayError> {
+) -> Result<RequestedDelivery, ReplayError> {
     let found = sqlx::query!(
         r#"select endpoint_id, event_id, event_type, status as "status: DeliveryStatus" from webhook_deliveries
            where account_id = $1 and id = $2"#,
@@ -298,7 +298,7 @@ impl Attempt {
 
 /// What a claim may take.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct ClaimLimits {
     /// Endpoints that are passed over.
     pub not_endpoints: Vec<Uuid>,
     /// Accounts that are passed over.
@@ -320,8 +320,8 @@ pub struct Wanted {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
-    let Wanted { not_endpoints, not_accounts, most, after, slow, answering, besides } = wanted;
+pub async fn claim(conn: &mut PgConnection, wanted: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
+    let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = wanted;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
@@ -409,7 +409,7 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
 
 /// Which attempts may be made of slow accounts.
 #[derive(Debug)]
-pub struct SlowWanted {
+pub struct SlowClaimLimits {
     /// The accounts.
     pub accounts: Vec<Uuid>,
     /// Endpoints that are passed over.
@@ -423,8 +423,8 @@ pub struct SlowWanted {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowWanted) -> sqlx::Result<Vec<DeliveryId>> {
-    let SlowWanted { accounts, not_endpoints, most: (of_each, of_account, limit) } = wanted;
+pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
+    let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = wanted;
     sqlx::query_scalar!(
         r#"with recursive waiting (account_id, endpoint_id) as (
                select first.account_id, first.endpoint_id from unnest($1::uuid[]) as account (id)
@@ -515,7 +515,7 @@ impl Outcome {
 
 /// How an attempt went.
 #[derive(Debug)]
-pub struct Ended {
+pub struct AttemptResult {
     /// The delivery.
     pub id: DeliveryId,
     /// The claim under which it was made.
@@ -532,7 +532,7 @@ pub struct Ended {
     pub duration_ms: i64,
 }
 
-impl Ended {
+impl AttemptResult {
     /// The same, without a word of anybody else's.
     #[must_use]
     pub fn without_words(&self) -> Self {
@@ -551,7 +551,7 @@ pub struct Schedule {
 
 /// What became of some attempts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct AttemptCounts {
     /// Deliveries that arrived.
     pub delivered: i64,
     /// Deliveries whose last attempt failed.
@@ -567,9 +567,9 @@ pub struct Tally {
 pub async fn finish(
     conn: &mut PgConnection,
     endpoint: WebhookId,
-    ended: &[Ended],
+    ended: &[AttemptResult],
     schedule: &Schedule,
-) -> sqlx::Result<Tally> {
+) -> sqlx::Result<AttemptCounts> {
     let ids: Vec<_> = ended.iter().map(|one| one.id.as_uuid()).collect();
     let claims: Vec<_> = ended.iter().map(|one| one.claimed_until).collect();
     let successes: Vec<_> = ended.iter().map(|one| one.outcome == Outcome::Success).collect();

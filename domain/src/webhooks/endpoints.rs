@@ -170,7 +170,7 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 
 /// What an endpoint's owner says of it, which may be nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Words<'a>(pub Option<&'a str>);
+pub struct EndpointDescription<'a>(pub Option<&'a str>);
 
 /// What is to change of an endpoint.
 #[derive(Debug, Default)]
@@ -180,7 +180,7 @@ pub struct Changes<'a> {
     /// Other events, for those that happen from now on.
     pub events: Option<Subscriptions>,
     /// Other words, or none.
-    pub description: Option<Words<'a>>,
+    pub description: Option<EndpointDescription<'a>>,
     /// Whether it is not paused.
     pub active: Option<bool>,
 }

@@ -41,7 +41,7 @@ pub struct Requeue {
 
 /// Which dead letters.
 #[derive(Debug, Clone, Copy)]
-pub enum Whose {
+pub enum DeadLetterFilter {
     /// Those to an endpoint.
     Endpoint(WebhookId),
     /// Those of an account, but for its disabled endpoints'.
@@ -54,11 +54,11 @@ pub enum Whose {
 /// When there is no such endpoint, it is disabled, or the database fails.
 pub async fn begin(
     conn: &mut PgConnection,
-    whose: Whose,
+    whose: DeadLetterFilter,
     since: Option<Timestamp>,
 ) -> Result<Option<Requeue>, RequeueError> {
     let (account, endpoint) = match whose {
-        Whose::Endpoint(id) => {
+        DeadLetterFilter::Endpoint(id) => {
             let endpoint = sqlx::query!(
                 r#"select account_id, disabled_at is not null as "disabled!" from webhook_endpoints where id = $1"#,
                 id as _,
@@ -70,7 +70,7 @@ pub async fn begin(
                 Some(endpoint) => (endpoint.account_id, Some(id)),
             }
         }
-        Whose::Account(id) => (id, None),
+        DeadLetterFilter::Account(id) => (id, None),
     };
     Ok(sqlx::query_as!(
         Requeue,

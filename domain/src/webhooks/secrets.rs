@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use crate::database;
 use crate::ids::WebhookId;
-use crate::vault::{CannotOpen, Vault};
+use crate::vault::{UnsealError, Vault};
 
 /// What the vault is told the secrets are for.
 pub(super) const PURPOSE: &str = "webhooks";
@@ -54,9 +54,9 @@ impl SigningSecret {
 
     /// # Errors
     /// When it was sealed with a key that this process does not have.
-    pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, CannotOpen> {
+    pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, UnsealError> {
         let opened = vault.open(PURPOSE, &endpoint.to_string(), sealed)?;
-        String::from_utf8(opened).map(Self).map_err(|_| CannotOpen)
+        String::from_utf8(opened).map(Self).map_err(|_| UnsealError)
     }
 
     /// One `v1=` of the header: the HMAC-SHA256 of the time and the body, in hexadecimal.

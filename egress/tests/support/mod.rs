@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_egress::{Credentials, Guard, Proxy, Rules, Upstream, Way};
+use kitfleet_egress::{Credentials, EgressRoute, Guard, Proxy, Rules, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ pub fn proxy(port: u16, credentials: Option<(&str, &str)>) -> Proxy {
 
 /// A guard whose browser leaves through this.
 pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
-    let way = Way::open(upstream, rules).await.expect("a way out");
+    let way = EgressRoute::open(upstream, rules).await.expect("a way out");
     Guard::open(Arc::new(way), rules).await.expect("a guard")
 }
 

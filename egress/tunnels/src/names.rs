@@ -45,7 +45,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
 /// Finds the addresses of names inside a tunnel.
 pub struct Names {
-    resolver: Resolver<Inside>,
+    resolver: Resolver<TunnelRuntime>,
     turns: Semaphore,
 }
 
@@ -57,7 +57,7 @@ impl Names {
     pub fn over(stack: &Stack, servers: &[IpAddr]) -> Result<Self, NetError> {
         let servers = servers.iter().take(SERVERS).map(|server| NameServerConfig::udp_and_tcp(*server)).collect();
         let config = ResolverConfig::from_parts(None, Vec::new(), servers);
-        let inside = Inside { sockets: stack.sockets(), handle: TokioHandle::default() };
+        let inside = TunnelRuntime { sockets: stack.sockets(), handle: TokioHandle::default() };
         let mut builder = Resolver::builder_with_config(config, inside);
         let options = builder.options_mut();
         options.use_hosts_file = ResolveHosts::Never;
@@ -93,17 +93,17 @@ impl Names {
 
 /// What hickory runs on: sockets inside the tunnel, and nothing else.
 #[derive(Clone)]
-struct Inside {
+struct TunnelRuntime {
     sockets: Sockets,
     handle: TokioHandle,
 }
 
 type Future<T> = Pin<Box<dyn std::future::Future<Output = io::Result<T>> + Send>>;
 
-impl RuntimeProvider for Inside {
+impl RuntimeProvider for TunnelRuntime {
     type Handle = TokioHandle;
     type Timer = TokioTime;
-    type Udp = Asking;
+    type Udp = QuerySocket;
     type Tcp = AsyncIoTokioAsStd<TcpStream>;
 
     fn create_handle(&self) -> TokioHandle {
@@ -118,16 +118,16 @@ impl RuntimeProvider for Inside {
         })
     }
 
-    fn bind_udp(&self, _: SocketAddr, server: SocketAddr) -> Future<Asking> {
+    fn bind_udp(&self, _: SocketAddr, server: SocketAddr) -> Future<QuerySocket> {
         let bound = self.sockets.bind(server);
-        Box::pin(async move { bound.map(Asking) })
+        Box::pin(async move { bound.map(QuerySocket) })
     }
 }
 
 /// A socket for one question.
-struct Asking(UdpSocket);
+struct QuerySocket(UdpSocket);
 
-impl DnsUdpSocket for Asking {
+impl DnsUdpSocket for QuerySocket {
     type Time = TokioTime;
 
     fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {

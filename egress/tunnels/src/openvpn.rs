@@ -43,8 +43,8 @@ pub use profile::Profile;
 use self::carrier::Carrier;
 use self::generation::Peer;
 use self::profile::Transport;
-use self::pushed::Pushed;
-use self::session::{Entering, Session, Terms};
+use self::pushed::PushedOptions;
+use self::session::{Handshake, Session, Terms};
 use self::wrapping::Wrapper;
 use crate::stack::{self, Link};
 use crate::{Closed, Credentials, OpenError, Tunnel};
@@ -181,10 +181,14 @@ impl Profile {
         Ok(tunnel)
     }
 
-    async fn enter(&self, server: SocketAddr, credentials: Option<Credentials>) -> Result<(Wire, Pushed), OpenError> {
+    async fn enter(
+        &self,
+        server: SocketAddr,
+        credentials: Option<Credentials>,
+    ) -> Result<(Wire, PushedOptions), OpenError> {
         let mut carrier = Carrier::to(server, self.transport).await.map_err(|_| OpenError::Unreachable)?;
         let peer = Peer::new(Wrapper::new(self.guard.clone()), Offer::new(self, credentials));
-        let mut entering = Entering::new(peer)?;
+        let mut entering = Handshake::new(peer)?;
         let options = match come_in(&mut carrier, &mut entering).await {
             Ok(options) => options,
             Err(failure) => {
@@ -195,7 +199,7 @@ impl Profile {
                 return Err(failure.into());
             }
         };
-        let mut pushed = Pushed::read(&options, self)?;
+        let mut pushed = PushedOptions::read(&options, self)?;
         if pushed.v4.is_none() && pushed.v6.is_none() {
             return Err(OpenError::Protocol("it sets no address"));
         }
@@ -231,7 +235,7 @@ impl Profile {
 }
 
 /// Comes in, and returns what the server sets.
-async fn come_in(carrier: &mut Carrier, entering: &mut Entering) -> Result<Zeroizing<String>, Failure> {
+async fn come_in(carrier: &mut Carrier, entering: &mut Handshake) -> Result<Zeroizing<String>, Failure> {
     let mut out = Vec::new();
     let mut ask_at = None;
     loop {

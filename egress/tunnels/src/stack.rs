@@ -589,14 +589,14 @@ struct Queues {
     mtu: usize,
 }
 
-struct Received(Vec<u8>);
+struct ReceivedPacket(Vec<u8>);
 
 struct Sending<'a> {
     outbound: &'a mut VecDeque<Vec<u8>>,
     spare: &'a mut Vec<Vec<u8>>,
 }
 
-impl RxToken for Received {
+impl RxToken for ReceivedPacket {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         read(&self.0)
     }
@@ -614,12 +614,12 @@ impl TxToken for Sending<'_> {
 }
 
 impl Device for Queues {
-    type RxToken<'a> = Received;
+    type RxToken<'a> = ReceivedPacket;
     type TxToken<'a> = Sending<'a>;
 
-    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Received, Sending<'_>)> {
+    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(ReceivedPacket, Sending<'_>)> {
         let packet = self.inbound.pop_front()?;
-        Some((Received(packet), Sending { outbound: &mut self.outbound, spare: &mut self.spare }))
+        Some((ReceivedPacket(packet), Sending { outbound: &mut self.outbound, spare: &mut self.spare }))
     }
 
     fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Sending<'_>> {

@@ -3,8 +3,8 @@
 //! All that an event does commits along with its id. Rows are locked in one order: the event's, its customer's, the account's.
 
 use kitfleet_domain::accounts;
-use kitfleet_domain::billing::card::{self, Notice, Rank};
-use kitfleet_domain::billing::card_events::{Checkout, Event, Invoice, Subscription, Told};
+use kitfleet_domain::billing::card::{self, CardNotice, EventOrder};
+use kitfleet_domain::billing::card_events::{CardEventContent, Checkout, Event, Invoice, Subscription};
 use kitfleet_domain::billing::orders;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
@@ -17,7 +17,7 @@ use crate::emails;
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum EventOutcome {
     /// It was done.
     Handled,
     /// It came before.
@@ -30,43 +30,52 @@ pub enum Taken {
 ///
 /// # Errors
 /// When the database fails; nothing is done then, and the event may come again.
-pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Taken> {
+pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventOutcome> {
     let mut tx = conn.begin().await?;
     if !card::note_event(&mut tx, event).await? {
-        return Ok(Taken::Duplicate);
+        return Ok(EventOutcome::Duplicate);
     }
     let taken = match &event.told {
         Some(told) => done(&mut tx, event, told).await?,
-        None => Taken::Ignored,
+        None => EventOutcome::Ignored,
     };
     tx.commit().await?;
     Ok(taken)
 }
 
-async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Result<Taken> {
+async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -> sqlx::Result<EventOutcome> {
     let account = match whose(&mut *conn, event).await? {
-        Whose::Account(account) => account,
+        EventSubject::Account(account) => account,
         // What else is ours says itself whose it is.
-        Whose::Unknown if matches!(told, Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_)) => {
+        EventSubject::Unknown
+            if matches!(
+                told,
+                CardEventContent::Paid(_) | CardEventContent::Failed(_) | CardEventContent::Upcoming(_)
+            ) =>
+        {
             notify(conn, None, event, told).await?;
-            return Ok(Taken::Handled);
+            return Ok(EventOutcome::Handled);
         }
-        Whose::Unknown | Whose::Nobody => return Ok(Taken::Ignored),
+        EventSubject::Unknown | EventSubject::Nobody => return Ok(EventOutcome::Ignored),
     };
     match told {
-        Told::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
-        Told::Subscription(subscription) => {
-            let rank = if event.kind.ends_with(".created") { Rank::Created } else { Rank::Updated };
+        CardEventContent::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
+        CardEventContent::Subscription(subscription) => {
+            let rank = if event.kind.ends_with(".created") { EventOrder::Created } else { EventOrder::Updated };
             settle(conn, account, subscription, event.created, rank).await?;
         }
-        Told::Deleted(subscription) => settle(conn, account, subscription, event.created, Rank::Deleted).await?,
-        Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_) => notify(conn, Some(account), event, told).await?,
+        CardEventContent::Deleted(subscription) => {
+            settle(conn, account, subscription, event.created, EventOrder::Deleted).await?
+        }
+        CardEventContent::Paid(_) | CardEventContent::Failed(_) | CardEventContent::Upcoming(_) => {
+            notify(conn, Some(account), event, told).await?
+        }
     }
-    Ok(Taken::Handled)
+    Ok(EventOutcome::Handled)
 }
 
 /// Whom an event concerns.
-enum Whose {
+enum EventSubject {
     /// This account, which is locked.
     Account(AccountId),
     /// An account that there is not, or not any more, or nobody's customer.
@@ -77,7 +86,7 @@ enum Whose {
 
 /// Whom an event concerns, as it says itself, or as was said before of its subscription or its customer. Of a customer whose account
 /// is told for the first time, what has waited for that is done.
-async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
+async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubject> {
     let bound = match event.customer() {
         Some(customer) => card::lock_customer(&mut *conn, customer).await?,
         None => None,
@@ -88,10 +97,10 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
         (None, None) => None,
     };
     let Some(account) = said.or(bound) else {
-        return Ok(if event.customer().is_some() { Whose::Unknown } else { Whose::Nobody });
+        return Ok(if event.customer().is_some() { EventSubject::Unknown } else { EventSubject::Nobody });
     };
     if accounts::lock(&mut *conn, account).await?.is_none() {
-        return Ok(Whose::Nobody);
+        return Ok(EventSubject::Nobody);
     }
     if let Some(customer) = event.customer()
         && bound.is_none()
@@ -101,7 +110,7 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
             mail(&mut *conn, account, waiting.template, waiting.details).await?;
         }
     }
-    Ok(Whose::Account(account))
+    Ok(EventSubject::Account(account))
 }
 
 /// Contract: billing 18.
@@ -119,7 +128,7 @@ async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, a
     };
     // What is not paid says nothing that anything else would not say better.
     let at = if checkout.is_paid { at } else { Timestamp::EPOCH };
-    settle(conn, account, &bought, at, Rank::Checkout).await
+    settle(conn, account, &bought, at, EventOrder::Checkout).await
 }
 
 /// How a subscription stands whose first payment never came.
@@ -144,13 +153,13 @@ async fn settle(
     account: AccountId,
     subscription: &Subscription,
     at: Timestamp,
-    rank: Rank,
+    rank: EventOrder,
 ) -> sqlx::Result<()> {
     let id = subscription.id.as_str();
     let gave = card::given_by(&mut *conn, id).await?;
     card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
     let decided = match gives(&subscription.status) {
-        Some(gives) if rank != Rank::Deleted => {
+        Some(gives) if rank != EventOrder::Deleted => {
             card::note_decision(&mut *conn, id, gives, at, rank).await?.then_some(gives)
         }
         _ => None,
@@ -163,7 +172,7 @@ async fn settle(
     let moves = match present {
         // A renewal does not take what was paid for on its own.
         Some(_) if order.is_some() => {
-            giver.is_some() && decided == Some(true) && matches!(rank, Rank::Checkout | Rank::Created)
+            giver.is_some() && decided == Some(true) && matches!(rank, EventOrder::Checkout | EventOrder::Created)
         }
         Some(present) => begins || card::subscriber(&mut *conn, &present).await? == Some(account),
         None => begins || decided == Some(false) && (gave.is_some() || subscription.status != NEVER_PAID),
@@ -172,20 +181,27 @@ async fn settle(
 }
 
 /// Has a customer mailed of an invoice, once (contract: billing 22 to 25).
-async fn notify(conn: &mut PgConnection, account: Option<AccountId>, event: &Event, told: &Told) -> sqlx::Result<()> {
+async fn notify(
+    conn: &mut PgConnection,
+    account: Option<AccountId>,
+    event: &Event,
+    told: &CardEventContent,
+) -> sqlx::Result<()> {
     let (template, invoice, about, amount) = match told {
-        Told::Paid(invoice) if invoice.amount_paid > 0 => {
+        CardEventContent::Paid(invoice) if invoice.amount_paid > 0 => {
             (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)
         }
-        Told::Failed(invoice) => {
+        CardEventContent::Failed(invoice) => {
             let attempt = invoice.attempts.map_or_else(|| event.id.clone(), |attempts| attempts.to_string());
             (Template::PaymentFailed, invoice, format!("{}:{attempt}", billed(invoice)), invoice.amount_due)
         }
-        Told::Upcoming(invoice) => (Template::RenewalReminder, invoice, period(invoice, event), invoice.amount_due),
+        CardEventContent::Upcoming(invoice) => {
+            (Template::RenewalReminder, invoice, period(invoice, event), invoice.amount_due)
+        }
         _ => return Ok(()),
     };
     let details = json!({"amount": amount, "currency": invoice.currency, "due_at": invoice.due_at});
-    let notice = Notice { template, about, customer: invoice.customer.as_deref(), details: details.clone() };
+    let notice = CardNotice { template, about, customer: invoice.customer.as_deref(), details: details.clone() };
     if card::note_notice(&mut *conn, account, &notice).await?
         && let Some(account) = account
     {

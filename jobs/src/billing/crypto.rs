@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use kitfleet_domain::accounts;
-use kitfleet_domain::billing::ipn::{Meaning, Notice};
+use kitfleet_domain::billing::ipn::{PaymentEffect, PaymentNotice};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
 use kitfleet_domain::events::{self, EventType};
 use kitfleet_domain::ids::OrderId;
@@ -20,7 +20,7 @@ use crate::accounts::give_tier;
 ///
 /// # Errors
 /// When the database fails; nothing is done then.
-pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) -> sqlx::Result<()> {
+pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Duration) -> sqlx::Result<()> {
     let Some(id) = notice.order_id else { return Ok(()) };
     let mut tx = conn.begin().await?;
     let Some(order) = orders::lock(&mut tx, id).await? else {
@@ -29,27 +29,29 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
     };
     let mut flag = async |why| orders::flag(&mut tx, id, &notice.payment_id, why).await;
     match (order.status, notice.means(&order)) {
-        (_, Meaning::Paid | Meaning::Amiss(_)) if notice.repeats(&order) => {}
-        (Status::Pending, Meaning::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
+        (_, PaymentEffect::Paid | PaymentEffect::Amiss(_)) if notice.repeats(&order) => {}
+        (Status::Pending, PaymentEffect::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
         // Of a payment that came in parts the others may go on.
-        (Status::Pending, Meaning::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
+        (Status::Pending, PaymentEffect::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
             give_up_locked(&mut tx, &order, Reason::Ipn, Some(notice)).await?;
         }
-        (Status::Pending, Meaning::Amiss(why)) => flag(why).await?,
-        (Status::Paid, Meaning::Failed) if notice.repeats(&order) => {
+        (Status::Pending, PaymentEffect::Amiss(why)) => flag(why).await?,
+        (Status::Paid, PaymentEffect::Failed) if notice.repeats(&order) => {
             // What it was before it was paid, or staff took it for paid, is no news.
             if notice.is_refund() {
                 flag("it was given back after it was paid").await?;
             }
         }
-        (Status::Paid, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid twice").await?,
-        (Status::Failed, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid after it had failed").await?,
-        (_, Meaning::Failed) => {
+        (Status::Paid, PaymentEffect::Paid | PaymentEffect::Amiss(_)) => flag("it was paid twice").await?,
+        (Status::Failed, PaymentEffect::Paid | PaymentEffect::Amiss(_)) => {
+            flag("it was paid after it had failed").await?
+        }
+        (_, PaymentEffect::Failed) => {
             if let Some(why) = notice.leaves(&order) {
                 flag(why).await?;
             }
         }
-        (_, Meaning::Open) => {}
+        (_, PaymentEffect::Open) => {}
     }
     tx.commit().await
 }
@@ -109,7 +111,7 @@ async fn give_up_locked(
     conn: &mut PgConnection,
     order: &Order,
     reason: Reason,
-    said: Option<&Notice>,
+    said: Option<&PaymentNotice>,
 ) -> sqlx::Result<()> {
     fail(&mut *conn, order, reason).await?;
     if let Some(notice) = said
@@ -125,7 +127,7 @@ async fn give_up_locked(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Notice>) -> sqlx::Result<bool> {
+pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&PaymentNotice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
     let Some(order) = waits else { return Ok(false) };

@@ -5,21 +5,21 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Hub, postgres, redis};
 
 /// The connections by which a process hears, until nobody listens any more.
-pub(super) struct Ears {
+pub(super) struct Listeners {
     pub(super) wanted: watch::Sender<HashSet<String>>,
     /// The channels that PostgreSQL has been told of.
     pub(super) standing: watch::Receiver<HashSet<String>>,
     _tasks: JoinSet<()>,
 }
 
-impl Ears {
+impl Listeners {
     pub(super) fn open(hub: &Arc<Hub>) -> Self {
         let (wanted, channels) = watch::channel(HashSet::new());
         let (stands, standing) = watch::channel(HashSet::new());
@@ -33,17 +33,17 @@ impl Ears {
 }
 
 /// What the log is told of a connection by which a process hears.
-pub(super) struct Line {
+pub(super) struct ConnectionLog {
     loss: &'static str,
     is_lost: AtomicBool,
-    lost: Seldom,
-    back: Seldom,
+    lost: LogThrottle,
+    back: LogThrottle,
 }
 
-impl Line {
+impl ConnectionLog {
     /// One whose loss is told by these words.
     pub(super) fn new(loss: &'static str) -> Self {
-        Self { loss, is_lost: AtomicBool::new(false), lost: Seldom::new(), back: Seldom::new() }
+        Self { loss, is_lost: AtomicBool::new(false), lost: LogThrottle::new(), back: LogThrottle::new() }
     }
 
     pub(super) fn is_lost(&self, error: &dyn Display) {
@@ -60,9 +60,9 @@ impl Line {
 
 /// Which channels a connection listens to.
 #[derive(Default)]
-pub(super) struct Heard(pub(super) HashSet<String>);
+pub(super) struct ChannelSubscriptions(pub(super) HashSet<String>);
 
-impl Heard {
+impl ChannelSubscriptions {
     /// From now on it listens to those that are wanted. Answers which are new, and which no longer wanted.
     pub(super) fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
         let added = wanted.difference(&self.0).cloned().collect();

@@ -13,7 +13,7 @@ use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::hearing::{Heard, Line};
+use super::hearing::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
 /// How long a connection that was lost is left alone.
@@ -50,7 +50,7 @@ pub(super) async fn hear(
     mut wanted: watch::Receiver<HashSet<String>>,
     standing: watch::Sender<HashSet<String>>,
 ) {
-    let line = Line::new("lost the connection that receives wake-ups");
+    let line = ConnectionLog::new("lost the connection that receives wake-ups");
     loop {
         let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing, &line).await;
         line.is_lost(&error);
@@ -62,14 +62,14 @@ async fn hear_on_one_connection(
     hub: &Hub,
     wanted: &mut watch::Receiver<HashSet<String>>,
     standing: &watch::Sender<HashSet<String>>,
-    line: &Line,
+    line: &ConnectionLog,
 ) -> sqlx::Result<Infallible> {
     // A pool of its own: the shared one must not lose a connection for good.
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
     line.stands();
-    let mut heard = Heard::default();
+    let mut heard = ChannelSubscriptions::default();
     wanted.mark_changed();
     loop {
         tokio::select! {

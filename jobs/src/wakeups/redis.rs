@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, RedisError, RedisResult, Value};
@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::hearing::{Heard, Line};
-use super::{Carrier, Hub, WakeUp};
+use super::hearing::{ChannelSubscriptions, ConnectionLog};
+use super::{Hub, WakeUp, WakeupTransport};
 
 /// How long wake-ups wait for an answer of Redis before they go another way.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
@@ -59,7 +59,7 @@ impl Publisher {
 
     /// Publishes wake-ups. Answers those that nobody is known to have heard.
     pub(super) async fn publish(&mut self, wakeups: Vec<WakeUp>) -> Vec<WakeUp> {
-        static FAILED: Seldom = Seldom::new();
+        static FAILED: LogThrottle = LogThrottle::new();
         if self.resting_until.is_some_and(|until| Instant::now() < until) {
             return wakeups;
         }
@@ -73,7 +73,7 @@ impl Publisher {
                 let published = wakeups.len();
                 let unheard = wakeups.into_iter().zip(heard).filter(|(_, heard)| *heard == 0);
                 let unheard: Vec<_> = unheard.map(|(wakeup, _)| wakeup).collect();
-                Carrier::Redis.count(published - unheard.len());
+                WakeupTransport::Redis.count(published - unheard.len());
                 return unheard;
             }
             Ok(Err(error)) => error.to_string(),
@@ -90,7 +90,7 @@ impl Publisher {
 
 /// Subscribes to the channels that are wanted, for ever.
 pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
-    let line = Line::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
+    let line = ConnectionLog::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
     loop {
         if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted, &line).await {
             line.is_lost(&error);
@@ -103,14 +103,14 @@ async fn hear_on_one_connection(
     hub: &Hub,
     client: &Client,
     wanted: &mut watch::Receiver<HashSet<String>>,
-    line: &Line,
+    line: &ConnectionLog,
 ) -> RedisResult<()> {
     let keys = |channels: &[String]| -> Vec<_> { channels.iter().map(|channel| key(channel)).collect() };
     let late = |late: Elapsed| RedisError::from(io::Error::from(late));
     let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
     let (mut sink, mut told) = connected.map_err(late)??.split();
     line.stands();
-    let mut heard = Heard::default();
+    let mut heard = ChannelSubscriptions::default();
     wanted.mark_changed();
     loop {
         tokio::select! {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use apalis_core::layers::{Layer, Service};
 use apalis_core::task::Task;
-use kitfleet_domain::webhooks::deliveries::{Ended, Outcome};
+use kitfleet_domain::webhooks::deliveries::{AttemptResult, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::AttemptJob;
@@ -27,12 +27,12 @@ pub(super) enum Report {
 
 /// An attempt's place among those under way. Who drops it gives it back.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct AttemptSlot {
     recipient: Recipient,
     reports: UnboundedSender<Report>,
 }
 
-impl Drop for Place {
+impl Drop for AttemptSlot {
     fn drop(&mut self) {
         // A backend that is gone counts no more.
         let _ = self.reports.send(Report::Over(self.recipient));
@@ -69,7 +69,7 @@ pub struct Acknowledged<S> {
 
 impl<S> Service<Task<AttemptJob>> for Acknowledged<S>
 where
-    S: Service<Task<AttemptJob>, Response = Option<Ended>>,
+    S: Service<Task<AttemptJob>, Response = Option<AttemptResult>>,
     S::Future: Send + 'static,
 {
     type Response = ();
@@ -82,7 +82,7 @@ where
 
     fn call(&mut self, task: Task<AttemptJob>) -> Self::Future {
         let Acknowledge { results, reports } = self.acknowledge.clone();
-        let place = Place { recipient: recipient_of(&task.args.attempt), reports };
+        let place = AttemptSlot { recipient: recipient_of(&task.args.attempt), reports };
         let made = self.inner.call(task);
         Box::pin(async move {
             // Of one without an end the claim runs out, and somebody may then do better.
@@ -109,8 +109,8 @@ mod tests {
     /// Places are given back by attempts that end with nothing, panic, or are given up before they end.
     #[tokio::test]
     async fn a_place_is_given_back_whatever_happens() {
-        let nothing: fn() -> Option<Ended> = || None;
-        let panics: fn() -> Option<Ended> = || panic!("a handler that panics");
+        let nothing: fn() -> Option<AttemptResult> = || None;
+        let panics: fn() -> Option<AttemptResult> = || panic!("a handler that panics");
         for (made, awaited) in [(nothing, true), (panics, true), (nothing, false)] {
             let handler = move |_: AttemptJob| async move { tokio::spawn(async move { made() }).await };
             let service = task_fn::<_, AttemptJob, ()>(handler);

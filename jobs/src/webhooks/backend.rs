@@ -13,7 +13,7 @@ use apalis_core::task::builder::TaskBuilder;
 use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
 use kitfleet_domain::ids::DeliveryId;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt};
 use sqlx::PgPool;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::acknowledgement::{Acknowledge, Report};
 use super::results::Results;
-use super::turns::{Bounds, Turns, recipient_of};
+use super::turns::{Bounds, FairQueue, recipient_of};
 use super::{AttemptJob, Settings};
 use crate::backend::{RETRY, planned_once};
 
@@ -36,7 +36,7 @@ pub struct DeliveryBackend {
     /// Says that something has become due of which nobody was told.
     due: Receiver<()>,
     reports: UnboundedReceiver<Report>,
-    turns: Turns,
+    turns: FairQueue,
     /// When what has become due is looked for again.
     tick: Pin<Box<Sleep>>,
     ticks: JoinSet<sqlx::Result<Option<Vec<DeliveryId>>>>,
@@ -59,7 +59,7 @@ impl DeliveryBackend {
             wakeups,
             due,
             reports,
-            turns: Turns::new(&settings),
+            turns: FairQueue::new(&settings),
             settings,
             tick: Box::pin(sleep(Duration::ZERO)),
             ticks: JoinSet::new(),
@@ -137,7 +137,7 @@ impl DeliveryBackend {
             Ok(Ok(Some(besides))) => self.turns.found(besides),
             Ok(Ok(None)) => {}
             Ok(Err(error)) => {
-                static FAILED: Seldom = Seldom::new();
+                static FAILED: LogThrottle = LogThrottle::new();
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
                 self.tick.as_mut().reset(Instant::now() + RETRY);
             }
@@ -151,7 +151,7 @@ impl DeliveryBackend {
         match claimed {
             Ok(Ok((attempts, bounds))) => self.claimed.extend(self.turns.begin(attempts, bounds)),
             Ok(Err(error)) => {
-                static FAILED: Seldom = Seldom::new();
+                static FAILED: LogThrottle = LogThrottle::new();
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
                 self.tick.as_mut().reset(Instant::now() + RETRY);
             }

@@ -10,15 +10,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
-use kitfleet_domain::database::{may_pass, persist};
+use kitfleet_domain::database::{is_transient, persist};
 use kitfleet_domain::ids::WebhookId;
-use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus, Ended, Tally};
+use kitfleet_domain::webhooks::deliveries::{self, AttemptCounts, AttemptResult, DeliveryStatus};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Settings;
-use super::acknowledgement::Place;
+use super::acknowledgement::AttemptSlot;
 
 /// Batches that are written at once. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
@@ -33,7 +33,7 @@ struct Inner {
     settings: Settings,
     writers: Semaphore,
     /// Of each endpoint that somebody writes for: what ended meanwhile.
-    waiting: Mutex<HashMap<WebhookId, Vec<(Ended, Place)>>>,
+    waiting: Mutex<HashMap<WebhookId, Vec<(AttemptResult, AttemptSlot)>>>,
 }
 
 impl Results {
@@ -43,7 +43,7 @@ impl Results {
     }
 
     /// Writes how an attempt ended, and gives its place back then.
-    pub(super) fn write(&self, endpoint: WebhookId, ended: Ended, place: Place) {
+    pub(super) fn write(&self, endpoint: WebhookId, ended: AttemptResult, place: AttemptSlot) {
         match self.0.waiting().entry(endpoint) {
             Entry::Occupied(mut waiting) => waiting.get_mut().push((ended, place)),
             Entry::Vacant(none) => {
@@ -55,12 +55,12 @@ impl Results {
 }
 
 impl Inner {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<WebhookId, Vec<(Ended, Place)>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<WebhookId, Vec<(AttemptResult, AttemptSlot)>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a batch, and then what came meanwhile, until nothing did.
-    async fn write_all(self: Arc<Self>, endpoint: WebhookId, first: Vec<(Ended, Place)>) {
+    async fn write_all(self: Arc<Self>, endpoint: WebhookId, first: Vec<(AttemptResult, AttemptSlot)>) {
         let mut next = Some(first);
         while let Some(batch) = next {
             let (ended, places): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
@@ -73,7 +73,7 @@ impl Inner {
     }
 
     /// What came meanwhile. When nothing did, nobody writes for this endpoint any more.
-    fn next_batch(&self, endpoint: WebhookId) -> Option<Vec<(Ended, Place)>> {
+    fn next_batch(&self, endpoint: WebhookId) -> Option<Vec<(AttemptResult, AttemptSlot)>> {
         let mut waiting = self.waiting();
         let batch = waiting.get_mut(&endpoint).map(std::mem::take).filter(|batch| !batch.is_empty());
         if batch.is_none() {
@@ -84,12 +84,12 @@ impl Inner {
 
     /// Writes results until they are, or would be of no use any more. When the database refuses them, it is for what endpoints
     /// answered, which is left out then: nobody's deliveries are sent over and over for it.
-    async fn write(&self, endpoint: WebhookId, ended: &[Ended]) {
+    async fn write(&self, endpoint: WebhookId, ended: &[AttemptResult]) {
         let written = async {
             match self.finish(endpoint, ended).await {
-                Err(error) if !may_pass(&error) => {
+                Err(error) if !is_transient(&error) => {
                     tracing::error!(%error, %endpoint, "database rejects an endpoint's answer: recording the attempt without it");
-                    self.finish(endpoint, &ended.iter().map(Ended::without_words).collect::<Vec<_>>()).await
+                    self.finish(endpoint, &ended.iter().map(AttemptResult::without_words).collect::<Vec<_>>()).await
                 }
                 written => written,
             }
@@ -105,14 +105,14 @@ impl Inner {
         }
     }
 
-    async fn finish(&self, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
+    async fn finish(&self, endpoint: WebhookId, ended: &[AttemptResult]) -> sqlx::Result<AttemptCounts> {
         let schedule = &self.settings.schedule;
         let finish = || async { deliveries::finish(&mut *self.db.acquire().await?, endpoint, ended, schedule).await };
         persist("record the results of webhook deliveries", finish).await
     }
 }
 
-fn count_terminal(tally: Tally) {
+fn count_terminal(tally: AttemptCounts) {
     for (state, count) in [(DeliveryStatus::Delivered, tally.delivered), (DeliveryStatus::Dlq, tally.dlq)] {
         let count = u64::try_from(count).unwrap_or_default();
         metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state.name()).increment(count);

@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
-use kitfleet_domain::webhooks::deliveries::{Attempt, Outcome, SlowWanted, Wanted};
+use kitfleet_domain::webhooks::deliveries::{Attempt, ClaimLimits, Outcome, SlowClaimLimits};
 use uuid::Uuid;
 
 use super::{AttemptJob, Settings};
@@ -41,7 +41,7 @@ pub(super) type Bounds = (usize, usize);
 
 /// What is under way, and who is next.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct FairQueue {
     /// Attempts under way at once.
     most: usize,
     /// How many attempts of a slow account begin in a tick, so that those that hang fill what it may have.
@@ -67,7 +67,7 @@ struct Slow {
     answering: HashSet<WebhookId>,
 }
 
-impl Turns {
+impl FairQueue {
     pub(super) fn new(settings: &Settings) -> Self {
         let ticks = usize::try_from(settings.timeout.as_millis() / TICK.as_millis()).unwrap_or(usize::MAX);
         Self {
@@ -115,13 +115,13 @@ impl Turns {
     }
 
     /// What a claim may take now. `None` when there is nothing to be claimed, or no room.
-    pub(super) fn wanted(&mut self) -> Option<(Wanted, Bounds)> {
+    pub(super) fn wanted(&mut self) -> Option<(ClaimLimits, Bounds)> {
         if !self.look || self.room() == 0 {
             return None;
         }
         self.look = false;
         let (of_each, limit) = self.bounds();
-        let wanted = Wanted {
+        let wanted = ClaimLimits {
             not_endpoints: self.busy_endpoints(of_each, SLOW_AT_ONCE.1 / 2),
             not_accounts: more_than(&self.of_accounts, limit).map(|account| account.as_uuid()).collect(),
             most: (as_count(of_each), as_count(limit)),
@@ -134,11 +134,11 @@ impl Turns {
     }
 
     /// Which attempts of slow accounts may begin in this tick.
-    pub(super) fn wanted_of_slow(&mut self, now: Instant) -> SlowWanted {
+    pub(super) fn wanted_of_slow(&mut self, now: Instant) -> SlowClaimLimits {
         self.slow.retain(|_, slow| now.saturating_duration_since(slow.seen) < SLOW_FOR);
         let (of_each, limit) = self.bounds();
         let (slow_of_account, slow_of_each) = (self.slow_share, SLOW_AT_ONCE.1 / 2);
-        SlowWanted {
+        SlowClaimLimits {
             accounts: self.slow_with_room(SLOW_AT_ONCE.0 - slow_of_account),
             not_endpoints: self.busy_endpoints(of_each, slow_of_each).into_iter().chain(self.answering()).collect(),
             most: (as_count(slow_of_each), as_count(slow_of_account), as_count(limit)),
@@ -260,8 +260,8 @@ pub(super) mod tests {
         Settings { at_once: AT_ONCE.0, timeout: Duration::from_secs(10), schedule }
     }
 
-    fn turns() -> Turns {
-        Turns::new(&settings())
+    fn turns() -> FairQueue {
+        FairQueue::new(&settings())
     }
 
     fn recipient() -> Recipient {
@@ -287,7 +287,7 @@ pub(super) mod tests {
     }
 
     /// Claims, and gets so many of one recipient.
-    fn claim(turns: &mut Turns, of: Recipient, count: usize) -> Vec<AttemptJob> {
+    fn claim(turns: &mut FairQueue, of: Recipient, count: usize) -> Vec<AttemptJob> {
         let (_, bounds) = turns.wanted().expect("something may be due");
         turns.begin(attempts(of, count), bounds)
     }

@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{End, Question, Told, only};
+use super::{ProviderApi, ProviderReply, Question, only};
 use crate::answers::{PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
@@ -45,7 +45,7 @@ struct Counts {
     cache_read: Option<u32>,
 }
 
-impl End for Anthropic {
+impl ProviderApi for Anthropic {
     fn path(&self) -> &'static str {
         "/v1/messages"
     }
@@ -74,7 +74,7 @@ impl End for Anthropic {
         json!({"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "."}]})
     }
 
-    fn read(&self, answer: &[u8]) -> Result<Told, Failure> {
+    fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure> {
         let Answer { content, stop_reason, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
         let calls = content.into_iter().filter_map(|block| match block {
             Block::ToolUse { name, input } if name == TOOL => Some(input),
@@ -88,6 +88,6 @@ impl End for Anthropic {
         };
         // What was cut off may look whole.
         let whole = stop_reason.as_deref() != Some("max_tokens");
-        Ok(Told { call: if whole { only(calls.collect()) } else { Err(Failure::CutOff) }, usage })
+        Ok(ProviderReply { call: if whole { only(calls.collect()) } else { Err(Failure::CutOff) }, usage })
     }
 }

@@ -5,8 +5,8 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{End, Question, Told, only};
-use crate::answers::{PURPOSE, TOOL, Unusable};
+use super::{ProviderApi, ProviderReply, Question, only};
+use crate::answers::{AnswerError, PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
 
@@ -52,7 +52,7 @@ struct Details {
     cached_tokens: u32,
 }
 
-impl End for Openai {
+impl ProviderApi for Openai {
     fn path(&self) -> &'static str {
         "/v1/responses"
     }
@@ -85,17 +85,17 @@ impl End for Openai {
         json!({"model": model, "max_output_tokens": LEAST_OUTPUT, "store": false, "input": "."})
     }
 
-    fn read(&self, answer: &[u8]) -> Result<Told, Failure> {
+    fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure> {
         let Answer { output, status, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
         let calls = output.into_iter().filter_map(|item| match item {
             Item::FunctionCall { name, arguments } if name == TOOL => Some(arguments),
             _ => None,
         });
-        let read = |arguments: String| serde_json::from_str(&arguments).map_err(|_| Unusable::Form);
+        let read = |arguments: String| serde_json::from_str(&arguments).map_err(|_| AnswerError::Form);
         let call = calls.map(read).collect::<Result<_, _>>().map_err(Failure::from).and_then(only);
         let cached = usage.details.map_or(0, |details| details.cached_tokens).min(usage.input);
         let usage = Usage { input: usage.input - cached, output: usage.output, cache_write: 0, cache_read: cached };
         let whole = status.as_deref() != Some("incomplete");
-        Ok(Told { call: if whole { call } else { Err(Failure::CutOff) }, usage })
+        Ok(ProviderReply { call: if whole { call } else { Err(Failure::CutOff) }, usage })
     }
 }

@@ -22,17 +22,17 @@ const ESCAPED: u64 = 6;
 
 /// A document, token by token. None of its tokens can fill the memory.
 pub struct Json<R: Read> {
-    reader: JsonStreamReader<Rationed<R>>,
+    reader: JsonStreamReader<CappedReader<R>>,
     ration: Rc<Cell<u64>>,
 }
 
 /// Gives so many bytes, and then an error.
-pub struct Rationed<R> {
+pub struct CappedReader<R> {
     from: R,
     left: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Rationed<R> {
+impl<R: Read> Read for CappedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         let left = self.left.get().checked_sub(read as u64);
@@ -44,7 +44,7 @@ impl<R: Read> Read for Rationed<R> {
 impl<R: Read> Json<R> {
     pub fn new(document: R) -> Self {
         let ration = Rc::new(Cell::new(MAX_TOKEN));
-        let from = Rationed { from: document, left: Rc::clone(&ration) };
+        let from = CappedReader { from: document, left: Rc::clone(&ration) };
         let settings = ReaderSettings {
             max_nesting_depth: Some(MAX_DEPTH),
             // A number of a page's may have any exponent; the ration bounds its digits.
@@ -55,7 +55,7 @@ impl<R: Read> Json<R> {
     }
 
     /// For the next token.
-    pub fn token(&mut self) -> &mut JsonStreamReader<Rationed<R>> {
+    pub fn token(&mut self) -> &mut JsonStreamReader<CappedReader<R>> {
         self.ration.set(MAX_TOKEN);
         &mut self.reader
     }

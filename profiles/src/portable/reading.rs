@@ -25,7 +25,7 @@ use crate::webkit::databases::{self, Index, MAX_INDEXES, MAX_STORES, Store};
 use crate::webkit::key_paths::KeyPath;
 use crate::webkit::keys::Key;
 use crate::webkit::names::{self, Origin, Site};
-use crate::webkit::rebuilding::{BuildError, Building};
+use crate::webkit::rebuilding::{BuildError, DatabaseBuilder};
 use crate::{Dump, webkit};
 
 /// Characters of where a document comes from, at most: an id of ours has fewer.
@@ -66,7 +66,7 @@ pub async fn receive<E: fmt::Display>(
 pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
     let mut making =
-        Making { into, left: MAX_BYTES, made: 0, sites: HashSet::new(), databases: 0, records: 0, index_keys: 0 };
+        SiteFiles { into, left: MAX_BYTES, made: 0, sites: HashSet::new(), databases: 0, records: 0, index_keys: 0 };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
     let (mut source_profile_id, mut source_account_id) = (None, None);
     let (mut cookies, mut cookie_bytes) = (Vec::new(), 0);
@@ -116,7 +116,7 @@ fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
 }
 
 /// The files that are made of a document.
-struct Making {
+struct SiteFiles {
     into: Scratch,
     /// Bytes that they may have still.
     left: u64,
@@ -129,20 +129,20 @@ struct Making {
 }
 
 /// A database whose name is read, in a file that has another one.
-struct Made {
+struct RebuiltDatabase {
     at: String,
     name: String,
     file: PathBuf,
 }
 
-impl Making {
+impl SiteFiles {
     /// Where the next file is made, before it is known what it is of.
     fn next(&mut self) -> PathBuf {
         self.made += 1;
         self.into.path().join("made").join(self.made.to_string())
     }
 
-    fn finish(&mut self, building: Building) -> Result<(), DocumentError> {
+    fn finish(&mut self, building: DatabaseBuilder) -> Result<(), DocumentError> {
         let bytes = building.finish()?;
         self.left = self.left.checked_sub(bytes).ok_or(BuildError::TooLarge)?;
         Ok(())
@@ -179,7 +179,7 @@ impl Making {
             self.put(file, &names::local_storage(&site.origin))?;
         }
         let mut named = HashSet::new();
-        for Made { at, name, file } in databases {
+        for RebuiltDatabase { at, name, file } in databases {
             self.put(file, &names::database(&site, &name))?;
             if !named.insert(name) {
                 return Err(Invalid::field(format!("{at}.name"), "must be that of one database only").into());
@@ -199,7 +199,7 @@ impl Making {
             return Ok(None);
         }
         let file = self.next();
-        let building = Building::local_storage(&file, self.left)?;
+        let building = DatabaseBuilder::local_storage(&file, self.left)?;
         while json.token().has_next()? {
             let at = json.here();
             self.count_record(&at)?;
@@ -233,14 +233,14 @@ impl Making {
         Ok(())
     }
 
-    fn database<R: Read>(&mut self, json: &mut Json<R>) -> Result<Made, DocumentError> {
+    fn database<R: Read>(&mut self, json: &mut Json<R>) -> Result<RebuiltDatabase, DocumentError> {
         let at = json.here();
         self.databases += 1;
         if self.databases > MAX_DATABASES {
             return Err(Invalid::field(at, format!("there must be at most {MAX_DATABASES} databases")).into());
         }
         let file = self.next();
-        let building = Building::database(&file, self.left)?;
+        let building = DatabaseBuilder::database(&file, self.left)?;
         let mut database = DatabaseMaking { building, numbers: Numbers::default(), keys: HashSet::new(), records: 0 };
         let (mut name, mut version, mut stores) = (None, None, Vec::new());
         json.object(|json, member| {
@@ -268,13 +268,13 @@ impl Making {
         stores.iter().try_for_each(|store| building.store(store))?;
         building.name(&name, version.unsigned_abs())?;
         self.finish(building)?;
-        Ok(Made { at, name, file })
+        Ok(RebuiltDatabase { at, name, file })
     }
 }
 
 /// A database that is made.
 struct DatabaseMaking {
-    building: Building,
+    building: DatabaseBuilder,
     numbers: Numbers,
     /// Digests of the keys in it: WebKit opens no database in which two records have the same.
     keys: HashSet<[u8; 16]>,

@@ -245,7 +245,7 @@ struct Reader<'a, R: Read> {
 
 /// What the members of an object that spells a value may say.
 #[derive(Default)]
-struct Said {
+struct ValueMembers {
     /// What it is.
     value: Option<Value>,
     named: Option<Members>,
@@ -284,8 +284,8 @@ impl<R: Read> Reader<'_, R> {
         })
     }
 
-    fn said(&mut self, depth: u32) -> Result<Said, Refused> {
-        let mut said = Said::default();
+    fn said(&mut self, depth: u32) -> Result<ValueMembers, Refused> {
+        let mut said = ValueMembers::default();
         self.json.token().begin_object()?;
         while self.json.token().has_next()? {
             let name = self.json.token().next_name_owned()?;
@@ -442,7 +442,7 @@ impl<R: Read> Reader<'_, R> {
     }
 }
 
-impl Said {
+impl ValueMembers {
     fn mean(mut self) -> Result<Value, Refused> {
         let mut value = self.value.take().ok_or(NO_VALUE)?;
         if let Some(kind) = self.view {

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Sender};
 
 use super::json::MAX_TEXT;
-use super::{About, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, PIECE, VERSION, values};
+use super::{DocumentInfo, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, PIECE, VERSION, values};
 use crate::cookies::Cookie;
 use crate::files;
 use crate::places::CHUNKS_UNDER_WAY;
@@ -32,7 +32,7 @@ const MAX_LEFT_OUT: usize = 1_000;
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
 /// Writes a document of a profile with these cookies, whose sites' files lie in this folder, as a browser left them.
-pub fn write(about: &About, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
+pub fn write(about: &DocumentInfo, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { json: JsonStreamWriter::new(to), left_out: BTreeMap::new(), records: 0, databases: 0 };
     writer.begin(about)?;
     writer.member("cookies", cookies)?;
@@ -46,14 +46,14 @@ pub fn write(about: &About, cookies: &[Cookie], folder: Option<&Path>, to: &mut 
 
 struct Writer<W: Write> {
     json: JsonStreamWriter<W>,
-    left_out: BTreeMap<LeftOut, u64>,
+    left_out: BTreeMap<MissingParts, u64>,
     records: usize,
     databases: usize,
 }
 
 /// What a document lacks: of a site, of one of its databases, of a store in there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct LeftOut {
+struct MissingParts {
     site: Site,
     database: Option<String>,
     store: Option<String>,
@@ -70,13 +70,13 @@ mod reason {
 
 /// What a site has kept, and where.
 #[derive(Default)]
-struct Kept {
+struct StoredSite {
     local_storage: Option<PathBuf>,
     databases: Vec<PathBuf>,
 }
 
 impl<W: Write> Writer<W> {
-    fn begin(&mut self, about: &About) -> io::Result<()> {
+    fn begin(&mut self, about: &DocumentInfo) -> io::Result<()> {
         self.json.begin_object()?;
         self.member("format", FORMAT)?;
         self.member("version", &VERSION)?;
@@ -102,7 +102,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn sites(&mut self, folder: &Path) -> io::Result<()> {
-        let mut sites = BTreeMap::<Site, Kept>::new();
+        let mut sites = BTreeMap::<Site, StoredSite>::new();
         for file in files::list(folder).map_err(io::Error::other)? {
             let kept = sites.entry(file.site).or_default();
             match file.kind {
@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn site(&mut self, site: &Site, kept: &Kept) -> io::Result<()> {
+    fn site(&mut self, site: &Site, kept: &StoredSite) -> io::Result<()> {
         self.json.begin_object()?;
         self.member("origin", site.origin.as_str())?;
         if let Some(page) = &site.embedded_in {
@@ -142,7 +142,7 @@ impl<W: Write> Writer<W> {
 
     fn leave_out(&mut self, site: &Site, database: Option<&str>, store: Option<&str>, reason: &'static str) {
         let (database, store) = (database.map(str::to_owned), store.map(str::to_owned));
-        let left_out = LeftOut { site: site.clone(), database, store, reason };
+        let left_out = MissingParts { site: site.clone(), database, store, reason };
         if self.left_out.len() < MAX_LEFT_OUT || self.left_out.contains_key(&left_out) {
             *self.left_out.entry(left_out).or_default() += 1;
         }
@@ -285,7 +285,7 @@ impl<W: Write> Writer<W> {
 
     fn end(mut self) -> io::Result<()> {
         self.list("left_out")?;
-        for (LeftOut { site, database, store, reason }, count) in std::mem::take(&mut self.left_out) {
+        for (MissingParts { site, database, store, reason }, count) in std::mem::take(&mut self.left_out) {
             self.json.begin_object()?;
             let words = [
                 ("origin", Some(site.origin.as_str())),

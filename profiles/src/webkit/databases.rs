@@ -28,14 +28,14 @@ const MAX_BLOBS: usize = 100_000;
 
 /// Why a database is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum DatabaseError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("the file is not a database of WebKit: {0}")]
     Strange(&'static str),
 }
 
-impl Unusable {
+impl DatabaseError {
     /// Whether it is the database that is wrong, and not a disk that is full.
     pub fn is_its_own(&self) -> bool {
         match self {
@@ -51,7 +51,7 @@ impl Unusable {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError<E> {
     #[error(transparent)]
-    Unusable(#[from] Unusable),
+    Unusable(#[from] DatabaseError),
     #[error(transparent)]
     Shown(E),
 }
@@ -124,7 +124,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Whether a table or an index is the one that WebKit makes.
-fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Result<(), Unusable> {
+fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Result<(), DatabaseError> {
     let mut found = connection.prepare("select type, sql from sqlite_schema where name = ?1 collate nocase")?;
     let mut found = found.query([name])?;
     let as_made = match found.next()? {
@@ -133,7 +133,7 @@ fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Re
         }
         None => false,
     };
-    if as_made && found.next()?.is_none() { Ok(()) } else { Err(Unusable::Strange("other tables")) }
+    if as_made && found.next()?.is_none() { Ok(()) } else { Err(DatabaseError::Strange("other tables")) }
 }
 
 impl Database {
@@ -141,7 +141,7 @@ impl Database {
     ///
     /// # Errors
     /// When it is none of WebKit's, or cannot be read.
-    pub fn open(path: &Path) -> Result<Self, Unusable> {
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let connection = open(path)?;
         for table in schema::INDEXED {
             require(&connection, table, "table")?;
@@ -154,14 +154,14 @@ impl Database {
     ///
     /// # Errors
     /// When they are not, or it cannot be read.
-    pub fn check_blobs(&self) -> Result<(), Unusable> {
+    pub fn check_blobs(&self) -> Result<(), DatabaseError> {
         let mut files = self.0.prepare("select fileName from BlobFiles")?;
         let mut files = files.query([])?;
         let mut count = 0;
         while let Some(row) = files.next()? {
             count += 1;
             if count > MAX_BLOBS || !row.get_ref(0)?.as_str().is_ok_and(names::is_blob) {
-                return Err(Unusable::Strange("files elsewhere"));
+                return Err(DatabaseError::Strange("files elsewhere"));
             }
         }
         Ok(())
@@ -171,17 +171,17 @@ impl Database {
     ///
     /// # Errors
     /// When it is none of WebKit's, or cannot be read.
-    pub fn info(&self) -> Result<Info, Unusable> {
+    pub fn info(&self) -> Result<Info, DatabaseError> {
         let word = |key: &str| {
             let mut found = self.0.prepare("select value from IDBDatabaseInfo where key = ?1")?;
             let word = found.query_row([key], |row| text(row, 0)).optional()?;
-            word.ok_or(Unusable::Strange("no name or version"))
+            word.ok_or(DatabaseError::Strange("no name or version"))
         };
-        let version = word("DatabaseVersion")?.parse().map_err(|_| Unusable::Strange("its version"))?;
+        let version = word("DatabaseVersion")?.parse().map_err(|_| DatabaseError::Strange("its version"))?;
         Ok(Info { name: word("DatabaseName")?, version, stores: self.stores()? })
     }
 
-    fn stores(&self) -> Result<Vec<Store>, Unusable> {
+    fn stores(&self) -> Result<Vec<Store>, DatabaseError> {
         let mut rows = self.0.prepare(
             "select id, name, keyPath, autoInc, coalesce((select currentKey from KeyGenerators where objectStoreID = id), 0)
              from ObjectStoreInfo order by id",
@@ -190,7 +190,7 @@ impl Database {
         let mut stores = Vec::new();
         while let Some(row) = rows.next()? {
             if stores.len() == MAX_STORES {
-                return Err(Unusable::Strange("too many stores"));
+                return Err(DatabaseError::Strange("too many stores"));
             }
             let id = row.get(0)?;
             let (auto_increment, last_key) = (row.get(3)?, row.get(4)?);
@@ -200,7 +200,7 @@ impl Database {
         Ok(stores)
     }
 
-    fn indexes(&self, store: i64) -> Result<Vec<Index>, Unusable> {
+    fn indexes(&self, store: i64) -> Result<Vec<Index>, DatabaseError> {
         let mut rows = self.0.prepare_cached(
             "select id, name, keyPath, isUnique, multiEntry from IndexInfo where objectStoreID = ?1 order by id",
         )?;
@@ -208,7 +208,7 @@ impl Database {
         let mut indexes = Vec::new();
         while let Some(row) = rows.next()? {
             if indexes.len() == MAX_INDEXES {
-                return Err(Unusable::Strange("too many indexes"));
+                return Err(DatabaseError::Strange("too many indexes"));
             }
             indexes.push(Index {
                 id: row.get(0)?,
@@ -301,6 +301,6 @@ fn key(row: &Row<'_>, column: usize) -> Result<Key, NoValue> {
     Key::decode(bytes(row, column)?).ok_or(NoValue::Malformed("a key"))
 }
 
-fn key_path(row: &Row<'_>, column: usize) -> Result<KeyPath, Unusable> {
-    bytes(row, column).ok().and_then(KeyPath::decode).ok_or(Unusable::Strange("a key path"))
+fn key_path(row: &Row<'_>, column: usize) -> Result<KeyPath, DatabaseError> {
+    bytes(row, column).ok().and_then(KeyPath::decode).ok_or(DatabaseError::Strange("a key path"))
 }

@@ -30,7 +30,7 @@ pub enum BuildError {
 
 /// A file that is being made.
 #[derive(Debug)]
-pub struct Building {
+pub struct DatabaseBuilder {
     connection: Connection,
     max_pages: u32,
 }
@@ -44,7 +44,7 @@ impl ToSql for Bytes<'_> {
     }
 }
 
-impl Building {
+impl DatabaseBuilder {
     /// Begins a database.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::webhooks::deliveries::{Wanted, claim, give_back};
+use kitfleet_domain::webhooks::deliveries::{ClaimLimits, claim, give_back};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ async fn released_claim_is_due_again_at_once() {
     let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     let delivery = send_test(&client, &id).await;
     let claimed = async || {
-        let wanted = Wanted {
+        let wanted = ClaimLimits {
             not_endpoints: Vec::new(),
             not_accounts: Vec::new(),
             most: (16, 64),

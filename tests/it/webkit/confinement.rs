@@ -272,6 +272,8 @@ async fn worker_without_sandbox_warns_or_does_not_start() {
         let mut command = app.command(args);
         command.env("PATH", programs.path()).env("KITFLEET_WORKER__DRIVER", "webkit");
         command.env("KITFLEET_WORKER__SANDBOX", sandbox);
+        // The service's own worker has the folder of the service.
+        command.env("KITFLEET_DATA_DIR", programs.path().join("data"));
         command
     };
     let check = async |sandbox: &str, subject: &str| {

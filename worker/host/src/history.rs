@@ -7,7 +7,7 @@ use url::Url;
 use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt, WebViewExt};
 
 use crate::browser::Browser;
-use crate::navigation::{self, Means};
+use crate::navigation::{self, LoadTrigger};
 
 /// Page a host starts with, which is no page of its session.
 const START: &str = "about:blank";
@@ -16,7 +16,7 @@ const START: &str = "about:blank";
 pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated, HostError> {
     let (item, target) = neighbor(browser, direction).ok_or(HostError::Nowhere)?;
     let from = browser.view.back_forward_list().and_then(|list| list.current_item());
-    let arrived = navigation::revisit(browser, target, Means::History(item.clone())).await;
+    let arrived = navigation::revisit(browser, target, LoadTrigger::History(item.clone())).await;
     // After a load that was refused, WebKit takes the frame as moved, and would go one page too far the next time.
     if browser.submissions.has_stopped_own()
         && is_at(browser, &item)
@@ -32,7 +32,7 @@ pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated
 pub async fn reload(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
     let address = browser.view.uri().filter(|_| browser.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;
-    navigation::revisit(browser, target, Means::Reload).await
+    navigation::revisit(browser, target, LoadTrigger::Reload).await
 }
 
 fn neighbor(browser: &Browser, direction: Direction) -> Option<(BackForwardListItem, Url)> {

@@ -24,7 +24,7 @@ const BY_KEY: usize = 256;
 const PHRASE: usize = 128;
 
 /// A key and the modifiers held while it is pressed.
-struct Stroke {
+struct KeyPress {
     held: Vec<Key>,
     key: Key,
     /// What it types, when it does nothing else.
@@ -33,7 +33,7 @@ struct Stroke {
 
 /// Injects the keys, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
-    let strokes: Vec<Stroke> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
+    let strokes: Vec<KeyPress> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
     let (pressed, mut rest) = strokes.split_at(BY_KEY.min(strokes.len()));
     press(browser, pressed).await?;
     while let Some(first) = rest.first() {
@@ -61,11 +61,11 @@ pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<usize, HostError> {
     stroke(key)?.send(browser)
 }
 
-fn stroke(key: &str) -> Result<Stroke, HostError> {
+fn stroke(key: &str) -> Result<KeyPress, HostError> {
     parse(key).ok_or_else(|| HostError::UnknownKey { key: key.to_owned() })
 }
 
-async fn press(browser: &Rc<Browser>, strokes: &[Stroke]) -> Result<(), HostError> {
+async fn press(browser: &Rc<Browser>, strokes: &[KeyPress]) -> Result<(), HostError> {
     let mut sent = browser.acknowledgements.keys.get();
     for stroke in strokes {
         sent += stroke.send(browser)?;
@@ -75,7 +75,7 @@ async fn press(browser: &Rc<Browser>, strokes: &[Stroke]) -> Result<(), HostErro
     Ok(())
 }
 
-impl Stroke {
+impl KeyPress {
     /// Presses and releases everything, and returns how many keys were released.
     fn send(&self, browser: &Rc<Browser>) -> Result<usize, HostError> {
         let mut state = ModifierType::empty();
@@ -123,24 +123,24 @@ fn send(browser: &Rc<Browser>, kind: gdk::EventType, key: Key, state: ModifierTy
 }
 
 /// One character, a name of UI Events' `key` values, or either after modifiers and `+`.
-fn parse(text: &str) -> Option<Stroke> {
+fn parse(text: &str) -> Option<KeyPress> {
     let mut characters = text.chars();
     if let (Some(character), None) = (characters.next(), characters.next()) {
         let key = character_key(character)?;
         let text = (!character.is_control()).then_some(character);
-        return Some(Stroke { held: Vec::new(), key, text });
+        return Some(KeyPress { held: Vec::new(), key, text });
     }
     match text.rsplit_once('+') {
         // A plus sign after modifiers.
         Some((before, "")) => combination(before.strip_suffix('+')?, key::plus),
         Some((before, last)) => combination(before, parse(last)?.key),
-        None => Some(Stroke { held: Vec::new(), key: named_key(text)?, text: None }),
+        None => Some(KeyPress { held: Vec::new(), key: named_key(text)?, text: None }),
     }
 }
 
-fn combination(modifiers: &str, key: Key) -> Option<Stroke> {
+fn combination(modifiers: &str, key: Key) -> Option<KeyPress> {
     let held = modifiers.split('+').map(modifier_key).collect::<Option<_>>()?;
-    Some(Stroke { held, key, text: None })
+    Some(KeyPress { held, key, text: None })
 }
 
 fn character_key(character: char) -> Option<Key> {

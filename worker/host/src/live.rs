@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use futures_util::future::select;
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, Picture, Seen, Shown};
+use kitfleet_host_protocol::{HostError, LiveEvent, PageInfo, Picture};
 use webkit2gtk::WebViewExt;
 
 use self::asked::Open;
-use self::hands::Hands;
+use self::hands::InputQueue;
 use self::painting::{Rect, Surface};
 use crate::browser::Browser;
 
@@ -53,7 +53,7 @@ pub struct Live {
     page_is_new: Cell<bool>,
     asked_is_new: Cell<bool>,
     open: Open,
-    hands: Hands,
+    hands: InputQueue,
     /// Who has asked last.
     watcher: Cell<u64>,
     /// The last request's number.
@@ -65,7 +65,7 @@ pub struct Live {
 }
 
 /// Something to answer with.
-enum News {
+enum LiveUpdate {
     Picture { rect: Rect, sharp: bool },
     Words,
 }
@@ -89,17 +89,17 @@ impl Live {
     }
 
     /// What there is to tell, if anything.
-    fn news(&self, view: Rect, whole: bool) -> Option<News> {
+    fn news(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
         if whole {
-            return Some(News::Picture { rect: view, sharp: self.is_settled() });
+            return Some(LiveUpdate::Picture { rect: view, sharp: self.is_settled() });
         }
         if let Some(rect) = self.damage.get() {
             let rect = rect.even_within(view);
-            return Some(News::Picture { rect, sharp: rect.area() * SMALL <= view.area() });
+            return Some(LiveUpdate::Picture { rect, sharp: rect.area() * SMALL <= view.area() });
         }
         match self.blurred.get() {
-            Some(rect) if self.is_settled() => Some(News::Picture { rect: rect.even_within(view), sharp: true }),
-            _ => (self.page_is_new.get() || self.asked_is_new.get()).then_some(News::Words),
+            Some(rect) if self.is_settled() => Some(LiveUpdate::Picture { rect: rect.even_within(view), sharp: true }),
+            _ => (self.page_is_new.get() || self.asked_is_new.get()).then_some(LiveUpdate::Words),
         }
     }
 
@@ -118,7 +118,7 @@ impl Live {
 }
 
 /// Waits until there is something new, or for a picture of all there is, and answers with it. A later request ends an earlier one.
-pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<Seen, HostError> {
+pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<LiveEvent, HostError> {
     begin(browser);
     let live = &browser.live;
     live.watcher.set(watcher);
@@ -137,19 +137,19 @@ pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<S
             }
         }
     }
-    Ok(Seen::default())
+    Ok(LiveEvent::default())
 }
 
-async fn tell(browser: &Rc<Browser>, news: News, whole: bool) -> Result<Seen, HostError> {
+async fn tell(browser: &Rc<Browser>, news: LiveUpdate, whole: bool) -> Result<LiveEvent, HostError> {
     let live = &browser.live;
     live.answered_at.set(Some(Instant::now()));
     let page = (live.page_is_new.take() || whole).then(|| shown(browser));
     let asked = (live.asked_is_new.take() || whole).then(|| live.open.asked());
     let picture = match news {
-        News::Picture { rect, sharp } => Some(paint(browser, rect, sharp).await?),
-        News::Words => None,
+        LiveUpdate::Picture { rect, sharp } => Some(paint(browser, rect, sharp).await?),
+        LiveUpdate::Words => None,
     };
-    Ok(Seen { picture, page, asked })
+    Ok(LiveEvent { picture, page, asked })
 }
 
 async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture, HostError> {
@@ -172,8 +172,8 @@ async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture
     Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
 }
 
-fn shown(browser: &Browser) -> Shown {
-    Shown { uri: browser.uri().0, title: browser.title() }
+fn shown(browser: &Browser) -> PageInfo {
+    PageInfo { uri: browser.uri().0, title: browser.title() }
 }
 
 /// Has GTK say what it draws, which it does not for nobody.

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Parser;
-use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, Message, Outcome, Request};
 use serde_json::value::RawValue;
 use webkit2gtk::WebViewExt;
 
@@ -128,33 +128,33 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
 
 async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
     Ok(match request.command {
-        Command::Configure(device) => json(&browser.configure(device).await?),
-        Command::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
-        Command::GoInHistory(direction) => json(&history::go(browser, direction).await?),
-        Command::Reload => json(&history::reload(browser).await?),
-        Command::HoldSubmissions { rule } => json(&submissions::follow(browser, rule).await),
-        Command::HeldSubmission => json(&submissions::held(browser).await),
-        Command::ReleaseSubmission => json(&submissions::release(browser).await?),
-        Command::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
-        Command::Touch { steps } => json(&touch::inject(browser, &steps).await?),
-        Command::Keys { keys } => json(&keys::inject(browser, &keys).await?),
-        Command::Snapshot { full_page, file } => {
+        HostCommand::Configure(device) => json(&browser.configure(device).await?),
+        HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
+        HostCommand::Reload => json(&history::reload(browser).await?),
+        HostCommand::HoldSubmissions { rule } => json(&submissions::follow(browser, rule).await),
+        HostCommand::HeldSubmission => json(&submissions::held(browser).await),
+        HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
+        HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
+        HostCommand::Touch { steps } => json(&touch::inject(browser, &steps).await?),
+        HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),
+        HostCommand::Snapshot { full_page, file } => {
             json(&capture::snapshot(browser, full_page, browser.directory.join(file)).await?)
         }
-        Command::Pdf { file } => json(&capture::pdf(browser, &browser.directory.join(file)).await?),
-        Command::Cookies { at_most } => {
+        HostCommand::Pdf { file } => json(&capture::pdf(browser, &browser.directory.join(file)).await?),
+        HostCommand::Cookies { at_most } => {
             let mut cookies = cookies::all(browser).await?;
             cookies.truncate(at_most.unwrap_or(usize::MAX));
             json(&cookies)
         }
-        Command::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
-        Command::Leave => json(&navigation::leave(browser).await),
-        Command::Page => json(&browser.page().await),
-        Command::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
-        Command::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
-        Command::LendHands { lend } => json(&live::hands::lend(browser, lend).await?),
-        Command::HandsRest => json(&live::hands::rest(browser).await?),
-        Command::Act { acts } => json(&live::hands::act(browser, acts)?),
+        HostCommand::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        HostCommand::Leave => json(&navigation::leave(browser).await),
+        HostCommand::Page => json(&browser.page().await),
+        HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
+        HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
+        HostCommand::LendHands { lend } => json(&live::hands::lend(browser, lend).await?),
+        HostCommand::HandsRest => json(&live::hands::rest(browser).await?),
+        HostCommand::Act { acts } => json(&live::hands::act(browser, acts)?),
     })
 }
 

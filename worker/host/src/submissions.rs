@@ -106,7 +106,7 @@ pub struct Submissions {
     /// While there is one, it tells each new page that forms are held.
     script: RefCell<Option<UserScript>>,
     /// The last attempt that was stopped and not reported yet.
-    stopped: RefCell<Option<Stopped>>,
+    stopped: RefCell<Option<StoppedSubmission>>,
     /// Whether our own script submits the approved form, without a gesture.
     releases: Cell<bool>,
     /// Where a form goes whose load was allowed in another window: that load begins anew in this one.
@@ -114,7 +114,7 @@ pub struct Submissions {
 }
 
 /// An attempt that was stopped.
-enum Stopped {
+enum StoppedSubmission {
     /// A form, by the listener.
     Event,
     /// A form that a script has submitted, to this address.
@@ -139,20 +139,20 @@ impl Submissions {
     /// Hears of a form that the listener has stopped.
     pub fn note(&self, report: &str) {
         if report == HELD {
-            self.note_stopped(Stopped::Event);
+            self.note_stopped(StoppedSubmission::Event);
         }
     }
 
-    fn note_stopped(&self, what: Stopped) {
+    fn note_stopped(&self, what: StoppedSubmission) {
         let mut stopped = self.stopped.borrow_mut();
-        if !matches!(*stopped, Some(Stopped::OwnRepeat)) {
+        if !matches!(*stopped, Some(StoppedSubmission::OwnRepeat)) {
             *stopped = Some(what);
         }
     }
 
     /// Whether a command was kept from sending a form again, and that was not reported yet.
     pub fn has_stopped_own(&self) -> bool {
-        matches!(*self.stopped.borrow(), Some(Stopped::OwnRepeat))
+        matches!(*self.stopped.borrow(), Some(StoppedSubmission::OwnRepeat))
     }
 
     /// Whether one was stopped that was not reported yet. From now on it is.
@@ -190,9 +190,9 @@ pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
         return false;
     }
     submissions.note_stopped(match () {
-        () if is_own_repeat => Stopped::OwnRepeat,
-        () if is_form => Stopped::Form(address),
-        () => Stopped::Repeat,
+        () if is_own_repeat => StoppedSubmission::OwnRepeat,
+        () if is_form => StoppedSubmission::Form(address),
+        () => StoppedSubmission::Repeat,
     });
     true
 }
@@ -268,14 +268,14 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     end_approval(browser).await;
     let stopped = browser.submissions.stopped.take()?;
     let (address, is_form) = match &stopped {
-        Stopped::Event => (None, true),
-        Stopped::Form(address) => (Some(address), true),
-        Stopped::Repeat | Stopped::OwnRepeat => (None, false),
+        StoppedSubmission::Event => (None, true),
+        StoppedSubmission::Form(address) => (Some(address), true),
+        StoppedSubmission::Repeat | StoppedSubmission::OwnRepeat => (None, false),
     };
     let keep = format!("const address = {}, isForm = {is_form};\n{KEEP}", json!(address));
     // A page that has gone away has no form to keep.
     let _ = script::evaluate(browser, &keep).await;
-    Some(if matches!(stopped, Stopped::OwnRepeat) { Held::Resubmission } else { Held::Form })
+    Some(if matches!(stopped, StoppedSubmission::OwnRepeat) { Held::Resubmission } else { Held::Form })
 }
 
 /// Has the page submit the form that it was last kept from submitting, and no other. Answers whether that is still there.

@@ -5,26 +5,26 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::carrying::Ending;
-use kitfleet_domain::agents::consulting::{self, Standing, Taken};
+use kitfleet_domain::agents::carrying::TurnEnding;
+use kitfleet_domain::agents::consulting::{self, ModelUsage, TurnContext};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
 use kitfleet_domain::agents::texts::{TextOrigins, TextSources};
-use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
-use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
+use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
+use kitfleet_domain::agents::wishes::{self, Command, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
-    self as models, Action, Ask, Asked, Condition, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER, Page, Payer,
-    Reading, Ref, Speaker,
+    self as models, Action, Condition, ConversationRole, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER,
+    ModelAnswer, ModelCall, Page, Payer, Prompt, Ref,
 };
 use uuid::Uuid;
 
 use super::steps::CLAIMS_WITHIN;
-use super::{Ran, Turn};
-use crate::browser::Ended;
+use super::{PlanOutcome, RunningTurn};
+use crate::browser::OperationEnd;
 
 /// How many turns of what was said before a model is told at most.
 const REMEMBERED_TURNS: i64 = 20;
@@ -34,14 +34,14 @@ const TOLD_CHARS: usize = 2_000;
 const BLANK: &str = "about:blank";
 
 /// With what a model is asked.
-pub(super) struct Means {
+pub(super) struct ModelClient {
     provider: Provider,
     /// `None` when the account's key was sealed with a key that this deployment does not have.
     credential: Option<Credential>,
 }
 
 /// Why a model's word was not had. The text ends a sentence that begins with "because".
-enum Unheard {
+enum ModelFailure {
     /// It could not be asked, or did not answer.
     Failed(String),
     /// It would take more tokens than are left, or has.
@@ -53,16 +53,16 @@ enum Unheard {
 /// What a turn has come to so far.
 struct Progress {
     steps: Vec<Step>,
-    taken: Taken,
+    taken: ModelUsage,
     /// What was said in the agent session before.
-    history: Vec<Said>,
+    history: Vec<TurnTexts>,
     /// What texts are whose.
     sources: TextSources,
 }
 
-impl Turn<'_> {
+impl RunningTurn<'_> {
     /// With what a model reads this message. `None` when nobody pays for one, or has consented to it.
-    pub(super) async fn means(&self) -> sqlx::Result<Option<Means>> {
+    pub(super) async fn means(&self) -> sqlx::Result<Option<ModelClient>> {
         let bundled = self.context.models.bundled();
         let choose = || async {
             let mut conn = self.context.lazy.acquire().await?;
@@ -70,18 +70,20 @@ impl Turn<'_> {
         };
         Ok(match persist("choose the interpreter of a message", choose).await? {
             Reader::Deterministic { .. } => None,
-            Reader::Bundled => bundled.cloned().map(|key| Means { provider: key.provider, credential: Some(key) }),
+            Reader::Bundled => {
+                bundled.cloned().map(|key| ModelClient { provider: key.provider, credential: Some(key) })
+            }
             Reader::OwnKey(sealed) => {
                 let provider = sealed.provider;
                 let opened = self.context.config.webhooks.vault.as_ref().and_then(|vault| sealed.open(vault).ok());
                 let credential = opened.map(|key| Credential { provider, key, payer: Payer::Account });
-                Some(Means { provider, credential })
+                Some(ModelClient { provider, credential })
             }
         })
     }
 
     /// Has a model read the message, and does what it says. `None` when somebody else has begun the turn, or ended it.
-    pub(super) async fn consult(&self, means: Means) -> sqlx::Result<Option<Ending>> {
+    pub(super) async fn consult(&self, means: ModelClient) -> sqlx::Result<Option<TurnEnding>> {
         let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
         let write = || async {
             let mut conn = self.context.db.acquire().await?;
@@ -97,24 +99,28 @@ impl Turn<'_> {
         let history = persist("read the earlier messages of an agent session", recall).await?;
         let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
         let sources = TextSources::new(messages, history.iter().map(|said| said.reply.as_str()));
-        let mut progress = Progress { steps: Vec::new(), taken: Taken::default(), history, sources };
+        let mut progress = Progress { steps: Vec::new(), taken: ModelUsage::default(), history, sources };
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
         let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish));
-        let said = Said {
+        let said = TurnTexts {
             message: shown(message, &steps),
             reply: self.with_what_was_held(reply, &steps),
             candidates: ran.candidates,
         };
-        Ok(Some(Ending { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
+        Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
 
     /// Asks, and does what is answered, as often as the model has to look again. `None` when somebody has ended the turn.
-    async fn converse(&self, mut means: Option<Means>, progress: &mut Progress) -> sqlx::Result<Option<Ran>> {
+    async fn converse(
+        &self,
+        mut means: Option<ModelClient>,
+        progress: &mut Progress,
+    ) -> sqlx::Result<Option<PlanOutcome>> {
         let agents = &self.context.config.agents;
         let mut room = self.room();
-        let said = |kind, reply| Ok(Some(Ran { kind, reply, candidates: Vec::new() }));
+        let said = |kind, reply| Ok(Some(PlanOutcome { kind, reply, candidates: Vec::new() }));
         for calls_left in (0..agents.max_model_calls_per_turn).rev() {
             // Of a key that was taken back meanwhile no use is made.
             let with = match means.take() {
@@ -122,9 +128,9 @@ impl Turn<'_> {
                 None => self.means().await?,
             };
             let (wanted, reply, look_again) = match self.hear(with, progress).await? {
-                Ok(Reading::Plan { steps, reply, look_again }) => (steps, reply, look_again),
-                Ok(Reading::Clarify { reply }) => return said(TurnKind::Clarify, reply),
-                Ok(Reading::Refuse { reply }) => return said(TurnKind::Refuse, reply),
+                Ok(ModelAnswer::Plan { steps, reply, look_again }) => (steps, reply, look_again),
+                Ok(ModelAnswer::Clarify { reply }) => return said(TurnKind::Clarify, reply),
+                Ok(ModelAnswer::Refuse { reply }) => return said(TurnKind::Refuse, reply),
                 Err(unheard) => return Ok(Some(cut_short(unheard, &progress.steps))),
             };
             let first = progress.steps.len();
@@ -171,8 +177,12 @@ impl Turn<'_> {
     }
 
     /// Asks a model once, if it may be.
-    async fn hear(&self, means: Option<Means>, progress: &mut Progress) -> sqlx::Result<Result<Reading, Unheard>> {
-        let Some(Means { provider, credential }) = means else {
+    async fn hear(
+        &self,
+        means: Option<ModelClient>,
+        progress: &mut Progress,
+    ) -> sqlx::Result<Result<ModelAnswer, ModelFailure>> {
+        let Some(ModelClient { provider, credential }) = means else {
             return Ok(Err(failed("there is no key any more to ask one with")));
         };
         let Some(credential) = credential else {
@@ -183,7 +193,7 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
-        let Standing { stop, tokens_left, bundled_cents } =
+        let TurnContext { stop, tokens_left, bundled_cents } =
             persist("read the state of an agent session", standing).await?;
         if let Some(stop) = stop {
             return Ok(Err(stopped(stop.reason())));
@@ -195,7 +205,7 @@ impl Turn<'_> {
                 "the model is not asked: in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
                  or wait for the next month"
             );
-            return Ok(Err(Unheard::Budget(reply)));
+            return Ok(Err(ModelFailure::Budget(reply)));
         }
         let page = match self.page().await? {
             Ok(page) => page,
@@ -210,7 +220,7 @@ impl Turn<'_> {
         }
         let done: Vec<_> = progress.steps.iter().map(told).collect();
         let history = history(&progress.history);
-        let mut ask = Ask {
+        let mut ask = Prompt {
             message: &self.waiting.request.message,
             history: &history,
             page: page.as_ref().map(|page| Page { url: &page.url, snapshot: &page.snapshot, links: &page.links }),
@@ -229,7 +239,7 @@ impl Turn<'_> {
             let reply = format!(
                 "the model is not asked: it takes {needed} tokens, and of the agent session's token_budget {left} are left"
             );
-            return Ok(Err(Unheard::Budget(reply)));
+            return Ok(Err(ModelFailure::Budget(reply)));
         }
         let Some(asked) = self.ask(&credential, &ask, within).await else {
             return Ok(Err(stopped("the worker stops")));
@@ -250,7 +260,7 @@ impl Turn<'_> {
         };
         persist("record the tokens of a model request", note).await?;
         Ok(heard.map_err(|failure| match failure {
-            Failure::CutOff if ask.most_tokens < MOST_ANSWER => Unheard::Budget(format!(
+            Failure::CutOff if ask.most_tokens < MOST_ANSWER => ModelFailure::Budget(format!(
                 "the model's answer did not fit into the {} tokens that of the agent session's token_budget were left for it",
                 ask.most_tokens
             )),
@@ -259,7 +269,7 @@ impl Turn<'_> {
     }
 
     /// Asks, unless the worker stops.
-    async fn ask(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Option<Asked> {
+    async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> Option<ModelCall> {
         tokio::select! {
             asked = self.context.models.ask(with, ask, within) => Some(asked),
             () = self.context.stopping.cancelled() => None,
@@ -267,10 +277,10 @@ impl Turn<'_> {
     }
 
     /// What the browser shows, which is no operation; `None` when it has not been anywhere yet.
-    async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, Unheard>> {
+    async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, ModelFailure>> {
         let look = Operation::Snapshot(Snapshot { links: true });
         let looked = self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await;
-        let Some(Ended::Done(result)) = looked else {
+        let Some(OperationEnd::Done(result)) = looked else {
             return Ok(Err(stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")));
         };
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
@@ -282,27 +292,29 @@ fn count_exhausted() {
     metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
 }
 
-fn failed(why: &str) -> Unheard {
-    Unheard::Failed(why.to_owned())
+fn failed(why: &str) -> ModelFailure {
+    ModelFailure::Failed(why.to_owned())
 }
 
-fn stopped(why: &str) -> Unheard {
-    Unheard::Stopped(why.to_owned())
+fn stopped(why: &str) -> ModelFailure {
+    ModelFailure::Stopped(why.to_owned())
 }
 
 /// What is answered where a model has not been heard.
-fn cut_short(unheard: Unheard, steps: &[Step]) -> Ran {
+fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
     let so_far =
         if steps.is_empty() { "Nothing was done" } else { "What was done so far stands, and nothing more was done" };
     let (kind, reply) = match unheard {
-        Unheard::Failed(why) => (TurnKind::Clarify, format!("{so_far}, because the model could not be asked: {why}.")),
-        Unheard::Budget(why) => (TurnKind::Refuse, format!("{so_far}, because {why}.")),
-        Unheard::Stopped(why) => {
+        ModelFailure::Failed(why) => {
+            (TurnKind::Clarify, format!("{so_far}, because the model could not be asked: {why}."))
+        }
+        ModelFailure::Budget(why) => (TurnKind::Refuse, format!("{so_far}, because {why}.")),
+        ModelFailure::Stopped(why) => {
             let kind = if steps.is_empty() { TurnKind::Clarify } else { TurnKind::Plan };
             (kind, format!("{so_far}, because {why}."))
         }
     };
-    Ran { kind, reply, candidates: Vec::new() }
+    PlanOutcome { kind, reply, candidates: Vec::new() }
 }
 
 /// What transcripts show of a message of which a model made these steps.
@@ -311,29 +323,29 @@ fn shown(message: &str, steps: &[Step]) -> String {
         return hiding::unread(message);
     }
     let plan = steps.iter().map(|step| step.wish.clone()).collect();
-    hiding::shown(message, &wishes::Reading::Plan(plan))
+    hiding::shown(message, &wishes::ParsedMessage::Plan(plan))
 }
 
 /// What was said before, as a model is told. Nobody has said what is blank.
-fn history(said: &[Said]) -> Vec<models::Said<'_>> {
+fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     let both = |said| {
-        let Said { message, reply, .. }: &Said = said;
-        [(Speaker::Customer, message), (Speaker::Agent, reply)]
+        let TurnTexts { message, reply, .. }: &TurnTexts = said;
+        [(ConversationRole::Customer, message), (ConversationRole::Agent, reply)]
     };
     let said = said.iter().flat_map(both).filter(|(_, text)| !text.trim().is_empty());
-    said.map(|(by, text)| models::Said { by, text }).collect()
+    said.map(|(by, text)| models::ConversationTurn { by, text }).collect()
 }
 
 /// A step as a model is told what became of it.
 fn told(step: &Step) -> String {
     let what = steps::kind(&step.wish);
     let about = match (&step.wish, step.shown.first()) {
-        (Wish::Navigate { url }, _) => format!(" to {url}"),
+        (Command::Navigate { url }, _) => format!(" to {url}"),
         (_, Some(shown)) => format!(" {}", shown.description),
         (_, None) => String::new(),
     };
     let came_to = match (&step.wish, &step.end.result) {
-        (Wish::Extract { .. }, Some(result)) => result.get().chars().take(TOLD_CHARS).collect(),
+        (Command::Extract { .. }, Some(result)) => result.get().chars().take(TOLD_CHARS).collect(),
         _ => "done".to_owned(),
     };
     format!("{what}{about}: {came_to}")
@@ -343,7 +355,7 @@ impl Progress {
     /// Notes what the steps from `first` on have read from pages.
     fn see_what_was_read(&mut self, first: usize) {
         for step in &self.steps[first..] {
-            if let (Wish::Extract { .. }, Some(shown), Some(result)) =
+            if let (Command::Extract { .. }, Some(shown), Some(result)) =
                 (&step.wish, step.shown.first(), &step.end.result)
             {
                 self.sources.see(&shown.origin, result.get());
@@ -364,14 +376,14 @@ fn planned(steps: Vec<models::Step>, sources: &TextSources) -> Vec<Step> {
 }
 
 /// What a step enters into a page.
-enum Entered<'a> {
+enum PageInput<'a> {
     Text(&'a str),
     Key(char),
     /// Something of which nobody knows what it says, such as what was copied.
     Unknown,
 }
 
-impl<'a> Entered<'a> {
+impl<'a> PageInput<'a> {
     fn by(action: &'a Action) -> Option<Self> {
         match action {
             Action::Type { value, .. } => Some(Self::Text(value)),
@@ -407,13 +419,13 @@ impl<'a> Entered<'a> {
 fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<TextOrigins>> {
     let mut origins = Vec::with_capacity(steps.len());
     while let Some(step) = steps.get(origins.len()) {
-        match Entered::by(&step.action) {
+        match PageInput::by(&step.action) {
             None => origins.push(None),
-            Some(Entered::Text(text)) => origins.push(sources.origins(text)),
-            Some(Entered::Unknown) => origins.push(Some(sources.origins_of_unknown())),
-            Some(Entered::Key(_)) => {
-                let key = |step: &models::Step| match Entered::by(&step.action) {
-                    Some(Entered::Key(letter)) => Some(letter),
+            Some(PageInput::Text(text)) => origins.push(sources.origins(text)),
+            Some(PageInput::Unknown) => origins.push(Some(sources.origins_of_unknown())),
+            Some(PageInput::Key(_)) => {
+                let key = |step: &models::Step| match PageInput::by(&step.action) {
+                    Some(PageInput::Key(letter)) => Some(letter),
                     _ => None,
                 };
                 let text: String = steps[origins.len()..].iter().map_while(key).collect();
@@ -425,36 +437,36 @@ fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<Tex
     origins
 }
 
-fn wish(action: Action) -> Wish {
+fn wish(action: Action) -> Command {
     match action {
-        Action::Navigate { url } => Wish::Navigate { url },
-        Action::Tap { target } => Wish::Tap { target: sought(target) },
-        Action::Type { target, value } => Wish::Type { target: sought(target), value },
-        Action::Press { key } => Wish::Press { key },
-        Action::Select { target, option } => Wish::Select { target: sought(target), option },
-        Action::Scroll { delta_x, delta_y, target } => Wish::Scroll { delta_x, delta_y, target: target.map(sought) },
+        Action::Navigate { url } => Command::Navigate { url },
+        Action::Tap { target } => Command::Tap { target: sought(target) },
+        Action::Type { target, value } => Command::Type { target: sought(target), value },
+        Action::Press { key } => Command::Press { key },
+        Action::Select { target, option } => Command::Select { target: sought(target), option },
+        Action::Scroll { delta_x, delta_y, target } => Command::Scroll { delta_x, delta_y, target: target.map(sought) },
         Action::Wait { condition } => {
             let condition = match condition {
-                Condition::Visible { target } => WishedCondition::Visible(sought(target)),
-                Condition::Hidden { target } => WishedCondition::Hidden(sought(target)),
-                Condition::Url { pattern } => WishedCondition::Url(pattern),
-                Condition::Time { ms } => WishedCondition::Time { ms },
+                Condition::Visible { target } => WaitCondition::Visible(sought(target)),
+                Condition::Hidden { target } => WaitCondition::Hidden(sought(target)),
+                Condition::Url { pattern } => WaitCondition::Url(pattern),
+                Condition::Time { ms } => WaitCondition::Time { ms },
             };
-            Wish::Wait { condition }
+            Command::Wait { condition }
         }
-        Action::Capture { capture } => Wish::Capture { capture },
+        Action::Capture { capture } => Command::Capture { capture },
         Action::Extract { items } => {
             let item =
-                |Item { name, target, attribute }| WishedItem { name, target: sought(target), attribute, list: false };
-            Wish::Extract { items: items.into_iter().map(item).collect() }
+                |Item { name, target, attribute }| ExtractItem { name, target: sought(target), attribute, list: false };
+            Command::Extract { items: items.into_iter().map(item).collect() }
         }
-        Action::Back {} => Wish::Back,
-        Action::Reload {} => Wish::Reload,
+        Action::Back {} => Command::Back,
+        Action::Reload {} => Command::Reload,
     }
 }
 
-fn sought(target: Ref) -> Sought {
-    Sought::Ref(target.0)
+fn sought(target: Ref) -> ElementQuery {
+    ElementQuery::Ref(target.0)
 }
 
 fn to_a_ten_thousandth(cents: f64) -> f64 {

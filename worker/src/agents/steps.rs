@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
 use kitfleet_domain::agents::carrying;
-use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
-use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
-use kitfleet_domain::challenges::Standing;
-use kitfleet_domain::database::{may_pass, persist};
+use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, kind};
+use kitfleet_domain::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_domain::challenges::ChallengeState;
+use kitfleet_domain::database::{is_transient, persist};
 use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Hold, Interact, Interacted, Locate,
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult,
     SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
-use kitfleet_domain::sessions::intents::Ending;
+use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{SessionStatus, pauses};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::driving::{DriveError, Driven, Driving};
+use kitfleet_jobs::driving::{DispatchError, DispatchOutcome, Dispatcher};
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::Turn;
-use crate::browser::Ended;
+use super::RunningTurn;
+use crate::browser::OperationEnd;
 
 /// How long a step, or a look at the page, waits for an operation of the customer's own to end.
 pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 /// How a step went.
-pub(super) enum Went {
+pub(super) enum StepOutcome {
     /// It was done.
     Well,
     /// It failed, as it says itself.
@@ -56,20 +56,24 @@ pub(super) enum Went {
 }
 
 /// Who was found for a step.
-pub(super) enum Found {
+pub(super) enum LocatedElement {
     /// These elements, on a page of this origin.
     Them(Vec<Match>, String),
     /// The step ends without having been begun.
-    Not(Went),
+    Not(StepOutcome),
 }
 
-fn unclear(reply: impl Into<String>) -> Found {
-    Found::Not(Went::Unclear { reply: reply.into(), candidates: Vec::new() })
+fn unclear(reply: impl Into<String>) -> LocatedElement {
+    LocatedElement::Not(StepOutcome::Unclear { reply: reply.into(), candidates: Vec::new() })
 }
 
-impl Turn<'_> {
+impl RunningTurn<'_> {
     /// Finds whom the first of these steps means, if somebody has to look for that.
-    pub(super) async fn look_ahead(&self, steps: &[Step], approved: Option<StepId>) -> sqlx::Result<Option<Found>> {
+    pub(super) async fn look_ahead(
+        &self,
+        steps: &[Step],
+        approved: Option<StepId>,
+    ) -> sqlx::Result<Option<LocatedElement>> {
         match steps.first() {
             Some(step) if !was_done(step) => Ok(Some(self.find(step, approved == Some(step.id)).await?)),
             _ => Ok(None),
@@ -82,8 +86,8 @@ impl Turn<'_> {
         step: &mut Step,
         approved: bool,
         room: &mut usize,
-        ahead: Option<Found>,
-    ) -> sqlx::Result<Went> {
+        ahead: Option<LocatedElement>,
+    ) -> sqlx::Result<StepOutcome> {
         if !was_done(step) {
             let found = match ahead {
                 Some(found) => found,
@@ -91,14 +95,14 @@ impl Turn<'_> {
             };
             match found {
                 // Whoever is meant may be there behind the challenge, so that nothing is unclear.
-                Found::Not(_) if self.is_paused(step).await? => return Ok(Went::Wrong),
-                Found::Not(went) => return Ok(went),
-                Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                LocatedElement::Not(_) if self.is_paused(step).await? => return Ok(StepOutcome::Wrong),
+                LocatedElement::Not(went) => return Ok(went),
+                LocatedElement::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
                     show(step, &found, &origin);
                     step.status = StepStatus::Skipped;
-                    return Ok(Went::Well);
+                    return Ok(StepOutcome::Well);
                 }
-                Found::Them(found, origin) => {
+                LocatedElement::Them(found, origin) => {
                     step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
                     step.needs_approval |= step.text_origins.as_ref().is_some_and(|origins| !origins.allow(&origin));
                     show(step, &found, &origin);
@@ -108,7 +112,7 @@ impl Turn<'_> {
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
             self.show_focused(step).await?;
-            return Ok(Went::Asks { why: why_it_asks(step) });
+            return Ok(StepOutcome::Asks { why: why_it_asks(step) });
         }
         if only_looks(&step.wish)
             && let Some(stopped) = self.hold().await?
@@ -119,7 +123,7 @@ impl Turn<'_> {
             Ok(operation) => operation,
             Err(invalid) => {
                 step.fail(format!("it cannot be done: {invalid}"));
-                return Ok(Went::Wrong);
+                return Ok(StepOutcome::Wrong);
             }
         };
         let (about_to, patience) = (&*step, self.context.config.agents.heartbeat_timeout);
@@ -128,32 +132,32 @@ impl Turn<'_> {
             carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
         if let Some(stop) = persist("record the start of a step", note).await? {
-            return Ok(Went::Stopped(stop.reason()));
+            return Ok(StepOutcome::Stopped(stop.reason()));
         }
         let went = self.carry_out_one(step, operation, room).await?;
         if only_looks(&step.wish) {
             self.hold().await?;
         }
-        if let Went::Asks { why } = went {
+        if let StepOutcome::Asks { why } = went {
             self.show_focused(step).await?;
             let why = if why.is_empty() { why_it_asks(step) } else { why };
-            return Ok(Went::Asks { why });
+            return Ok(StepOutcome::Asks { why });
         }
         Ok(went)
     }
 
     /// Has the browser hold back what nobody has approved of, and notes whether that has happened. `Some` when it cannot be told so.
-    async fn hold(&self) -> sqlx::Result<Option<Went>> {
+    async fn hold(&self) -> sqlx::Result<Option<StepOutcome>> {
         match self.context.sessions.look(self.waiting.driver, Operation::Hold(Hold {}), CLAIMS_WITHIN).await {
-            Some(Ended::Done(result)) => {
+            Some(OperationEnd::Done(result)) => {
                 let SubmissionHeld { held } = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
                 self.page_held.fetch_or(held, Ordering::Relaxed);
                 Ok(None)
             }
-            Some(Ended::Failed(Failure { detail, .. }) | Ended::Withheld { detail, .. }) => {
+            Some(OperationEnd::Failed(Failure { detail, .. }) | OperationEnd::Withheld { detail, .. }) => {
                 Ok(Some(not_begun(&detail)))
             }
-            Some(Ended::Invalid { .. }) | None => Ok(Some(not_begun("its browser is busy or gone"))),
+            Some(OperationEnd::Invalid { .. }) | None => Ok(Some(not_begun("its browser is busy or gone"))),
         }
     }
 
@@ -169,12 +173,12 @@ impl Turn<'_> {
     async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
         if step.shown.is_empty() && !is_its_own_word(&step.wish) {
             let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
-            if let Found::Them(found, origin) = self.look(sought).await? {
+            if let LocatedElement::Them(found, origin) = self.look(sought).await? {
                 show(step, &found[..found.len().min(1)], &origin);
                 if found.is_empty() {
                     let text = String::new;
                     let description = "the page".to_owned();
-                    step.shown = vec![Shown { selector: text(), description, fingerprint: text(), origin }];
+                    step.shown = vec![ShownElement { selector: text(), description, fingerprint: text(), origin }];
                 }
             }
         }
@@ -183,189 +187,198 @@ impl Turn<'_> {
 
     /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
     /// be who was shown.
-    async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<Found> {
+    async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<LocatedElement> {
         if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
         for sought in sought_before(step) {
             match self.find_one(sought).await? {
-                Found::Them(found, of) => {
+                LocatedElement::Them(found, of) => {
                     them.extend(found);
                     origin = of;
                 }
                 // Whether it is there is what is waited for.
-                Found::Not(Went::Unclear { .. }) if matches!(step.wish, Wish::Wait { .. }) => {}
-                not @ Found::Not(_) => return Ok(not),
+                LocatedElement::Not(StepOutcome::Unclear { .. }) if matches!(step.wish, Command::Wait { .. }) => {}
+                not @ LocatedElement::Not(_) => return Ok(not),
             }
         }
-        Ok(Found::Them(them, origin))
+        Ok(LocatedElement::Them(them, origin))
     }
 
-    async fn find_again(&self, step: &Step) -> sqlx::Result<Found> {
+    async fn find_again(&self, step: &Step) -> sqlx::Result<LocatedElement> {
         let changed = || {
             unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
         };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
         if shown.selector.is_empty() {
             return Ok(match self.look(LocateBy::Focused).await? {
-                Found::Them(focused, origin)
-                    if origin == shown.origin && (focused.is_empty() || !matches!(step.wish, Wish::Press { .. })) =>
+                LocatedElement::Them(focused, origin)
+                    if origin == shown.origin
+                        && (focused.is_empty() || !matches!(step.wish, Command::Press { .. })) =>
                 {
-                    Found::Them(Vec::new(), origin)
+                    LocatedElement::Them(Vec::new(), origin)
                 }
-                Found::Them(..) => changed(),
-                not @ Found::Not(_) => not,
+                LocatedElement::Them(..) => changed(),
+                not @ LocatedElement::Not(_) => not,
             });
         }
         let sought = match step.wish {
-            Wish::Press { .. } => LocateBy::Focused,
+            Command::Press { .. } => LocateBy::Focused,
             _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
         };
         Ok(match self.look(sought).await? {
-            Found::Them(mut found, origin)
+            LocatedElement::Them(mut found, origin)
                 if origin == shown.origin
                     && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
             {
                 found.truncate(1);
-                Found::Them(found, origin)
+                LocatedElement::Them(found, origin)
             }
-            Found::Them(..) => changed(),
-            not @ Found::Not(_) => not,
+            LocatedElement::Them(..) => changed(),
+            not @ LocatedElement::Not(_) => not,
         })
     }
 
-    async fn find_one(&self, sought: Before<'_>) -> sqlx::Result<Found> {
+    async fn find_one(&self, sought: StepPrecondition<'_>) -> sqlx::Result<LocatedElement> {
         let by = match sought {
-            Before::Element(sought) => exactly(sought),
-            Before::Focused => LocateBy::Focused,
+            StepPrecondition::Element(sought) => exactly(sought),
+            StepPrecondition::Focused => LocateBy::Focused,
         };
         let found = self.look(by).await?;
-        let Found::Them(mut found, origin) = found else { return Ok(found) };
+        let LocatedElement::Them(mut found, origin) = found else { return Ok(found) };
         Ok(match (sought, found.len()) {
-            (Before::Element(Sought::Described { .. }), 1) => Found::Them(found, origin),
-            (Before::Element(sought @ Sought::Described { .. }), 0) => {
+            (StepPrecondition::Element(ElementQuery::Described { .. }), 1) => LocatedElement::Them(found, origin),
+            (StepPrecondition::Element(sought @ ElementQuery::Described { .. }), 0) => {
                 unclear(format!("nothing on the page is {}.", describe(sought)))
             }
-            (Before::Element(sought @ Sought::Described { .. }), _) => {
+            (StepPrecondition::Element(sought @ ElementQuery::Described { .. }), _) => {
                 let one = |found: Match| Candidate { description: found.description, selector: found.selector };
                 let candidates = found.into_iter().take(MOST_CANDIDATES).map(one).collect();
                 let reply = format!("several elements of the page are {}; say which.", describe(sought));
-                Found::Not(Went::Unclear { reply, candidates })
+                LocatedElement::Not(StepOutcome::Unclear { reply, candidates })
             }
-            (Before::Element(sought @ Sought::Ref(_)), 0) => {
+            (StepPrecondition::Element(sought @ ElementQuery::Ref(_)), 0) => {
                 unclear(format!("the page has no element {} any more.", describe(sought)))
             }
             // A selector means the first; when there is none, the operation waits for it.
             _ => {
                 found.truncate(1);
-                Found::Them(found, origin)
+                LocatedElement::Them(found, origin)
             }
         })
     }
 
     /// Looks for elements; for those that are described in words a while longer, when there are none.
-    async fn look(&self, by: LocateBy) -> sqlx::Result<Found> {
+    async fn look(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
             let look = Operation::Locate(Locate { sought: by.clone() });
             let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
-                Some(Ended::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
-                Some(Ended::Invalid { invalid, .. }) => {
+                Some(OperationEnd::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
+                Some(OperationEnd::Invalid { invalid, .. }) => {
                     return Ok(unclear(format!("it cannot be looked for: {invalid}.")));
                 }
-                Some(Ended::Withheld { detail, .. } | Ended::Failed(Failure { detail, .. })) => {
-                    return Ok(Found::Not(not_begun(&detail)));
+                Some(OperationEnd::Withheld { detail, .. } | OperationEnd::Failed(Failure { detail, .. })) => {
+                    return Ok(LocatedElement::Not(not_begun(&detail)));
                 }
-                None => return Ok(Found::Not(not_begun("its browser is busy or gone"))),
+                None => return Ok(LocatedElement::Not(not_begun("its browser is busy or gone"))),
             };
             let patient = since.elapsed() < self.context.config.agents.locate_timeout;
             if !(located.matches.is_empty() && waits && patient) {
-                return Ok(Found::Them(located.matches, located.origin));
+                return Ok(LocatedElement::Them(located.matches, located.origin));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 
-    async fn carry_out_one(&self, step: &mut Step, operation: Operation, room: &mut usize) -> sqlx::Result<Went> {
+    async fn carry_out_one(
+        &self,
+        step: &mut Step,
+        operation: Operation,
+        room: &mut usize,
+    ) -> sqlx::Result<StepOutcome> {
         let result = match self.drive(step.operation, operation).await? {
-            Ok(Ending { outcome: Outcome::Done, result: Some(result), .. }) => result,
-            Ok(Ending { outcome, .. }) => {
+            Ok(IntentEnding { outcome: Outcome::Done, result: Some(result), .. }) => result,
+            Ok(IntentEnding { outcome, .. }) => {
                 step.fail(what_befell(&outcome));
-                return Ok(Went::Wrong);
+                return Ok(StepOutcome::Wrong);
             }
             Err(error) => {
                 step.fail(error);
-                return Ok(Went::Wrong);
+                return Ok(StepOutcome::Wrong);
             }
         };
         let mut happened = happened(step, &result);
-        if let Happened::Held = happened {
+        if let StepEffect::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A page that is to be loaded anew was not; whatever else has had a form submitted was done.
-            if matches!(step.wish, Wish::Back | Wish::Reload) {
+            if matches!(step.wish, Command::Back | Command::Reload) {
                 let why = "this would send a form again that has led to the page, which was held back".to_owned();
-                return Ok(Went::Asks { why });
+                return Ok(StepOutcome::Asks { why });
             }
             step.end.result = Some(result.json);
-            return Ok(Went::Asks { why: String::new() });
+            return Ok(StepOutcome::Asks { why: String::new() });
         }
         if was_done(step)
-            && let Happened::Not(error) = &mut happened
+            && let StepEffect::Not(error) = &mut happened
         {
             "it was done, but the form that it would have submitted is there no more".clone_into(error);
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
         if bytes > *room {
             step.fail("it was done, but this turn has come to more than may be answered at once, or than the account's agent sessions may keep");
-            return Ok(Went::Wrong);
+            return Ok(StepOutcome::Wrong);
         }
         *room -= bytes;
         step.end.result = Some(result.json);
-        if let Happened::Not(error) = happened {
+        if let StepEffect::Not(error) = happened {
             step.fail(error);
-            return Ok(Went::Wrong);
+            return Ok(StepOutcome::Wrong);
         }
         step.status = StepStatus::Done;
-        Ok(Went::Well)
+        Ok(StepOutcome::Well)
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
-        let Turn { context, waiting, .. } = self;
-        let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
+    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<IntentEnding, String>> {
+        let RunningTurn { context, waiting, .. } = self;
+        let driving =
+            Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
         loop {
             let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
                 Ok(driven) => driven,
                 // Whether it was claimed nobody has heard.
-                Err(DriveError::Database(error)) if may_pass(&error) => {
+                Err(DispatchError::Database(error)) if is_transient(&error) => {
                     match driving.resume(intent, operation.budget()).await? {
                         Some(driven) => driven,
                         None => continue,
                     }
                 }
-                Err(DriveError::Database(error)) => return Err(error),
-                Err(DriveError::Seal(error)) => return Ok(Err(error.to_string())),
+                Err(DispatchError::Database(error)) => return Err(error),
+                Err(DispatchError::Seal(error)) => return Ok(Err(error.to_string())),
             };
             return Ok(Err(match driven {
-                Driven::Ended(ending, _) => return Ok(Ok(ending)),
-                Driven::Crowded(not_yet) => not_yet.to_string(),
-                Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) if since.elapsed() < CLAIMS_WITHIN => {
+                DispatchOutcome::Ended(ending, _) => return Ok(Ok(ending)),
+                DispatchOutcome::Crowded(not_yet) => not_yet.to_string(),
+                DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready)
+                    if since.elapsed() < CLAIMS_WITHIN =>
+                {
                     sleep(CLAIM_AGAIN).await;
                     continue;
                 }
-                Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {
+                DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {
                     "another operation has the driver session".to_owned()
                 }
-                Driven::Paused(challenge) => paused(&challenge),
-                Driven::NotReady(status) => format!("the driver session is {}", status.name()),
-                Driven::NoSession => "the driver session is gone".to_owned(),
-                Driven::WorkerGone(failure) | Driven::Unheard(failure) => failure.detail,
-                Driven::WorkerSilent => "the worker has not been heard of for a while".to_owned(),
+                DispatchOutcome::Paused(challenge) => paused(&challenge),
+                DispatchOutcome::NotReady(status) => format!("the driver session is {}", status.name()),
+                DispatchOutcome::NoSession => "the driver session is gone".to_owned(),
+                DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => failure.detail,
+                DispatchOutcome::WorkerSilent => "the worker has not been heard of for a while".to_owned(),
             }));
         }
     }
@@ -382,45 +395,47 @@ impl Turn<'_> {
         };
         // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
         // of is what was shown.
-        let meant = |sought: &Sought, shown: Option<&Shown>| {
-            element_of(sought, shown.filter(|_| approved || !matches!(sought, Sought::Ref(_))))
+        let meant = |sought: &ElementQuery, shown: Option<&ShownElement>| {
+            element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
         };
-        let element = |sought: &Sought| meant(sought, step.shown.first());
+        let element = |sought: &ElementQuery| meant(sought, step.shown.first());
         match &step.wish {
-            Wish::Navigate { url } => {
+            Command::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
                 Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
             }
-            Wish::Tap { target } | Wish::Check { target, .. } => interact(Action::Tap { element: element(target) }),
-            Wish::Type { target, value } => {
+            Command::Tap { target } | Command::Check { target, .. } => {
+                interact(Action::Tap { element: element(target) })
+            }
+            Command::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());
                 interact(Action::Type { element, text, delay_ms: None, sensitive: true })
             }
-            Wish::Press { key } => interact(Action::Press { key: key.clone() }),
-            Wish::Select { target, option } => {
+            Command::Press { key } => interact(Action::Press { key: key.clone() }),
+            Command::Select { target, option } => {
                 interact(Action::Select { element: element(target), option: option.clone() })
             }
-            Wish::Scroll { delta_x, delta_y, target } => {
+            Command::Scroll { delta_x, delta_y, target } => {
                 let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });
                 let (delta_x, delta_y) = (pixels(*delta_x), pixels(*delta_y));
                 interact(Action::Scroll { element: target.as_ref().map(element), delta_x, delta_y })
             }
-            Wish::Back => interact(Action::Back),
-            Wish::Reload => interact(Action::Reload),
-            Wish::Wait { condition } => {
+            Command::Back => interact(Action::Back),
+            Command::Reload => interact(Action::Reload),
+            Command::Wait { condition } => {
                 let condition = match condition {
-                    WishedCondition::Visible(sought) => Condition::Selector { element: element_of(sought, None) },
-                    WishedCondition::Hidden(sought) => Condition::SelectorHidden { element: element_of(sought, None) },
-                    WishedCondition::Url(pattern) => Condition::UrlMatches { pattern: pattern.clone() },
-                    WishedCondition::Time { ms } => Condition::Time { ms: *ms },
+                    WaitCondition::Visible(sought) => Condition::Selector { element: element_of(sought, None) },
+                    WaitCondition::Hidden(sought) => Condition::SelectorHidden { element: element_of(sought, None) },
+                    WaitCondition::Url(pattern) => Condition::UrlMatches { pattern: pattern.clone() },
+                    WaitCondition::Time { ms } => Condition::Time { ms: *ms },
                 };
                 Ok(Operation::Wait(Wait::parse(condition, None, OnTimeout::Return, limits)?))
             }
-            Wish::Capture { capture } => Ok(Operation::Capture(Capture::new(*capture, false, limits))),
-            Wish::Extract { items } => {
+            Command::Capture { capture } => Ok(Operation::Capture(Capture::new(*capture, false, limits))),
+            Command::Extract { items } => {
                 let mut shown = step.shown.iter();
-                let mut extraction = |item: &WishedItem| Extraction {
+                let mut extraction = |item: &ExtractItem| Extraction {
                     name: item.name.clone(),
                     element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
                     take: match (&item.attribute, item.list) {
@@ -440,45 +455,45 @@ impl Turn<'_> {
 }
 
 /// Why a step is not done that meets a pause.
-fn paused(challenge: &Standing) -> String {
+fn paused(challenge: &ChallengeState) -> String {
     format!("the session is paused by a challenge ({}): resolve it, or have a person do so", challenge.kind.name())
 }
 
 /// A step whose element cannot even be looked for.
-fn not_begun(error: &str) -> Went {
+fn not_begun(error: &str) -> StepOutcome {
     tracing::info!(error, "step was not started");
-    Went::Stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")
+    StepOutcome::Stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")
 }
 
 /// Whether what was wanted came about.
-enum Happened {
+enum StepEffect {
     Yes,
     Not(String),
     /// A form would have been submitted, of which nobody has approved.
     Held,
 }
 
-fn happened(step: &Step, result: &StoredResult) -> Happened {
+fn happened(step: &Step, result: &StoredResult) -> StepEffect {
     match &step.wish {
-        Wish::Navigate { .. } | Wish::Capture { .. } | Wish::Extract { .. } => Happened::Yes,
-        Wish::Wait { .. } => match result.read::<Waited>() {
+        Command::Navigate { .. } | Command::Capture { .. } | Command::Extract { .. } => StepEffect::Yes,
+        Command::Wait { .. } => match result.read::<Waited>() {
             Ok(Waited { matched: false, .. }) => {
-                Happened::Not("what was waited for did not come about in time".to_owned())
+                StepEffect::Not("what was waited for did not come about in time".to_owned())
             }
-            _ => Happened::Yes,
+            _ => StepEffect::Yes,
         },
         wish => match result.read::<Interacted>() {
-            Ok(Interacted { submission_held: true, .. }) => Happened::Held,
-            Ok(Interacted { ok: false, .. }) => Happened::Not(match step_target(wish) {
+            Ok(Interacted { submission_held: true, .. }) => StepEffect::Held,
+            Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(wish) {
                 Some(target) => {
                     // A ref says nothing to whoever reads this.
-                    let found = step.shown.first().filter(|_| matches!(target, Sought::Ref(_)));
+                    let found = step.shown.first().filter(|_| matches!(target, ElementQuery::Ref(_)));
                     let target = found.map_or_else(|| describe(target), |found| found.description.clone());
                     format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
                 }
                 None => "it was not done in time".to_owned(),
             }),
-            _ => Happened::Yes,
+            _ => StepEffect::Yes,
         },
     }
 }
@@ -488,7 +503,7 @@ pub(super) fn was_done(step: &Step) -> bool {
     step.needs_approval && step.end.result.is_some()
 }
 
-impl Turn<'_> {
+impl RunningTurn<'_> {
     /// What is replied of a turn that has taken these steps, with a word on a form that a page would have submitted by itself (contract:
     /// agents 34).
     pub(super) fn with_what_was_held(&self, reply: String, steps: &[Step]) -> String {
@@ -524,13 +539,13 @@ fn what_befell(outcome: &Outcome) -> String {
 }
 
 /// Whether what a step says of itself is what is approved of, on whatever page it is done.
-fn is_its_own_word(wish: &Wish) -> bool {
-    matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+fn is_its_own_word(wish: &Command) -> bool {
+    matches!(wish, Command::Navigate { .. } | Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
 /// Whether a step does nothing to the page.
-fn only_looks(wish: &Wish) -> bool {
-    matches!(wish, Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+fn only_looks(wish: &Command) -> bool {
+    matches!(wish, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
 /// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
@@ -539,15 +554,15 @@ fn why_it_asks(step: &Step) -> String {
         let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
         return format!("this was done, but it would submit a form ({about}), which was held back");
     }
-    if let (Some(origins), Some(Shown { description, origin, .. })) = (&step.text_origins, step.shown.first())
+    if let (Some(origins), Some(ShownElement { description, origin, .. })) = (&step.text_origins, step.shown.first())
         && !origins.allow(origin)
     {
         return format!("this enters a text that none of your messages contains, on {origin} ({description})");
     }
     match (&step.wish, step.shown.first()) {
-        (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
-        (wish, Some(Shown { selector, description, .. })) => match step_target(wish) {
-            Some(Sought::Ref(_)) => format!("this has to be agreed to ({description})"),
+        (Command::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
+        (wish, Some(ShownElement { selector, description, .. })) => match step_target(wish) {
+            Some(ElementQuery::Ref(_)) => format!("this has to be agreed to ({description})"),
             None if selector.is_empty() => format!("this has to be agreed to ({})", kind(wish)),
             _ => format!("this submits data ({description})"),
         },
@@ -557,53 +572,62 @@ fn why_it_asks(step: &Step) -> String {
 
 /// Whom somebody has to look for before a step.
 #[derive(Clone, Copy)]
-enum Before<'a> {
-    Element(&'a Sought),
+enum StepPrecondition<'a> {
+    Element(&'a ElementQuery),
     Focused,
 }
 
 /// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
-fn sought_before(step: &Step) -> Vec<Before<'_>> {
+fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
     match &step.wish {
-        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
-            vec![Before::Element(target)]
+        Command::Tap { target }
+        | Command::Check { target, .. }
+        | Command::Type { target, .. }
+        | Command::Select { target, .. } => {
+            vec![StepPrecondition::Element(target)]
         }
-        Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
-        Wish::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => vec![Before::Focused],
+        Command::Scroll { target: Some(target), .. } if !matches!(target, ElementQuery::Css(_)) => {
+            vec![StepPrecondition::Element(target)]
+        }
+        Command::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => {
+            vec![StepPrecondition::Focused]
+        }
         // A ref says nothing to whoever reads of it, or does it again.
-        Wish::Wait {
-            condition: WishedCondition::Visible(what @ Sought::Ref(_)) | WishedCondition::Hidden(what @ Sought::Ref(_)),
-        } => vec![Before::Element(what)],
-        Wish::Extract { items } => {
+        Command::Wait {
+            condition:
+                WaitCondition::Visible(what @ ElementQuery::Ref(_)) | WaitCondition::Hidden(what @ ElementQuery::Ref(_)),
+        } => vec![StepPrecondition::Element(what)],
+        Command::Extract { items } => {
             let one_in_words = items.iter().filter(|item| item.is_one_in_words());
-            one_in_words.map(|item| Before::Element(&item.target)).collect()
+            one_in_words.map(|item| StepPrecondition::Element(&item.target)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn step_target(wish: &Wish) -> Option<&Sought> {
+fn step_target(wish: &Command) -> Option<&ElementQuery> {
     match wish {
-        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
-            Some(target)
-        }
-        Wish::Scroll { target, .. } => target.as_ref(),
+        Command::Tap { target }
+        | Command::Check { target, .. }
+        | Command::Type { target, .. }
+        | Command::Select { target, .. } => Some(target),
+        Command::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }
 }
 
 /// Whether nothing is to be done, because it is so already (contract: agent-grammar 7).
-fn stands_as_wished(wish: &Wish, found: &[Match]) -> bool {
-    matches!((wish, found), (Wish::Check { checked, .. }, [found]) if found.checked == Some(*checked))
+fn stands_as_wished(wish: &Command, found: &[Match]) -> bool {
+    matches!((wish, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Notes who was found, as it is shown to whoever approves.
 fn show(step: &mut Step, found: &[Match], origin: &str) {
     let css = step_target(&step.wish).and_then(|target| match target {
-        Sought::Css(selector) => Some(selector.clone()),
-        Sought::Described { .. } | Sought::Ref(_) => None,
+        ElementQuery::Css(selector) => Some(selector.clone()),
+        ElementQuery::Described { .. } | ElementQuery::Ref(_) => None,
     });
-    let shown = |found: &Match| Shown {
+    let shown = |found: &Match| ShownElement {
         selector: css.clone().unwrap_or_else(|| found.selector.clone()),
         description: found.description.clone(),
         fingerprint: found.fingerprint.clone(),
@@ -612,24 +636,24 @@ fn show(step: &mut Step, found: &[Match], origin: &str) {
     step.shown = found.iter().map(shown).collect();
 }
 
-fn exactly(sought: &Sought) -> LocateBy {
+fn exactly(sought: &ElementQuery) -> LocateBy {
     match sought {
-        Sought::Css(selector) => LocateBy::Target(Target::Selector(selector.clone())),
-        Sought::Ref(reference) => LocateBy::Target(Target::Ref(reference.clone())),
-        Sought::Described { role, words } => LocateBy::Described { role: role.clone(), words: words.clone() },
+        ElementQuery::Css(selector) => LocateBy::Target(Target::Selector(selector.clone())),
+        ElementQuery::Ref(reference) => LocateBy::Target(Target::Ref(reference.clone())),
+        ElementQuery::Described { role, words } => LocateBy::Described { role: role.clone(), words: words.clone() },
     }
 }
 
 /// How an operation is told whom it is about: by who was found, or else in its own words.
-fn element_of(sought: &Sought, shown: Option<&Shown>) -> Element {
+fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
     match (sought, shown) {
-        (Sought::Css(selector), _) => Element::Selector(selector.clone()),
+        (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),
         (_, Some(shown)) => Element::Selector(shown.selector.clone()),
-        (Sought::Ref(reference), None) => Element::Target(Target::Ref(reference.clone())),
-        (Sought::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
+        (ElementQuery::Ref(reference), None) => Element::Target(Target::Ref(reference.clone())),
+        (ElementQuery::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
             let name = (!words.is_empty()).then(|| words.clone());
             Element::Target(Target::Role { role: role.clone(), name })
         }
-        (Sought::Described { words, .. }, None) => Element::Target(Target::Text(words.clone())),
+        (ElementQuery::Described { words, .. }, None) => Element::Target(Target::Text(words.clone())),
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use nix::unistd::Pid;
 use procfs::WithCurrentSystemInfo;
 use procfs::process::{Process, Stat};
@@ -43,20 +43,20 @@ const MIB: u64 = 1024 * 1024;
 /// Looks at browsers.
 pub struct Watchdog {
     bounds: Bounds,
-    watched: Mutex<Vec<Watched>>,
+    watched: Mutex<Vec<WatchedBrowser>>,
     /// When the shares of memory were last measured.
     measured_at: Mutex<Option<Instant>>,
 }
 
 /// A browser that is looked at for as long as anybody waits for its verdict.
 #[derive(Clone)]
-struct Watched {
+struct WatchedBrowser {
     leader: Pid,
     folder: PathBuf,
     verdict: Weak<Verdict>,
 }
 
-impl Watched {
+impl WatchedBrowser {
     /// Condemns who takes more than the limit.
     fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, cause: Cause) {
         if bytes > limit {
@@ -98,7 +98,7 @@ impl Watchdog {
     /// Looks at a browser from now on: a family and the folder that it writes to.
     pub fn watch(&self, leader: Pid, folder: PathBuf) -> Arc<Verdict> {
         let verdict = Arc::<Verdict>::default();
-        self.with(|watched| watched.push(Watched { leader, folder, verdict: Arc::downgrade(&verdict) }));
+        self.with(|watched| watched.push(WatchedBrowser { leader, folder, verdict: Arc::downgrade(&verdict) }));
         verdict
     }
 
@@ -126,8 +126,8 @@ impl Watchdog {
         }
     }
 
-    fn look_at_memory(&self, browsers: &[(Watched, Arc<Verdict>)]) {
-        static FAILED: Seldom = Seldom::new();
+    fn look_at_memory(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)]) {
+        static FAILED: LogThrottle = LogThrottle::new();
         let processes = match Processes::now() {
             Ok(processes) => processes,
             Err(error) => {
@@ -160,7 +160,7 @@ impl Watchdog {
     }
 
     /// Condemns who has written too much, and who has written most when the disk is nearly full, one after the other.
-    fn look_at_folders(&self, browsers: &[(Watched, Arc<Verdict>)], is_full: bool) {
+    fn look_at_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
         let weighed = browsers.iter().map(|(browser, verdict)| {
             let bytes = size(&browser.folder, self.bounds.disk);
             browser.judge(verdict, bytes, self.bounds.disk, Cause::Disk);
@@ -179,7 +179,7 @@ impl Watchdog {
         }
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Vec<Watched>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<WatchedBrowser>) -> T) -> T {
         change(&mut self.watched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -33,7 +33,7 @@ pub struct System {
 #[derive(Debug, Serialize, Deserialize)]
 struct Sign {
     #[serde(flatten)]
-    what: What,
+    what: ProviderPart,
     /// How sure it makes that this is a challenge, 0 to 1.
     confidence: f64,
     /// Whether an element has to be seen.
@@ -44,11 +44,11 @@ struct Sign {
 /// What can be seen of a system.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum What {
+enum ProviderPart {
     /// A script that the page has.
-    Script(Leads),
+    Script(ProviderClues),
     /// A frame that can be seen.
-    Frame(Leads),
+    Frame(ProviderClues),
     /// All of the page's title, whatever its case.
     Title(String),
     /// The id of an element that can be seen.
@@ -62,7 +62,7 @@ enum What {
 /// Where a script or a frame is from.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Leads {
+struct ProviderClues {
     /// One of these hosts, or one below them; any, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hosts: Option<Vec<String>>,
@@ -79,7 +79,7 @@ struct Leads {
 
 /// What was seen of a page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ChallengeScan {
     /// The document that it was, by a number of ours: another one is another page.
     pub document: u64,
     /// What it may be, of the more particular systems first.
@@ -88,15 +88,15 @@ pub struct Seen {
 
 /// What the script answers.
 #[derive(Debug, Deserialize)]
-pub struct Looked {
+pub struct ScanResult {
     document: u64,
     /// Places of a system and of its sign, and whose it was.
     met: Vec<(usize, usize, String)>,
 }
 
-impl Looked {
+impl ScanResult {
     /// What that may be. Places that there are not, as a page's process might say that somebody has taken over, are none.
-    pub fn judged(&self) -> Seen {
+    pub fn judged(&self) -> ChallengeScan {
         let judge = |(place, system): (usize, &System)| {
             let met = self.met.iter().filter(|met| met.0 == place);
             let met: Vec<_> = met.filter_map(|(_, sign, host)| Some((system.signs.get(*sign)?, host))).collect();
@@ -108,11 +108,11 @@ impl Looked {
                 detail: format!("The page has {}.", told.join(", ")),
             })
         };
-        Seen { document: self.document, found: SYSTEMS.iter().enumerate().filter_map(judge).collect() }
+        ChallengeScan { document: self.document, found: SYSTEMS.iter().enumerate().filter_map(judge).collect() }
     }
 }
 
-impl What {
+impl ProviderPart {
     /// In our own words, and the name of a host.
     fn told(&self, host: &str) -> String {
         match self {
@@ -145,7 +145,7 @@ mod tests {
     /// What is made of signs of one system, by their places.
     fn judged(kind: ChallengeType, signs: &[(usize, &str)]) -> Option<Finding> {
         let met = signs.iter().map(|(sign, host)| (place(kind), *sign, (*host).to_owned())).collect();
-        Looked { document: 7, met }.judged().found.pop()
+        ScanResult { document: 7, met }.judged().found.pop()
     }
 
     /// Contract: challenges 1, 3.
@@ -182,6 +182,6 @@ mod tests {
         }
         let met =
             vec![(SYSTEMS.len(), 0, String::new()), (0, 99, String::new()), (usize::MAX, usize::MAX, String::new())];
-        assert_eq!(Looked { document: 1, met }.judged(), Seen { document: 1, found: Vec::new() });
+        assert_eq!(ScanResult { document: 1, met }.judged(), ChallengeScan { document: 1, found: Vec::new() });
     }
 }

@@ -99,7 +99,7 @@ const PROBED_WITHIN: Duration = Duration::from_secs(10);
 /// What this machine allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
-    walls: Option<Walls>,
+    walls: Option<SandboxUser>,
     /// Whether web processes are sandboxed once more, by WebKit itself.
     pages: bool,
     /// Whether WebKit does without the voice that it does not speak with.
@@ -108,7 +108,7 @@ pub struct Confinement {
 
 /// Who the family runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walls {
+enum SandboxUser {
     /// As whoever runs the worker.
     User,
     /// As the user id of its folder, because the worker is root.
@@ -129,9 +129,9 @@ impl Confinement {
         folder: &BrowserDirectory,
     ) -> Result<Self, StartError> {
         let (mut found, mut obstacles) = (Self { walls: None, pages: false, voiceless: false }, Vec::new());
-        let kinds: &[Walls] = match (geteuid().is_root(), folder.user()) {
-            (false, _) => &[Walls::User],
-            (true, Some(_)) => &[Walls::Root, Walls::RootAlone],
+        let kinds: &[SandboxUser] = match (geteuid().is_root(), folder.user()) {
+            (false, _) => &[SandboxUser::User],
+            (true, Some(_)) => &[SandboxUser::Root, SandboxUser::RootAlone],
             (true, None) => {
                 obstacles.push("the user namespace of the worker maps no user ids for browsers".to_owned());
                 &[]
@@ -251,16 +251,16 @@ impl Confinement {
         let user = folder.user().map(|user| user.to_string());
         let as_user = user.iter().flat_map(|user| ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]);
         let as_user = as_user.chain(["--inh-caps=-all", "--bounding-set=-all", "--"]);
-        if walls == Walls::Root {
+        if walls == SandboxUser::Root {
             command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]).args(as_user.clone());
             command.args(["bwrap", "--dev-bind", "/", "/", "--die-with-parent", "--proc", "/proc"]);
         } else {
             command.args(["--proc", "/proc", "--remount-ro", "/"]);
         }
-        command.args((walls != Walls::RootAlone).then_some("--unshare-user"));
+        command.args((walls != SandboxUser::RootAlone).then_some("--unshare-user"));
         // The keeper is the first process: with it goes the family, whatever bubblewrap does.
         command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--"]);
-        if walls == Walls::RootAlone {
+        if walls == SandboxUser::RootAlone {
             command.args(as_user);
         }
         command

@@ -23,14 +23,14 @@ const RESERVED_AT_MOST: u64 = 1024 * 1024 * 1024;
 
 /// Remembers when browsers were asked for.
 #[derive(Debug, Default)]
-pub struct Demand {
+pub struct DemandHistory {
     /// Those of the burst under way.
     burst: VecDeque<Instant>,
     /// The largest burst, the largest since that one, and so on, each with the moment at which it had become so large.
     largest: VecDeque<(Instant, usize)>,
 }
 
-impl Demand {
+impl DemandHistory {
     /// A browser is asked for.
     pub fn note(&mut self, now: Instant) {
         self.burst.push_back(now);
@@ -58,7 +58,7 @@ fn drop_while<T>(queue: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) {
 
 /// What there is of a worker at one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Situation {
+pub struct WorkerLoad {
     /// Browsers that are hot.
     pub hot: usize,
     /// Sessions that can still come.
@@ -67,7 +67,7 @@ pub struct Situation {
     pub memory: Option<Memory>,
 }
 
-impl Situation {
+impl WorkerLoad {
     /// How many browsers are to be hot, of which the largest burst has asked for `most`.
     pub fn goal(&self, pool: WarmPool, most: usize) -> usize {
         match pool {
@@ -105,7 +105,7 @@ mod tests {
         fn the_largest_burst_of_the_last_minutes_counts(
             gaps in prop::collection::vec(0_u64..4_000, 0..60), later in 0_u64..400_000,
         ) {
-            let (mut demand, mut now, mut all) = (Demand::default(), Instant::now(), Vec::new());
+            let (mut demand, mut now, mut all) = (DemandHistory::default(), Instant::now(), Vec::new());
             for gap in gaps {
                 now += Duration::from_millis(gap);
                 demand.note(now);
@@ -126,7 +126,7 @@ mod tests {
             hot in 0_usize..40, sessions_left in 0_usize..40, most in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,
         ) {
             let memory = Some(Memory { left: left.min(all) * MIB, all: all * MIB });
-            let goal = Situation { hot, sessions_left, memory }.goal(WarmPool::Auto, most);
+            let goal = WorkerLoad { hot, sessions_left, memory }.goal(WarmPool::Auto, most);
             prop_assert!(goal <= most && goal <= sessions_left);
             let reserved = (all * MIB / RESERVED_SHARE).min(RESERVED_AT_MOST);
             let taken = goal.saturating_sub(hot) as u64 * HOT;
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn bursts_are_forgotten_one_after_the_other() {
-        let (mut demand, start) = (Demand::default(), Instant::now());
+        let (mut demand, start) = (DemandHistory::default(), Instant::now());
         assert_eq!(demand.most(start), 1, "somebody will come");
-        let burst = |demand: &mut Demand, after: u64, size| {
+        let burst = |demand: &mut DemandHistory, after: u64, size| {
             (0..size).for_each(|_| demand.note(start + Duration::from_secs(after)));
         };
         burst(&mut demand, 0, 8);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_number_is_kept_whatever_happens_and_what_is_unknown_is_not_spent() {
-        let situation = |hot, memory| Situation { hot, sessions_left: 9, memory };
+        let situation = |hot, memory| WorkerLoad { hot, sessions_left: 9, memory };
         let memory = |left| Some(Memory { left: left * MIB, all: 4096 * MIB });
         assert_eq!(situation(0, memory(0)).goal(WarmPool::Exactly(3), 8), 3);
         assert_eq!(situation(0, None).goal(WarmPool::Auto, 8), 1);
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(situation(4, memory(300)).goal(WarmPool::Auto, 8), 4, "none starts, and none ends");
         assert_eq!(situation(4, memory(255)).goal(WarmPool::Auto, 8), 3);
         assert_eq!(situation(4, memory(0)).goal(WarmPool::Auto, 8), 2);
-        assert_eq!(Situation { hot: 4, sessions_left: 0, memory: memory(4096) }.goal(WarmPool::Auto, 8), 0);
+        assert_eq!(WorkerLoad { hot: 4, sessions_left: 0, memory: memory(4096) }.goal(WarmPool::Auto, 8), 0);
     }
 }

@@ -7,8 +7,8 @@ use kitfleet_host_protocol::SubmissionRule;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Ended;
-use super::page::{self, Sought};
+use super::OperationEnd;
+use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
 /// How long a script may look at one page. What a snapshot has not seen by then is missing; of whoever is sought it is said that there is
@@ -17,7 +17,7 @@ const LOOK_FOR: Duration = Duration::from_secs(3);
 
 /// What [`page::SNAPSHOT`] answers.
 #[derive(Deserialize)]
-struct Shown {
+struct SnapshotAnswer {
     snapshot: String,
     nodes: u64,
     truncated: bool,
@@ -28,7 +28,7 @@ struct Shown {
 
 /// What [`page::FIND`] answers.
 #[derive(Deserialize)]
-struct Found {
+struct FindAnswer {
     matches: Vec<FoundMatch>,
     total: u64,
     origin: String,
@@ -48,7 +48,7 @@ struct FoundMatch {
 }
 
 impl Webkit {
-    pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, Ended> {
+    pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, OperationEnd> {
         let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
         if wanted.links {
             self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
@@ -56,21 +56,21 @@ impl Webkit {
         let wanted =
             json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms(), "links": wanted.links });
         let input = self.input(wanted);
-        let shown: Shown = page::read(&self.host, page::SNAPSHOT, &input).await?;
-        let Shown { snapshot, nodes, truncated, links, given } = shown;
+        let shown: SnapshotAnswer = page::read(&self.host, page::SNAPSHOT, &input).await?;
+        let SnapshotAnswer { snapshot, nodes, truncated, links, given } = shown;
         self.refs = self.refs.max(given);
         let url = self.address().await?;
         Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links })
     }
 
-    pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, Ended> {
+    pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, OperationEnd> {
         self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         let target = match &locate.sought {
-            LocateBy::Target(target) => Some(Sought::Target { target, field: "target" }),
+            LocateBy::Target(target) => Some(PageQuery::Target { target, field: "target" }),
             LocateBy::Described { .. } | LocateBy::Focused => None,
         };
         let input = self.input(json!({ "by": locate.sought, "target": target, "within_ms": within_ms() }));
-        let Found { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
+        let FindAnswer { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
         let matches = matches.into_iter().map(Match::from).collect();
         Ok(Located { matches, total, origin })
     }
@@ -78,7 +78,7 @@ impl Webkit {
 
 impl Webkit {
     /// Holds what nobody has approved of, also where a step does nothing to the page, and reports what was held.
-    pub(super) async fn hold(&mut self) -> Result<SubmissionHeld, Ended> {
+    pub(super) async fn hold(&mut self) -> Result<SubmissionHeld, OperationEnd> {
         self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         Ok(SubmissionHeld { held: self.held_submission().await?.is_some() })
     }

@@ -6,9 +6,9 @@ use kitfleet_domain::operations::{Login, LoginResult, Search, SearchResult};
 use kitfleet_host_protocol::{Lifecycle, SubmissionRule};
 use tokio::time::{sleep, timeout};
 
-use super::Ended;
-use super::input::{Existing, keys_of};
-use super::page::{POLL, Sought, Use};
+use super::OperationEnd;
+use super::input::{ExistingText, keys_of};
+use super::page::{POLL, PageQuery, Use};
 use super::webkit::{Webkit, milliseconds};
 
 /// How long a login's outcome has to stand before it counts: between two pages there is no password field either.
@@ -41,12 +41,12 @@ impl Form {
 }
 
 impl Webkit {
-    pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<SearchResult, Ended> {
+    pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<SearchResult, OperationEnd> {
         self.hold_submissions(SubmissionRule::AllowAll).await?;
         let form = Form::new(search.step_timeout, search.work, started);
-        let field = Sought::chosen(search.search_selector.as_deref(), "search_selector", Use::Search);
+        let field = PageQuery::chosen(search.search_selector.as_deref(), "search_selector", Use::Search);
         match self.fill(field, &search.query, "query", &form).await? {
-            None => return Err(Ended::invalid("search_selector", "no search field was found")),
+            None => return Err(OperationEnd::invalid("search_selector", "no search field was found")),
             Some(Typing::Truncated) => {
                 return Ok(SearchResult {
                     submitted: false,
@@ -62,7 +62,7 @@ impl Webkit {
         }
         let results_visible = match &search.wait_for_results_selector {
             Some(selector) => {
-                let results = Sought::Selector { selector, field: "wait_for_results_selector" };
+                let results = PageQuery::Selector { selector, field: "wait_for_results_selector" };
                 Some(self.appears(results, search.step_timeout).await?)
             }
             None => None,
@@ -71,11 +71,11 @@ impl Webkit {
         Ok(SearchResult { submitted: search.submit, query_truncated: false, results_visible, duration_ms })
     }
 
-    pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, Ended> {
+    pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, OperationEnd> {
         self.hold_submissions(SubmissionRule::AllowAll).await?;
         let form = Form::new(login.step_timeout, login.work, started);
-        let username = Sought::chosen(login.username_selector.as_deref(), "username_selector", Use::Username);
-        let password = Sought::chosen(login.password_selector.as_deref(), "password_selector", Use::Password);
+        let username = PageQuery::chosen(login.username_selector.as_deref(), "username_selector", Use::Username);
+        let password = PageQuery::chosen(login.password_selector.as_deref(), "password_selector", Use::Password);
         let truncated = || LoginResult {
             submitted: false,
             credentials_truncated: true,
@@ -90,17 +90,17 @@ impl Webkit {
             Some(Typing::Done) if self.shows(password).await? != Some(true) => self.submit(login).await?,
             Some(Typing::Done) => {}
             None if self.shows(password).await? == Some(true) => {}
-            None => return Err(Ended::invalid("username_selector", "no login form was found")),
+            None => return Err(OperationEnd::invalid("username_selector", "no login form was found")),
         }
         match self.fill(password, &login.password, "password", &form).await? {
-            None => return Err(Ended::invalid("password_selector", "no password field was found")),
+            None => return Err(OperationEnd::invalid("password_selector", "no password field was found")),
             Some(Typing::Truncated) => return Ok(truncated()),
             Some(Typing::Done) => self.submit(login).await?,
         }
 
         let logged_in = match &login.success_selector {
             Some(selector) => {
-                let success = Sought::Selector { selector, field: "success_selector" };
+                let success = PageQuery::Selector { selector, field: "success_selector" };
                 self.appears(success, login.step_timeout).await?
             }
             None => within(login.step_timeout, self.leaves(password)).await?.is_some(),
@@ -115,10 +115,16 @@ impl Webkit {
     }
 
     /// Types `text` into a field in place of what it has. `None` when there is no such field.
-    async fn fill(&mut self, field: Sought<'_>, text: &str, named: &str, form: &Form) -> Result<Option<Typing>, Ended> {
+    async fn fill(
+        &mut self,
+        field: PageQuery<'_>,
+        text: &str,
+        named: &str,
+        form: &Form,
+    ) -> Result<Option<Typing>, OperationEnd> {
         // A line break would send the form.
         let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named)?;
-        if within(form.step, self.focus(field, Existing::Replace)).await?.is_none() {
+        if within(form.step, self.focus(field, ExistingText::Replace)).await?.is_none() {
             return Ok(None);
         }
         let pauses = self.pace.typing(keys.len(), form.step);
@@ -128,12 +134,14 @@ impl Webkit {
     }
 
     /// Sends a login form: by the caller's button, by Enter where there is a form to send, or by what looks like a button.
-    async fn submit(&mut self, login: &Login) -> Result<(), Ended> {
-        let button = Sought::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
+    async fn submit(&mut self, login: &Login) -> Result<(), OperationEnd> {
+        let button = PageQuery::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();
         if is_chosen || self.shows(button).await? == Some(true) {
             return match within(login.step_timeout, self.tap(button)).await? {
-                None if is_chosen => Err(Ended::invalid("submit_selector", "no button was found that can be tapped")),
+                None if is_chosen => {
+                    Err(OperationEnd::invalid("submit_selector", "no button was found that can be tapped"))
+                }
                 None => self.press_enter().await,
                 Some(()) => Ok(()),
             };
@@ -141,11 +149,11 @@ impl Webkit {
         self.press_enter().await
     }
 
-    async fn press_enter(&mut self) -> Result<(), Ended> {
+    async fn press_enter(&mut self) -> Result<(), OperationEnd> {
         Ok(self.press(vec!["Enter".to_owned()]).await?)
     }
 
-    async fn appears(&mut self, target: Sought<'_>, patience: Duration) -> Result<bool, Ended> {
+    async fn appears(&mut self, target: PageQuery<'_>, patience: Duration) -> Result<bool, OperationEnd> {
         let appears = async {
             while self.shows(target).await? != Some(true) {
                 sleep(POLL).await;
@@ -156,7 +164,7 @@ impl Webkit {
     }
 
     /// Waits until a loaded page has been without the password field for a while.
-    async fn leaves(&mut self, password: Sought<'_>) -> Result<(), Ended> {
+    async fn leaves(&mut self, password: PageQuery<'_>) -> Result<(), OperationEnd> {
         let mut since = Instant::now();
         while since.elapsed() < OUTCOME_STANDS {
             let is_loading = self.page().await?.lifecycle == Some(Lifecycle::Loading);
@@ -170,7 +178,10 @@ impl Webkit {
 }
 
 /// `None` when it takes longer.
-async fn within<T>(patience: Duration, work: impl Future<Output = Result<T, Ended>>) -> Result<Option<T>, Ended> {
+async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, OperationEnd>>,
+) -> Result<Option<T>, OperationEnd> {
     match timeout(patience, work).await {
         Ok(done) => done.map(Some),
         Err(_) => Ok(None),

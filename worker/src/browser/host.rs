@@ -11,9 +11,9 @@ use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_host_protocol::{Command, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ use tracing::Instrument as _;
 use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
-use super::page::Told;
+use super::page::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
 /// How often the network process is looked at.
@@ -43,7 +43,7 @@ const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 /// How a host is started, and by whom.
-pub struct Start<'a> {
+pub struct HostLaunch<'a> {
     /// The executable.
     pub program: &'a Path,
     /// The device that it is to be: one of the same pixel ratio can still be made of it, but takes longer.
@@ -66,18 +66,18 @@ pub struct Start<'a> {
 pub struct Host {
     /// While this is there, the host's input does not end.
     requests: mpsc::UnboundedSender<String>,
-    line: Line,
+    line: HostHandle,
     directory: BrowserDirectory,
-    told: Told,
+    told: LoadedScripts,
     /// While this is there, the host is in use.
-    in_use: oneshot::Sender<Farewell>,
+    in_use: oneshot::Sender<ExitRequest>,
     burial: JoinHandle<()>,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 /// The way to a running host. It can be shared, and keeps no host running.
 #[derive(Clone)]
-pub struct Line {
+pub struct HostHandle {
     requests: mpsc::WeakUnboundedSender<String>,
     replies: Arc<Replies>,
     next_id: Arc<AtomicU64>,
@@ -85,7 +85,7 @@ pub struct Line {
 }
 
 /// Asked of whoever buries a host: to let it end by itself.
-struct Farewell {
+struct ExitRequest {
     /// Told when no process is left.
     ended: oneshot::Sender<()>,
     /// Until the other end is gone, the folder stays.
@@ -93,7 +93,7 @@ struct Farewell {
 }
 
 /// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
-pub struct Remains {
+pub struct HostFolder {
     directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
 }
@@ -143,8 +143,8 @@ impl Host {
     ///
     /// # Errors
     /// When the program cannot be started, or ends instead.
-    pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
-        let Start { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
+    pub async fn start(start: HostLaunch<'_>) -> Result<Self, Failure> {
+        let HostLaunch { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session(), &directory).map_err(failed)?;
         let mut command = confinement.family(program, &directory);
@@ -164,8 +164,8 @@ impl Host {
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
-        let line = Line { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
-        let (told, tasks) = (Told::default(), pipes.map(AbortOnDropHandle::new));
+        let line = HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
+        let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
         let host = Self { requests, line, directory, told, in_use, burial, _tasks: tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
@@ -179,7 +179,7 @@ impl Host {
     }
 
     /// What its page was told.
-    pub fn told(&self) -> &Told {
+    pub fn told(&self) -> &LoadedScripts {
         &self.told
     }
 
@@ -187,12 +187,12 @@ impl Host {
     ///
     /// # Errors
     /// When the host refuses, or dies first.
-    pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
+    pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         self.line.call(command).await
     }
 
     /// A way to it for others.
-    pub fn line(&self) -> Line {
+    pub fn line(&self) -> HostHandle {
         self.line.clone()
     }
 
@@ -229,33 +229,33 @@ impl Host {
     ///
     /// # Errors
     /// When it has been killed already.
-    pub async fn end_in_order(self) -> Result<Remains, Failure> {
+    pub async fn end_in_order(self) -> Result<HostFolder, Failure> {
         let Self { requests, in_use, directory, _tasks: pipes, .. } = self;
         let (ended, has_ended) = oneshot::channel();
         let (keep, kept) = oneshot::channel();
         // One that was killed has nobody who hears this, and then nobody says that it has ended.
-        let _ = in_use.send(Farewell { ended, kept });
+        let _ = in_use.send(ExitRequest { ended, kept });
         // End of input ends it.
         drop(requests);
         let ended = has_ended.await;
         drop(pipes);
         ended.map_err(|_| driver_failure("the browser was killed"))?;
-        Ok(Remains { directory, _keep: keep })
+        Ok(HostFolder { directory, _keep: keep })
     }
 }
 
-impl Line {
+impl HostHandle {
     /// As [`Host::call`].
     ///
     /// # Errors
     /// When the host refuses, or has ended.
-    pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
+    pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         let name = command.name();
         let span = tracing::info_span!("browser", command = name);
         self.send(name, command).instrument(span).await
     }
 
-    async fn send<T: DeserializeOwned>(&self, name: &str, command: Command) -> Result<T, CallError> {
+    async fn send<T: DeserializeOwned>(&self, name: &str, command: HostCommand) -> Result<T, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
         let reply = self.replies.expect(id);
@@ -263,7 +263,7 @@ impl Line {
         let _ = self.requests.upgrade().map(|requests| requests.send(line));
         match reply.await {
             Some(Outcome::Ok(value)) => {
-                heavy(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
+                run_blocking(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
                     CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
                 })
             }
@@ -279,7 +279,7 @@ impl Line {
     }
 }
 
-impl Remains {
+impl HostFolder {
     /// The folder.
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
@@ -298,7 +298,7 @@ async fn bury(
     family: Family,
     directory: BrowserDirectory,
     verdict: Arc<Verdict>,
-    released: oneshot::Receiver<Farewell>,
+    released: oneshot::Receiver<ExitRequest>,
     stopping: CancellationToken,
 ) {
     let farewell = tokio::select! {
@@ -306,7 +306,7 @@ async fn bury(
         () = stopping.cancelled() => None,
         _ = verdict.spoken() => None,
     };
-    if let Some(Farewell { ended, kept }) = farewell {
+    if let Some(ExitRequest { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
         // Whoever waits for either may have given up.
         let _ = ended.send(());
@@ -338,7 +338,7 @@ impl Replies {
     fn expect(&self, id: u64) -> impl Future<Output = Option<Outcome>> {
         let (sender, receiver) = oneshot::channel();
         self.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender)));
-        let forget = Forget { replies: self, id };
+        let forget = PendingReply { replies: self, id };
         receiver.map(move |outcome| {
             let _forget = &forget;
             outcome.ok()
@@ -363,12 +363,12 @@ impl Replies {
 }
 
 /// Forgets a command when nobody waits for its reply any more.
-struct Forget<'a> {
+struct PendingReply<'a> {
     replies: &'a Replies,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
         self.replies.with(|waiting| waiting.as_mut().map(|waiting| waiting.remove(&self.id)));
     }
@@ -412,7 +412,7 @@ async fn read(
         let message = match line {
             None => break (Cause::Host, "the browser ended".to_owned()),
             Some(Err(error)) => break (Cause::Host, format!("the browser said something unreadable: {error}")),
-            Some(Ok(line)) => heavy(line.len(), || serde_json::from_str::<Message>(&line)),
+            Some(Ok(line)) => run_blocking(line.len(), || serde_json::from_str::<Message>(&line)),
         };
         match message {
             Ok(Message::Reply { id, outcome }) => replies.arrived(id, outcome),

@@ -8,12 +8,12 @@ use rand::random_range;
 
 /// The timing of taps and keys. No two of a person's are alike, so both vary.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct InputTiming {
     key: Duration,
     hold_ms: RangeInclusive<u64>,
 }
 
-impl Pace {
+impl InputTiming {
     /// That of a behavioural profile: human, but no slower than it has to be.
     pub fn of(profile: BehavioralProfile) -> Self {
         let (key_ms, hold_ms) = match profile {
@@ -30,17 +30,17 @@ impl Pace {
     }
 
     /// The pauses between the keys of a text, which take no more than `allowance` in all.
-    pub fn typing(&self, keys: usize, allowance: Duration) -> Pauses {
+    pub fn typing(&self, keys: usize, allowance: Duration) -> KeyDelays {
         let keys = u32::try_from(keys).unwrap_or(u32::MAX).max(1);
         let mean = self.key.min(allowance / keys);
         // Timers count milliseconds.
-        if mean < Duration::from_millis(2) { Pauses::None } else { Pauses::Around(mean) }
+        if mean < Duration::from_millis(2) { KeyDelays::None } else { KeyDelays::Around(mean) }
     }
 }
 
 /// The pauses between keys.
 #[derive(Debug, Clone, Copy)]
-pub enum Pauses {
+pub enum KeyDelays {
     /// None at all.
     None,
     /// The same every time.
@@ -49,7 +49,7 @@ pub enum Pauses {
     Around(Duration),
 }
 
-impl Pauses {
+impl KeyDelays {
     /// What a caller chose.
     pub fn exactly(ms: u64) -> Self {
         if ms == 0 { Self::None } else { Self::Exactly(Duration::from_millis(ms)) }

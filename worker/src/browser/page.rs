@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use kitfleet_domain::operations::{Element, ROLES, Target};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_host_protocol::{Command, HostError};
+use kitfleet_host_protocol::{HostCommand, HostError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::Ended;
+use super::OperationEnd;
 use super::host::{CallError, Host, driver_failure};
 
 /// How often a page is asked whether something has come about.
@@ -60,11 +60,11 @@ impl Script {
     }
 
     /// The same about what is told by more than a selector, if this is.
-    pub fn about(self, sought: Sought<'_>) -> Self {
+    pub fn about(self, sought: PageQuery<'_>) -> Self {
         match sought {
-            Sought::Selector { .. } => self,
-            Sought::Target { .. } => Self { library: Library::Words, ..self },
-            Sought::Looks { .. } => Self { library: Library::Looks, ..self },
+            PageQuery::Selector { .. } => self,
+            PageQuery::Target { .. } => Self { library: Library::Words, ..self },
+            PageQuery::Looks { .. } => Self { library: Library::Looks, ..self },
         }
     }
 
@@ -102,7 +102,7 @@ const PRELUDE: &str = include_str!("scripts/page.js");
 /// An element that is meant.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub enum Sought<'a> {
+pub enum PageQuery<'a> {
     /// By a selector of the caller's.
     Selector {
         /// CSS.
@@ -138,7 +138,7 @@ pub enum Use {
     Submit,
 }
 
-impl<'a> Sought<'a> {
+impl<'a> PageQuery<'a> {
     /// The caller's selector if there is one, or else what looks like it.
     pub fn chosen(selector: Option<&'a str>, field: &'a str, looks: Use) -> Self {
         selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
@@ -177,9 +177,9 @@ enum Answer<T> {
 
 /// Which scripts the page was told, so that it need not read them anew.
 #[derive(Default)]
-pub struct Told(Mutex<HashSet<(&'static str, Library)>>);
+pub struct LoadedScripts(Mutex<HashSet<(&'static str, Library)>>);
 
-impl Told {
+impl LoadedScripts {
     /// Forgets them, since another page is about to come.
     pub fn forget(&self) {
         self.lock().clear();
@@ -195,28 +195,28 @@ pub async fn ask_once<T: DeserializeOwned>(
     host: &Host,
     script: Script,
     input: &impl Serialize,
-) -> Result<Option<T>, Ended> {
+) -> Result<Option<T>, OperationEnd> {
     let id = (script.name, script.library);
     if host.told().lock().contains(&id) {
-        let answer = host.call(Command::Evaluate { script: recall(script, input) }).await;
+        let answer = host.call(HostCommand::Evaluate { script: recall(script, input) }).await;
         if !matches!(answer, Ok(Answer::<T>::Unknown)) {
             return hear(answer);
         }
         host.told().forget();
     }
-    let answer = host.call(Command::Evaluate { script: tell(script, input) }).await;
+    let answer = host.call(HostCommand::Evaluate { script: tell(script, input) }).await;
     if answer.is_ok() {
         host.told().lock().insert(id);
     }
     hear(answer)
 }
 
-fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, Ended> {
+fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationEnd> {
     match answer {
         Ok(Answer::Value(value)) => Ok(Some(value)),
         Ok(Answer::Unknown) => Ok(None),
         Ok(Answer::Refused { field, message, members }) => {
-            Err(Ended::Invalid { invalid: Invalid::field(field, message), members })
+            Err(OperationEnd::Invalid { invalid: Invalid::field(field, message), members })
         }
         Err(CallError::Refused(HostError::Script { message })) => {
             tracing::debug!(message, "script did not finish");
@@ -227,19 +227,23 @@ fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, Ended> {
 }
 
 /// Runs a script that may run twice. `None` when the page went away under it, or is too busy to answer.
-pub async fn ask<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<Option<T>, Ended> {
+pub async fn ask<T: DeserializeOwned>(
+    host: &Host,
+    script: Script,
+    input: &impl Serialize,
+) -> Result<Option<T>, OperationEnd> {
     timeout(ANSWER_WITHIN, ask_once(host, script, input)).await.unwrap_or(Ok(None))
 }
 
 /// Runs a script that only reads, again if the page goes away under it. A page that hangs is waited for.
-pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<T, Ended> {
+pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<T, OperationEnd> {
     for _ in 0..MAX_FAILURES {
         if let Some(answer) = ask_once(host, script, input).await? {
             return Ok(answer);
         }
         sleep(POLL).await;
     }
-    Err(Ended::Failed(driver_failure("the page could not be read")))
+    Err(OperationEnd::Failed(driver_failure("the page could not be read")))
 }
 
 /// Has the page run a script that it was told. A caller's text gets into a script as a string of a string: nothing in it can be code.

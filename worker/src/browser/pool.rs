@@ -16,12 +16,12 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
-use kitfleet_domain::machine::{Memory, Room};
+use kitfleet_domain::machine::{DiskSpace, Memory};
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
-use kitfleet_egress::{Rules, Way};
+use kitfleet_egress::{EgressRoute, Rules};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -30,9 +30,9 @@ use tokio_util::task::TaskTracker;
 use super::bounds::Watchdog;
 use super::confinement::{Confinement, located};
 use super::directories::WorkerDirectory;
-use super::host::{Host, Start, driver_failure};
+use super::host::{Host, HostLaunch, driver_failure};
 use super::processes::Spawner;
-use super::shelf::{Counted, Shelf};
+use super::shelf::{CountedBrowser, WarmShelf};
 use super::simulated::Simulated;
 use super::user_ids::UserIds;
 use super::webkit::Webkit;
@@ -92,7 +92,7 @@ impl Pool {
         &self,
         archetype: &'static Archetype,
         profile: BehavioralProfile,
-        way: &Arc<Way>,
+        way: &Arc<EgressRoute>,
     ) -> Result<Browser, Failure> {
         let engine = match &self.kind {
             Kind::Webkit(slots) => {
@@ -134,7 +134,7 @@ impl Pool {
     /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers take
     /// neither and save nothing, so that they are served on a full machine as well (contract: workers 17).
     #[must_use]
-    pub fn lacks(&self, bounds: Bounds, disk: Option<Room>, memory: Option<Memory>) -> Option<&'static str> {
+    pub fn lacks(&self, bounds: Bounds, disk: Option<DiskSpace>, memory: Option<Memory>) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };
         if disk.is_some_and(|room| room.is_below(bounds.free_disk)) {
             return Some("disk");
@@ -176,7 +176,7 @@ impl Slots {
             directory,
             watchdog: Arc::new(Watchdog::new(config.bounds)),
             spawner,
-            shelf: Arc::new(Shelf::new(config.warm_pool, config.max_sessions)),
+            shelf: Arc::new(WarmShelf::new(config.warm_pool, config.max_sessions)),
             starts: Semaphore::new(thread::available_parallelism().map_or(1, usize::from)),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -201,7 +201,7 @@ struct Hosts {
     directory: WorkerDirectory,
     watchdog: Arc<Watchdog>,
     spawner: Spawner,
-    shelf: Arc<Shelf>,
+    shelf: Arc<WarmShelf>,
     /// Starting a host keeps a processor busy: more at once would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
@@ -210,7 +210,7 @@ struct Hosts {
 }
 
 /// What a customer waits for.
-enum Found<'a> {
+enum PooledBrowser<'a> {
     /// A hot browser.
     Hot(Host),
     /// His turn to have one started.
@@ -223,19 +223,19 @@ impl Hosts {
         &self,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        way: &Arc<Way>,
-    ) -> Result<(Webkit, Counted), Failure> {
+        way: &Arc<EgressRoute>,
+    ) -> Result<(Webkit, CountedBrowser), Failure> {
         let opening = async {
             let place = self.shelf.place();
             let turn = match self.find(archetype).await? {
-                Found::Hot(host) => match self.dress(host, archetype, profile, way).await {
+                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
                         tracing::warn!(failure.detail, "hot browser failed: starting a cold one");
                         self.turn().await?
                     }
                 },
-                Found::Turn(turn) => turn,
+                PooledBrowser::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, turn).await?;
             Ok((self.dress(host, archetype, profile, way).await?, place))
@@ -244,18 +244,18 @@ impl Hosts {
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
     }
 
-    async fn find(&self, archetype: &Archetype) -> Result<Found<'_>, Failure> {
+    async fn find(&self, archetype: &Archetype) -> Result<PooledBrowser<'_>, Failure> {
         if archetype.device_pixel_ratio != archetypes::launch().device_pixel_ratio {
-            return self.turn().await.map(Found::Turn);
+            return self.turn().await.map(PooledBrowser::Turn);
         }
         self.shelf.note(self.config.clock.now());
         if let Some(host) = self.shelf.take() {
-            return Ok(Found::Hot(host));
+            return Ok(PooledBrowser::Hot(host));
         }
         tokio::select! {
             biased;
-            host = self.shelf.take_next() => Ok(Found::Hot(host)),
-            turn = self.turn() => turn.map(Found::Turn),
+            host = self.shelf.take_next() => Ok(PooledBrowser::Hot(host)),
+            turn = self.turn() => turn.map(PooledBrowser::Turn),
         }
     }
 
@@ -264,7 +264,7 @@ impl Hosts {
         host: Host,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        way: &Arc<Way>,
+        way: &Arc<EgressRoute>,
     ) -> Result<Webkit, Failure> {
         let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
@@ -278,7 +278,7 @@ impl Hosts {
     async fn start_host(&self, archetype: &Archetype, _turn: SemaphorePermit<'_>) -> Result<Host, Failure> {
         let directory = self.directory.browser();
         let directory = directory.map_err(|error| driver_failure(format!("no folder for a browser: {error}")))?;
-        let start = Start {
+        let start = HostLaunch {
             program: &self.program,
             archetype,
             confinement: &self.confinement,
@@ -307,7 +307,7 @@ impl Hosts {
 
     /// Keeps as many of them as there are to be.
     async fn keep_hot(&self) {
-        static FAILED: Seldom = Seldom::new();
+        static FAILED: LogThrottle = LogThrottle::new();
         let (mut starting, mut resting_until) = (FuturesUnordered::new(), Instant::now());
         loop {
             let missing = self.shelf.settle(self.config.clock.now());

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use chrono::DateTime;
-use kitfleet_domain::heavy::{heavy, json_bytes};
+use kitfleet_domain::heavy::{json_bytes, run_blocking};
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Cookie, Extract, Extracted, Extraction, OperationResult, PageError, PageErrorKind,
     PageStanding, PageState, SessionState, SubExtraction, Take, Transform,
 };
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_host_protocol::{self as protocol, Command, HostError, Lifecycle};
+use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle};
 use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,9 +19,9 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::host::{CallError, driver_failure};
-use super::page::{self, Sought};
+use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
-use super::{Ended, numbers};
+use super::{OperationEnd, numbers};
 
 /// The file of a capture, in the browser's folder.
 const CAPTURE: &str = "capture";
@@ -42,7 +42,7 @@ struct Dom {
 /// more than a few times what it says.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Found {
+enum ReadMatch {
     /// In the order of the questions.
     Values(Vec<Answer>),
     /// The counting stopped here.
@@ -63,12 +63,12 @@ enum Answer {
 }
 
 impl Webkit {
-    pub(super) async fn state(&mut self) -> Result<SessionState, Ended> {
+    pub(super) async fn state(&mut self) -> Result<SessionState, OperationEnd> {
         let most = self.limits.result_bytes;
         let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
         let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
         // One more says that there are more.
-        let wanted = Command::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
+        let wanted = HostCommand::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
         let listed: Vec<protocol::Cookie> = self.host.call(wanted).await?;
         let (listed_bytes, there_are) = (listed.len().saturating_mul(COOKIE_BYTES), listed.len());
         let page = self.page().await?;
@@ -83,7 +83,7 @@ impl Webkit {
             // There has to be room to say so.
             truncated: true,
         };
-        state.cookies = heavy(listed_bytes.saturating_add(storage_bytes), || {
+        state.cookies = run_blocking(listed_bytes.saturating_add(storage_bytes), || {
             let cookies = listed.into_iter().take(self.limits.state_cookies).map(cookie);
             let within = cookies.scan(json_bytes(&state), |bytes, cookie| {
                 *bytes += json_bytes(&cookie) + 1;
@@ -95,7 +95,11 @@ impl Webkit {
         Ok(state)
     }
 
-    pub(super) async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<(Captured, Vec<u8>), Ended> {
+    pub(super) async fn capture(
+        &mut self,
+        capture: &Capture,
+        started: Instant,
+    ) -> Result<(Captured, Vec<u8>), OperationEnd> {
         let content = match capture.kind {
             CaptureKind::DomSnapshot => self.dom(capture.limit_bytes).await?,
             CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
@@ -105,7 +109,7 @@ impl Webkit {
         Ok((captured, content))
     }
 
-    async fn dom(&mut self, limit: Option<u64>) -> Result<Vec<u8>, Ended> {
+    async fn dom(&mut self, limit: Option<u64>) -> Result<Vec<u8>, OperationEnd> {
         let limit = limit.unwrap_or(self.limits.result_bytes as u64);
         let dom: Dom = page::read(&self.host, page::DOM, &json!({ "limit": limit })).await?;
         match dom.html {
@@ -114,21 +118,21 @@ impl Webkit {
         }
     }
 
-    async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, Ended> {
+    async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
         let command = match capture.kind {
-            CaptureKind::Pdf => Command::Pdf { file: CAPTURE.to_owned() },
-            _ => Command::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
+            CaptureKind::Pdf => HostCommand::Pdf { file: CAPTURE.to_owned() },
+            _ => HostCommand::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
         };
         match self.host.call::<Value>(command).await {
             // Nothing broke: this page is more than the engine can draw.
             Err(CallError::Refused(HostError::Engine { message })) => {
                 let detail = format!("The {} could not be taken: {message}.", capture.kind.name());
-                return Err(Ended::Withheld { detail, members: Map::new() });
+                return Err(OperationEnd::Withheld { detail, members: Map::new() });
             }
             Err(error) => return Err(error.into()),
             Ok(_) => {}
         }
-        let failed = |error| Ended::Failed(driver_failure(format!("a capture could not be read: {error}")));
+        let failed = |error| OperationEnd::Failed(driver_failure(format!("a capture could not be read: {error}")));
         let (file, bytes) = open_capture(&self.host.directory().session().join(CAPTURE)).await.map_err(failed)?;
         match capture.limit_bytes {
             Some(limit) if bytes > limit => Err(too_large(capture.kind.name(), bytes, limit)),
@@ -141,32 +145,32 @@ impl Webkit {
         }
     }
 
-    pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Extracted, Ended> {
+    pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Extracted, OperationEnd> {
         let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
         let input = self.input(json!({ "extractions": questions, "limit": limit, "matches": most }));
-        let elements = extract.extractions.iter().map(|item| Sought::written(&item.element, ""));
+        let elements = extract.extractions.iter().map(|item| PageQuery::written(&item.element, ""));
         let script = elements.fold(page::EXTRACT, page::Script::about);
         match page::read(&self.host, script, &input).await? {
-            Found::Values(answers) => Ok(heavy(limit, || {
+            ReadMatch::Values(answers) => Ok(run_blocking(limit, || {
                 let named = extract.extractions.iter().zip(answers);
                 let value = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
                 Extracted { value }
             })),
-            Found::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
-            Found::TooMany { matches } => {
+            ReadMatch::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
+            ReadMatch::TooMany { matches } => {
                 let detail = format!("A list has {matches} matches; the limit is {most}.");
                 let members = json_map(json!({ "matches": matches, "limit_matches": most }));
-                Err(Ended::Withheld { detail, members })
+                Err(OperationEnd::Withheld { detail, members })
             }
         }
     }
 
     /// What an operation came to, unless that is too much.
-    pub(super) fn within_limit(&self, result: OperationResult) -> Ended {
+    pub(super) fn within_limit(&self, result: OperationResult) -> OperationEnd {
         let limit = self.limits.result_bytes;
-        match Ended::done(result) {
-            Ended::Done(result) if result.json.get().len() > limit => {
+        match OperationEnd::done(result) {
+            OperationEnd::Done(result) if result.json.get().len() > limit => {
                 too_large("result", result.json.get().len() as u64, limit as u64)
             }
             ended => ended,
@@ -201,7 +205,7 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     };
     json!({
         "name_bytes": name_bytes(&item.name),
-        "target": Sought::written(&item.element, &item.element.field(&format!("extractions.{i}"))),
+        "target": PageQuery::written(&item.element, &item.element.field(&format!("extractions.{i}"))),
         "take": item.take,
         "attribute": item.attribute,
         "parts": item.extract.as_ref().map(|parts| parts.iter().map(part).collect::<Vec<_>>()),
@@ -262,9 +266,9 @@ fn page_error(error: protocol::PageError) -> PageError {
     PageError { kind, http_status: error.http_status, message: error.message }
 }
 
-fn too_large(what: &str, bytes: u64, limit: u64) -> Ended {
+fn too_large(what: &str, bytes: u64, limit: u64) -> OperationEnd {
     let detail = format!("The {what} has {bytes} bytes; the limit is {limit}.");
-    Ended::Withheld { detail, members: json_map(json!({ "bytes": bytes, "limit_bytes": limit })) }
+    OperationEnd::Withheld { detail, members: json_map(json!({ "bytes": bytes, "limit_bytes": limit })) }
 }
 
 fn json_map(value: Value) -> Map<String, Value> {

@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::demand::{Demand, Situation};
+use super::demand::{DemandHistory, WorkerLoad};
 use super::host::Host;
 use crate::config::WarmPool;
 
 /// Hot browsers, and what decides how many there are to be.
-pub struct Shelf {
+pub struct WarmShelf {
     pool: WarmPool,
     /// Sessions at most.
     most_sessions: usize,
-    stock: Mutex<Stock>,
+    stock: Mutex<ShelfState>,
     /// Something has come or gone, so that others may have to.
     changed: Notify,
     /// A hot one has come.
@@ -24,9 +24,9 @@ pub struct Shelf {
 }
 
 #[derive(Default)]
-struct Stock {
+struct ShelfState {
     hot: VecDeque<Host>,
-    demand: Demand,
+    demand: DemandHistory,
     /// Sessions, each from before its browser opens until nothing is left of it.
     sessions: usize,
     /// Browsers that a customer will have in a moment.
@@ -36,12 +36,12 @@ struct Stock {
 }
 
 /// Is counted until it is dropped.
-pub struct Counted {
-    shelf: Arc<Shelf>,
-    count: fn(&mut Stock) -> &mut usize,
+pub struct CountedBrowser {
+    shelf: Arc<WarmShelf>,
+    count: fn(&mut ShelfState) -> &mut usize,
 }
 
-impl Shelf {
+impl WarmShelf {
     /// An empty one.
     pub fn new(pool: WarmPool, most_sessions: u32) -> Self {
         let most_sessions = usize::try_from(most_sessions).unwrap_or(usize::MAX);
@@ -50,18 +50,18 @@ impl Shelf {
     }
 
     /// Counts a session.
-    pub fn place(self: &Arc<Self>) -> Counted {
+    pub fn place(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.sessions)
     }
 
     /// Counts a browser that a customer will have in a moment. None is started meanwhile: the processors are his.
-    pub fn dressing(self: &Arc<Self>) -> Counted {
+    pub fn dressing(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.dressing)
     }
 
-    fn count(self: &Arc<Self>, count: fn(&mut Stock) -> &mut usize) -> Counted {
+    fn count(self: &Arc<Self>, count: fn(&mut ShelfState) -> &mut usize) -> CountedBrowser {
         self.with(|stock| *count(stock) += 1);
-        Counted { shelf: Arc::clone(self), count }
+        CountedBrowser { shelf: Arc::clone(self), count }
     }
 
     /// Somebody wants a browser of those that may be hot.
@@ -120,7 +120,7 @@ impl Shelf {
         let (missing, gone) = self.with(|stock| {
             stock.hot.retain(Host::is_alive);
             let sessions_left = self.most_sessions.saturating_sub(stock.sessions);
-            let situation = Situation { hot: stock.hot.len(), sessions_left, memory };
+            let situation = WorkerLoad { hot: stock.hot.len(), sessions_left, memory };
             let most = stock.demand.most(now);
             let goal = if stock.closed { 0 } else { situation.goal(self.pool, most) };
             let gone = stock.hot.split_off(goal.min(stock.hot.len()));
@@ -131,7 +131,7 @@ impl Shelf {
         missing
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Stock) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut ShelfState) -> T) -> T {
         let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
         let done = change(&mut stock);
         let hot = u32::try_from(stock.hot.len()).unwrap_or(u32::MAX);
@@ -140,7 +140,7 @@ impl Shelf {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBrowser {
     fn drop(&mut self) {
         let count = self.count;
         self.shelf.with(|stock| *count(stock) -= 1);

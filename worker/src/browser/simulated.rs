@@ -13,14 +13,14 @@ use kitfleet_domain::operations::{
     Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_egress::Way;
+use kitfleet_egress::EgressRoute;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-use super::Ended;
-use super::challenges::Seen;
+use super::OperationEnd;
+use super::challenges::ChallengeScan;
 use super::view::View;
 use super::webkit::milliseconds;
 
@@ -42,12 +42,12 @@ pub struct Simulated {
     viewport: Size,
     ends: DropGuard,
     /// What it would leave through, which is open for as long as it is.
-    _way: Arc<Way>,
+    _way: Arc<EgressRoute>,
 }
 
 impl Simulated {
     /// On a blank page.
-    pub fn new(archetype: &Archetype, way: Arc<Way>) -> Self {
+    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>) -> Self {
         let (viewport, ends) = (archetype.viewport, CancellationToken::new().drop_guard());
         Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), viewport, ends, _way: way }
     }
@@ -58,7 +58,7 @@ impl Simulated {
     }
 
     /// Does one operation.
-    pub async fn run(&mut self, operation: &Operation) -> Ended {
+    pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         if let Operation::Wait(wait) = operation
             && let Condition::Time { ms } = wait.condition
@@ -71,23 +71,23 @@ impl Simulated {
             self.pages += 1;
             self.looks = AtomicU32::new(0);
         }
-        Ended::done(self.result(operation, started))
+        OperationEnd::done(self.result(operation, started))
     }
 
     /// A page of `challenge.simulated.example` shows the challenge that its path names, such as `/hcaptcha`: with the `confidence` of its
     /// query, and for as many `looks` as that says.
-    pub fn look_for_challenges(&self) -> Seen {
+    pub fn look_for_challenges(&self) -> ChallengeScan {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
-        Seen { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
+        ChallengeScan { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
     }
 
-    fn out_of_time(&self, wait: &Wait, started: Instant) -> Ended {
+    fn out_of_time(&self, wait: &Wait, started: Instant) -> OperationEnd {
         match wait.on_timeout {
             OnTimeout::Fail => {
                 let detail = "The operation ran out of its time.".to_owned();
-                Ended::Failed(Failure { class: FailureClass::Timeout, detail })
+                OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail })
             }
-            OnTimeout::Return => Ended::done(OperationResult::Wait(self.waited(wait, false, started))),
+            OnTimeout::Return => OperationEnd::done(OperationResult::Wait(self.waited(wait, false, started))),
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::operations::Failure;
-use kitfleet_host_protocol::{Act, Command, HostError, Seen, Shown};
+use kitfleet_host_protocol::{HostCommand, HostError, LiveEvent, PageInfo, ViewerAction};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::host::{CallError, Line, driver_failure};
+use super::host::{CallError, HostHandle, driver_failure};
 
 /// A browser's view. It can be shared, and keeps no browser running.
 #[derive(Clone)]
@@ -24,14 +24,14 @@ pub struct View {
 
 #[derive(Clone)]
 enum Source {
-    Host(Line),
+    Host(HostHandle),
     /// One that shows nothing, until it ends.
     Simulated(CancellationToken),
 }
 
 /// What became of what a person did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acted {
+pub enum InputOutcome {
     /// The browser has it.
     Done,
     /// The page does not answer, and nothing was done.
@@ -41,7 +41,7 @@ pub enum Acted {
 }
 
 impl View {
-    pub(super) fn of_host(line: Line, size: Size) -> Self {
+    pub(super) fn of_host(line: HostHandle, size: Size) -> Self {
         Self::of(Source::Host(line), size)
     }
 
@@ -69,14 +69,14 @@ impl View {
     ///
     /// # Errors
     /// When the browser has ended, or cannot be watched.
-    pub async fn watch(&self, whole: bool) -> Result<Seen, Failure> {
+    pub async fn watch(&self, whole: bool) -> Result<LiveEvent, Failure> {
         match &self.source {
             Source::Host(line) => {
-                call(line, Command::Watch { whole, watcher: self.watcher }).await.map_err(CallError::into_failure)
+                call(line, HostCommand::Watch { whole, watcher: self.watcher }).await.map_err(CallError::into_failure)
             }
             Source::Simulated(_) if whole => {
-                let page = Shown { uri: "about:blank".to_owned(), title: Some("Simulated".to_owned()) };
-                Ok(Seen { page: Some(page), ..Seen::default() })
+                let page = PageInfo { uri: "about:blank".to_owned(), title: Some("Simulated".to_owned()) };
+                Ok(LiveEvent { page: Some(page), ..LiveEvent::default() })
             }
             Source::Simulated(_) => Err(self.ended().await),
         }
@@ -86,7 +86,7 @@ impl View {
     pub async fn unwatch(&self) {
         if let Source::Host(line) = &self.source {
             // One that has ended paints nothing.
-            let _ = call::<()>(line, Command::Unwatch { watcher: self.watcher }).await;
+            let _ = call::<()>(line, HostCommand::Unwatch { watcher: self.watcher }).await;
         }
     }
 
@@ -96,7 +96,7 @@ impl View {
     /// When the browser has ended.
     pub async fn lend_hands(&self, lend: bool) -> Result<(), Failure> {
         match &self.source {
-            Source::Host(line) => call(line, Command::LendHands { lend }).await.map_err(CallError::into_failure),
+            Source::Host(line) => call(line, HostCommand::LendHands { lend }).await.map_err(CallError::into_failure),
             Source::Simulated(_) => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl View {
     /// When the browser has ended.
     pub async fn hands_rest(&self) -> Result<bool, Failure> {
         match &self.source {
-            Source::Host(line) => call(line, Command::HandsRest).await.map_err(CallError::into_failure),
+            Source::Host(line) => call(line, HostCommand::HandsRest).await.map_err(CallError::into_failure),
             Source::Simulated(_) => Ok(true),
         }
     }
@@ -116,15 +116,15 @@ impl View {
     ///
     /// # Errors
     /// When the browser has ended, or does not take it.
-    pub async fn act(&self, acts: Vec<Act>) -> Result<Acted, Failure> {
+    pub async fn act(&self, acts: Vec<ViewerAction>) -> Result<InputOutcome, Failure> {
         match &self.source {
-            Source::Host(line) => match call(line, Command::Act { acts }).await {
-                Ok(true) => Ok(Acted::Done),
-                Ok(false) => Ok(Acted::Unresponsive),
-                Err(CallError::Refused(HostError::UnknownKey { .. })) => Ok(Acted::NoSuchKey),
+            Source::Host(line) => match call(line, HostCommand::Act { acts }).await {
+                Ok(true) => Ok(InputOutcome::Done),
+                Ok(false) => Ok(InputOutcome::Unresponsive),
+                Err(CallError::Refused(HostError::UnknownKey { .. })) => Ok(InputOutcome::NoSuchKey),
                 Err(error) => Err(error.into_failure()),
             },
-            Source::Simulated(_) => Ok(Acted::Done),
+            Source::Simulated(_) => Ok(InputOutcome::Done),
         }
     }
 
@@ -141,7 +141,7 @@ impl View {
 }
 
 /// A call that ends with its host, whoever had it end.
-async fn call<T: DeserializeOwned>(line: &Line, command: Command) -> Result<T, CallError> {
+async fn call<T: DeserializeOwned>(line: &HostHandle, command: HostCommand) -> Result<T, CallError> {
     tokio::select! {
         answer = line.call(command) => answer,
         failure = line.death() => Err(CallError::Dead(failure)),

@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::machine::Room;
+use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
     self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation,
     OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
-use kitfleet_domain::sessions::keeping::Held;
-use kitfleet_egress::{Guard, Rules, Way};
+use kitfleet_domain::sessions::keeping::HeldProfile;
+use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
-    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, SubmissionRule, WAY_OUT,
+    self as protocol, Cookie, Device, HostCommand, HostError, Page, PageError, PageErrorKind, SubmissionRule, WAY_OUT,
     WAY_OUT_PORT, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::challenges::{Looked, SYSTEMS, Seen};
+use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
 use super::host::{CallError, Cause, Host, driver_failure};
-use super::pace::Pace;
-use super::page::{self, POLL, Sought};
+use super::pace::InputTiming;
+use super::page::{self, POLL, PageQuery};
 use super::sites;
 use super::view::View;
-use super::{Ended, NotSaved};
+use super::{NotSaved, OperationEnd};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ const ROOM: u64 = 4 * 1024 * 1024;
 /// A browser on a host of its own, behind a guard of its own.
 pub struct Webkit {
     pub(super) host: Host,
-    pub(super) pace: Pace,
+    pub(super) pace: InputTiming,
     pub(super) limits: Limits,
     /// What an interaction is waiting for, to say so when its time is up.
     pub(super) obstacle: &'static str,
@@ -74,7 +74,7 @@ impl Webkit {
         host: Host,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        (way, rules): (&Arc<Way>, &Rules),
+        (way, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
     ) -> Result<Self, Failure> {
@@ -99,10 +99,10 @@ impl Webkit {
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };
-        host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
+        host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
         Ok(Self {
             host,
-            pace: Pace::of(profile),
+            pace: InputTiming::of(profile),
             limits,
             obstacle: "",
             refs: 0,
@@ -120,14 +120,14 @@ impl Webkit {
     }
 
     /// Does one operation, within its budget.
-    pub async fn run(&mut self, operation: &Operation) -> Ended {
+    pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         self.obstacle = "";
         let death = self.host.death();
         let work = async {
             tokio::select! {
                 ended = Box::pin(self.perform(operation, started)) => ended,
-                failure = death => Err(Ended::Failed(failure)),
+                failure = death => Err(OperationEnd::Failed(failure)),
             }
         };
         match timeout(operation.budget(), work).await {
@@ -137,7 +137,7 @@ impl Webkit {
         }
     }
 
-    async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<OperationResult, Ended> {
+    async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<OperationResult, OperationEnd> {
         Ok(match operation {
             Operation::Navigate(navigate) => OperationResult::Navigate(self.navigate(navigate, started).await?),
             Operation::Interact(interact) => OperationResult::Interact(self.interact(interact, started).await?),
@@ -156,14 +156,14 @@ impl Webkit {
         })
     }
 
-    async fn navigate(&mut self, navigate: &Navigate, started: Instant) -> Result<Navigated, Ended> {
+    async fn navigate(&mut self, navigate: &Navigate, started: Instant) -> Result<Navigated, OperationEnd> {
         let until = match navigate.wait_until {
             operations::WaitUntil::Load => WaitUntil::Load,
             operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
             operations::WaitUntil::NetworkIdle => WaitUntil::NetworkIdle,
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
-        let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
+        let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
         let protocol::Navigated { final_uri, status } = self.load(command).await?;
         let held_meanwhile = if navigate.hold_submissions {
             self.held_submission().await?.is_some()
@@ -182,16 +182,16 @@ impl Webkit {
     }
 
     /// Has a page loaded.
-    pub(super) async fn load(&mut self, command: Command) -> Result<protocol::Navigated, Ended> {
+    pub(super) async fn load(&mut self, command: HostCommand) -> Result<protocol::Navigated, OperationEnd> {
         self.guard.take_refusal();
         self.host.told().forget();
         match self.host.call(command).await {
             Ok(navigated) => Ok(navigated),
             Err(CallError::Refused(HostError::Navigation(error))) => {
-                Err(Ended::Failed(driver_failure(self.explain(&error))))
+                Err(OperationEnd::Failed(driver_failure(self.explain(&error))))
             }
             Err(CallError::Refused(HostError::Nowhere)) => {
-                Err(Ended::invalid("action.kind", "the history has no page to go to"))
+                Err(OperationEnd::invalid("action.kind", "the history has no page to go to"))
             }
             Err(error) => Err(error.into()),
         }
@@ -212,7 +212,7 @@ impl Webkit {
         format!("The page did not load ({layer}): {}.", words.trim_end_matches('.'))
     }
 
-    async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Waited, Ended> {
+    async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Waited, OperationEnd> {
         match &wait.condition {
             Condition::Selector { element } => self.wait_for(element, true).await?,
             Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
@@ -222,7 +222,7 @@ impl Webkit {
         self.waited(wait, true, started).await
     }
 
-    async fn wait_for_address(&self, pattern: &str) -> Result<(), Ended> {
+    async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
         let pattern = self.patterns.compile(pattern).await?;
         let mut seen = None;
         loop {
@@ -237,9 +237,9 @@ impl Webkit {
         }
     }
 
-    async fn wait_for(&mut self, element: &Element, visible: bool) -> Result<(), Ended> {
+    async fn wait_for(&mut self, element: &Element, visible: bool) -> Result<(), OperationEnd> {
         let field = element.field("condition");
-        let target = Sought::written(element, &field);
+        let target = PageQuery::written(element, &field);
         let input = self.input(json!({ "target": target, "until_hidden": !visible }));
         while page::ask::<bool>(&self.host, page::VISIBLE.about(target), &input).await? != Some(visible) {
             sleep(POLL).await;
@@ -248,7 +248,7 @@ impl Webkit {
     }
 
     /// Whether something that is meant can be seen. `None` while the page cannot be asked.
-    pub(super) async fn shows(&mut self, target: Sought<'_>) -> Result<Option<bool>, Ended> {
+    pub(super) async fn shows(&mut self, target: PageQuery<'_>) -> Result<Option<bool>, OperationEnd> {
         page::ask(&self.host, page::VISIBLE.about(target), &json!({ "target": target })).await
     }
 
@@ -258,12 +258,12 @@ impl Webkit {
         input
     }
 
-    async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, Ended> {
+    async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
         Ok(Waited { matched, kind: wait.condition.kind(), duration_ms: milliseconds(started), url })
     }
 
-    async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<Ended, Ended> {
+    async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
         let result = match operation {
             Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
                 OperationResult::Interact(self.interacted(interact, false, started).await?)
@@ -274,22 +274,22 @@ impl Webkit {
             _ => {
                 let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };
                 let detail = format!("The operation ran out of its time{reason}.");
-                return Ok(Ended::Failed(Failure { class: FailureClass::Timeout, detail }));
+                return Ok(OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail }));
             }
         };
-        Ok(Ended::done(result))
+        Ok(OperationEnd::done(result))
     }
 
     /// The current address.
-    pub(super) async fn address(&self) -> Result<String, Ended> {
+    pub(super) async fn address(&self) -> Result<String, OperationEnd> {
         Ok(self.page().await?.uri)
     }
 
     /// What the host knows without asking the page.
-    pub(super) async fn page(&self) -> Result<Page, Ended> {
-        match timeout(ADDRESS_WITHIN, self.host.call(Command::Page)).await {
+    pub(super) async fn page(&self) -> Result<Page, OperationEnd> {
+        match timeout(ADDRESS_WITHIN, self.host.call(HostCommand::Page)).await {
             Ok(page) => Ok(page?),
-            Err(_) => Err(Ended::Failed(driver_failure("the browser does not answer"))),
+            Err(_) => Err(OperationEnd::Failed(driver_failure("the browser does not answer"))),
         }
     }
 
@@ -297,7 +297,7 @@ impl Webkit {
     ///
     /// # Errors
     /// When what they had kept cannot be had, or the browser does not take it.
-    pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
+    pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         let Some(store) = held.store else { return Ok(()) };
         let (session, kept) = (self.host.directory().session(), self.host.directory().kept());
         let failed = |error: io::Error| driver_failure(format!("the profile cannot be restored: {error}"));
@@ -308,7 +308,7 @@ impl Webkit {
         sites::move_all(&kept, &session).await.map_err(failed)?;
         tokio::fs::remove_dir_all(kept).await.map_err(failed)?;
         let cookies = cookies.into_iter().map(sites::to_browser).collect();
-        self.host.call::<()>(Command::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
+        self.host.call::<()>(HostCommand::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
     }
 
     /// Ends it in good order, and saves what its sites have kept. Where stores are kept may be away for a moment, as a database is
@@ -316,12 +316,12 @@ impl Webkit {
     ///
     /// # Errors
     /// When the browser is not there to give it away, or it cannot be saved.
-    pub async fn save(self, stores: &Stores, held: &Held) -> Result<Saved, NotSaved> {
+    pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Saved, NotSaved> {
         // A page that never yields is not waited for: what it stored before is with the network process.
-        if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
+        if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
-        let wanted = Command::Cookies { at_most: None };
+        let wanted = HostCommand::Cookies { at_most: None };
         let cookies = match timeout(COOKIES_WITHIN, self.host.call::<Vec<Cookie>>(wanted)).await {
             Ok(cookies) => cookies.map_err(CallError::into_failure),
             Err(_) => Err(driver_failure("the browser does not answer")),
@@ -345,8 +345,8 @@ impl Webkit {
 
     /// Looks for challenges on the page. `None` when the page goes away meanwhile, or the browser has died. A page that hangs does not
     /// answer.
-    pub async fn look_for_challenges(&self) -> Option<Seen> {
-        let looked: Looked = page::ask_once(&self.host, page::CHALLENGES, &*SYSTEMS).await.ok()??;
+    pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
+        let looked: ScanResult = page::ask_once(&self.host, page::CHALLENGES, &*SYSTEMS).await.ok()??;
         Some(looked.judged())
     }
 
@@ -368,7 +368,7 @@ impl Webkit {
 
 /// Refuses what lies on a disk that is full: a browser there loses even what it had stored before.
 fn require_room(folder: &Path) -> io::Result<()> {
-    if Room::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl CallError {
@@ -386,7 +386,7 @@ impl CallError {
     }
 }
 
-impl From<PatternError> for Ended {
+impl From<PatternError> for OperationEnd {
     fn from(error: PatternError) -> Self {
         match error {
             PatternError::Invalid(invalid) => Self::Invalid { invalid, members: Map::new() },
@@ -395,7 +395,7 @@ impl From<PatternError> for Ended {
     }
 }
 
-impl From<CallError> for Ended {
+impl From<CallError> for OperationEnd {
     fn from(error: CallError) -> Self {
         Self::Failed(error.into_failure())
     }

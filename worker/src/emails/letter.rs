@@ -12,7 +12,7 @@ use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
-use kitfleet_domain::status::incidents::Told;
+use kitfleet_domain::status::incidents::IncidentMail;
 use kitfleet_domain::tokens::Token;
 
 /// Text of a mail.
@@ -73,8 +73,8 @@ impl<'a> Letter<'a> {
     }
 
     /// Mail about an incident.
-    pub(super) fn of_incident(template: Template, told: &Told, base_url: &'a str) -> Self {
-        let Told { title, impact, components, status, message, over: _ } = told;
+    pub(super) fn of_incident(template: Template, told: &IncidentMail, base_url: &'a str) -> Self {
+        let IncidentMail { title, impact, components, status, message, over: _ } = told;
         let what = match template {
             Template::IncidentPosted => "Incident",
             Template::IncidentUpdated => "Update",

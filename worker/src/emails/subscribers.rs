@@ -1,6 +1,6 @@
 //! Mails to subscribers of the status page (contract: status 15 to 22). Each mail has an unsubscribe link.
 
-use kitfleet_domain::emails::{self, Attempt, Rest, Template};
+use kitfleet_domain::emails::{self, Attempt, RepeatPolicy, Template};
 use kitfleet_domain::ids::SubscriberId;
 use kitfleet_domain::status::incidents;
 use kitfleet_domain::status::subscribers::{self, Question, Unsubscriber};
@@ -22,11 +22,11 @@ pub(super) async fn compose(
     let rest = if in_time && is_news {
         emails::let_rest(&mut *conn, attempt, mailer.update_interval).await?
     } else {
-        Rest::None
+        RepeatPolicy::None
     };
-    let mail = if rest == Rest::Waits {
+    let mail = if rest == RepeatPolicy::Waits {
         return Ok(None);
-    } else if !in_time || rest == Rest::Superseded {
+    } else if !in_time || rest == RepeatPolicy::Superseded {
         None
     } else if attempt.template == Template::StatusConfirm {
         ask(&mut *conn, mailer, attempt, subscriber).await?

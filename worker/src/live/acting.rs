@@ -10,20 +10,20 @@ use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::live::Admission;
 use kitfleet_domain::live::driving::{self, Change};
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_domain::sessions::gui_input::{self, Claim, Person};
-use kitfleet_host_protocol::Act;
+use kitfleet_domain::sessions::gui_input::{self, Claim, InputClaim};
+use kitfleet_host_protocol::ViewerAction;
 use kitfleet_live::messages::{Event, Refusal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::fingers::Fingers;
+use super::fingers::TouchState;
 use super::hub::Hub;
 use super::seats::SeatId;
 use crate::Context;
-use crate::browser::Acted;
-use crate::sessions::{self, Stage};
+use crate::browser::InputOutcome;
+use crate::sessions::{self, LiveHandle};
 
 /// How long after the last input the claim is given back.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
@@ -35,17 +35,17 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_hours(1);
 
 /// What somebody does.
-pub struct Deed {
+pub struct ViewerInput {
     /// Who.
     pub seat: SeatId,
     /// By what they were let in.
     pub admission: Arc<Admission>,
     /// What.
-    pub what: What,
+    pub what: InputRight,
 }
 
 /// What somebody may do.
-pub enum What {
+pub enum InputRight {
     /// Something in the browser. The events keep to the bounds.
     Events(Vec<Event>),
     /// Take over from the AI, or hand back.
@@ -53,11 +53,11 @@ pub enum What {
 }
 
 /// Whoever acts.
-pub struct Acting<'a> {
+pub struct InputSession<'a> {
     hub: &'a Hub,
-    stage: &'a Stage,
+    stage: &'a LiveHandle,
     context: &'a Context,
-    fingers: Fingers,
+    fingers: TouchState,
     now: Option<Now>,
 }
 
@@ -68,14 +68,14 @@ struct Now {
     last_input: Instant,
 }
 
-impl<'a> Acting<'a> {
+impl<'a> InputSession<'a> {
     /// Nobody acts yet.
-    pub fn new(hub: &'a Hub, stage: &'a Stage, context: &'a Context) -> Self {
-        Self { hub, stage, context, fingers: Fingers::default(), now: None }
+    pub fn new(hub: &'a Hub, stage: &'a LiveHandle, context: &'a Context) -> Self {
+        Self { hub, stage, context, fingers: TouchState::default(), now: None }
     }
 
     /// Does what people do, until `stop`. Nothing is cancelled midway: what was claimed is given back.
-    pub async fn run(mut self, mut deeds: mpsc::Receiver<Deed>, stop: &CancellationToken) {
+    pub async fn run(mut self, mut deeds: mpsc::Receiver<ViewerInput>, stop: &CancellationToken) {
         loop {
             let due = self.due();
             tokio::select! {
@@ -130,14 +130,14 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn take(&mut self, deed: Deed) {
-        let Deed { seat, admission, what } = deed;
+    async fn take(&mut self, deed: ViewerInput) {
+        let ViewerInput { seat, admission, what } = deed;
         if !self.hub.seats.has(seat) {
             return;
         }
         match what {
-            What::Events(events) => self.act(seat, admission.client_id.as_deref(), events).await,
-            What::Lane(change) => self.change_lane(seat, admission.id, change).await,
+            InputRight::Events(events) => self.act(seat, admission.client_id.as_deref(), events).await,
+            InputRight::Lane(change) => self.change_lane(seat, admission.id, change).await,
         }
     }
 
@@ -204,13 +204,13 @@ impl<'a> Acting<'a> {
         // One after the other: the browser is told in this order.
         let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
         match done.unwrap_or_else(|_| Err(silent())) {
-            Ok(((), Acted::Done)) => {}
-            Ok(((), Acted::Unresponsive)) => {
+            Ok(((), InputOutcome::Done)) => {}
+            Ok(((), InputOutcome::Unresponsive)) => {
                 refuse(Refusal::Unresponsive, "the page does not answer");
                 let lifted = self.fingers.lift_all();
                 self.send(lifted).await;
             }
-            Ok(((), Acted::NoSuchKey)) => {
+            Ok(((), InputOutcome::NoSuchKey)) => {
                 refuse(Refusal::Invalid, "there is no such key");
                 self.fingers = before;
             }
@@ -223,7 +223,7 @@ impl<'a> Acting<'a> {
         let mut held = self.stage.claim.lock().await;
         let intent = IntentId::generate();
         *held = Some(intent);
-        let person = Person {
+        let person = InputClaim {
             worker: self.context.id,
             session: self.hub.session,
             client,
@@ -256,7 +256,7 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn send(&mut self, acts: Vec<Act>) {
+    async fn send(&mut self, acts: Vec<ViewerAction>) {
         if acts.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kitfleet_domain::archetypes::Size;
-use kitfleet_host_protocol::{Act, TouchPhase};
+use kitfleet_host_protocol::{TouchPhase, ViewerAction};
 use kitfleet_live::messages::{Event, Phase};
 use tokio::time::Instant;
 
@@ -63,20 +63,20 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
 
 /// The fingers that are down.
 #[derive(Clone, Default)]
-pub struct Fingers {
-    down: BTreeMap<u8, Finger>,
+pub struct TouchState {
+    down: BTreeMap<u8, TouchPoint>,
 }
 
 #[derive(Clone)]
-struct Finger {
+struct TouchPoint {
     x: f64,
     y: f64,
     heard_at: Instant,
 }
 
-impl Fingers {
+impl TouchState {
     /// What the browser is to do for these events, which keep to the bounds. A finger that is not down neither moves nor lifts.
-    pub fn acts(&mut self, events: Vec<Event>, viewport: Size, now: Instant) -> Vec<Act> {
+    pub fn acts(&mut self, events: Vec<Event>, viewport: Size, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::with_capacity(events.len());
         for event in events {
             match event {
@@ -84,16 +84,16 @@ impl Fingers {
                 Event::Wheel { x, y, delta_x, delta_y } => {
                     self.turn(&mut acts, (x, y), (delta_x, delta_y), viewport, now);
                 }
-                Event::Key { key } => acts.push(Act::Key { key }),
-                Event::Text { text } => acts.push(Act::Text { text }),
-                Event::Choose { index } => acts.push(Act::Choose { index }),
-                Event::Answer { accept, text } => acts.push(Act::Answer { accept, text }),
+                Event::Key { key } => acts.push(ViewerAction::Key { key }),
+                Event::Text { text } => acts.push(ViewerAction::Text { text }),
+                Event::Choose { index } => acts.push(ViewerAction::Choose { index }),
+                Event::Answer { accept, text } => acts.push(ViewerAction::Answer { accept, text }),
             }
         }
         acts
     }
 
-    fn touch(&mut self, acts: &mut Vec<Act>, (finger, phase): (u8, Phase), (x, y): (f64, f64), now: Instant) {
+    fn touch(&mut self, acts: &mut Vec<ViewerAction>, (finger, phase): (u8, Phase), (x, y): (f64, f64), now: Instant) {
         let phase = match phase {
             Phase::Begin => TouchPhase::Begin,
             Phase::Update => TouchPhase::Update,
@@ -105,7 +105,7 @@ impl Fingers {
             (TouchPhase::Begin, None) | (_, Some(_)) => {}
             (_, None) => return,
         }
-        let place = Finger { x, y, heard_at: now };
+        let place = TouchPoint { x, y, heard_at: now };
         acts.push(place.step(finger, phase));
         if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
             self.down.insert(finger, place);
@@ -115,7 +115,7 @@ impl Fingers {
     /// A wheel that turns down moves its finger up. One that would leave the viewport lands anew where the pointer is.
     fn turn(
         &mut self,
-        acts: &mut Vec<Act>,
+        acts: &mut Vec<ViewerAction>,
         (x, y): (f64, f64),
         (right, down): (f64, f64),
         Size { width, height }: Size,
@@ -147,7 +147,7 @@ impl Fingers {
         self.touch(acts, (WHEEL, Phase::Update), (x.clamp(0.0, width), y.clamp(0.0, height)), now);
     }
 
-    fn lift_wheel(&mut self, acts: &mut Vec<Act>, now: Instant) {
+    fn lift_wheel(&mut self, acts: &mut Vec<ViewerAction>, now: Instant) {
         if let Some(finger) = self.down.get(&WHEEL) {
             let place = (finger.x, finger.y);
             self.touch(acts, (WHEEL, Phase::End), place, now);
@@ -155,7 +155,7 @@ impl Fingers {
     }
 
     /// Lifts what is to be lifted by now: the wheel's finger, and those that were not heard of for long.
-    pub fn lift_due(&mut self, now: Instant) -> Vec<Act> {
+    pub fn lift_due(&mut self, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::new();
         if self.down.get(&WHEEL).is_some_and(|finger| finger.due(WHEEL) <= now) {
             self.lift_wheel(&mut acts, now);
@@ -176,7 +176,7 @@ impl Fingers {
     }
 
     /// Lifts all, as if they had never been.
-    pub fn lift_all(&mut self) -> Vec<Act> {
+    pub fn lift_all(&mut self) -> Vec<ViewerAction> {
         std::mem::take(&mut self.down).iter().map(|(number, finger)| finger.step(*number, TouchPhase::Cancel)).collect()
     }
 
@@ -186,9 +186,9 @@ impl Fingers {
     }
 }
 
-impl Finger {
-    fn step(&self, finger: u8, phase: TouchPhase) -> Act {
-        Act::Touch { finger, phase, x: self.x, y: self.y }
+impl TouchPoint {
+    fn step(&self, finger: u8, phase: TouchPhase) -> ViewerAction {
+        ViewerAction::Touch { finger, phase, x: self.x, y: self.y }
     }
 
     fn due(&self, number: u8) -> Instant {
@@ -199,12 +199,12 @@ impl Finger {
 #[cfg(test)]
 mod tests {
     use kitfleet_domain::archetypes::Size;
-    use kitfleet_host_protocol::{Act, TouchPhase};
+    use kitfleet_host_protocol::{TouchPhase, ViewerAction};
     use kitfleet_live::messages::{Event, Phase};
     use proptest::prelude::*;
     use tokio::time::{Duration, Instant};
 
-    use super::{Fingers, check};
+    use super::{TouchState, check};
 
     const VIEWPORT: Size = Size { width: 400, height: 800 };
 
@@ -212,9 +212,9 @@ mod tests {
         Event::Touch { finger, phase, x, y }
     }
 
-    fn phases(acts: &[Act]) -> Vec<(u8, TouchPhase)> {
-        let phase = |act: &Act| match act {
-            Act::Touch { finger, phase, .. } => Some((*finger, *phase)),
+    fn phases(acts: &[ViewerAction]) -> Vec<(u8, TouchPhase)> {
+        let phase = |act: &ViewerAction| match act {
+            ViewerAction::Touch { finger, phase, .. } => Some((*finger, *phase)),
             _ => None,
         };
         acts.iter().filter_map(phase).collect()
@@ -258,7 +258,7 @@ mod tests {
     /// Fingers that are forgotten are lifted, and so are those of whoever is gone (contract: live 13).
     #[test]
     fn no_finger_stays_down() {
-        let (mut fingers, now) = (Fingers::default(), Instant::now());
+        let (mut fingers, now) = (TouchState::default(), Instant::now());
         let landed = fingers.acts(vec![touch(3, Phase::Begin, 5.0, 5.0)], VIEWPORT, now);
         assert_eq!(phases(&landed), [(3, TouchPhase::Begin)]);
         assert!(fingers.lift_due(now + Duration::from_secs(9)).is_empty());
@@ -273,14 +273,14 @@ mod tests {
     /// A wheel is a finger that moves, and is lifted when it rests.
     #[test]
     fn a_wheel_is_a_finger() {
-        let (mut fingers, now) = (Fingers::default(), Instant::now());
+        let (mut fingers, now) = (TouchState::default(), Instant::now());
         let wheel = |delta_y: f64| Event::Wheel { x: 200.0, y: 400.0, delta_x: 0.0, delta_y };
         let turned = fingers.acts(vec![wheel(100.0), wheel(100.0)], VIEWPORT, now);
         assert_eq!(phases(&turned), [(10, TouchPhase::Begin), (10, TouchPhase::Update), (10, TouchPhase::Update)]);
-        assert!(matches!(turned[2], Act::Touch { y: 200.0, .. }));
+        assert!(matches!(turned[2], ViewerAction::Touch { y: 200.0, .. }));
         let beyond = fingers.acts(vec![wheel(300.0)], VIEWPORT, now);
         assert_eq!(phases(&beyond), [(10, TouchPhase::End), (10, TouchPhase::Begin), (10, TouchPhase::Update)]);
-        assert!(matches!(beyond[2], Act::Touch { y: 100.0, .. }));
+        assert!(matches!(beyond[2], ViewerAction::Touch { y: 100.0, .. }));
         assert_eq!(phases(&fingers.lift_due(now + Duration::from_millis(80))), [(10, TouchPhase::End)]);
     }
 
@@ -290,7 +290,7 @@ mod tests {
         fn fingers_are_told_in_order(
             events in prop::collection::vec((0_u8..3, 0_u8..5, 0.0..=400.0, 0.0..=800.0, -900.0..=900.0), 0..60)
         ) {
-            let (mut fingers, now) = (Fingers::default(), Instant::now());
+            let (mut fingers, now) = (TouchState::default(), Instant::now());
             let events = events.into_iter().map(|(finger, what, x, y, delta)| match what {
                 0 => touch(finger, Phase::Begin, x, y),
                 1 => touch(finger, Phase::Update, x, y),
@@ -302,7 +302,7 @@ mod tests {
             acts.extend(fingers.lift_all());
             let mut down = std::collections::BTreeSet::new();
             for act in &acts {
-                let Act::Touch { finger, phase, x, y } = act else { continue };
+                let ViewerAction::Touch { finger, phase, x, y } = act else { continue };
                 prop_assert!((0.0..=400.0).contains(x) && (0.0..=800.0).contains(y));
                 match phase {
                     TouchPhase::Begin => prop_assert!(down.insert(*finger)),

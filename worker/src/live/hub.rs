@@ -7,16 +7,16 @@ use kitfleet_domain::agents::lanes;
 use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live as tickets;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::acting::{Acting, Deed};
+use super::acting::{InputSession, ViewerInput};
 use super::pictures::Pictures;
-use super::seats::{Control, Seats};
+use super::seats::{Control, Viewers};
 use crate::Context;
-use crate::sessions::Stage;
+use crate::sessions::LiveHandle;
 
 /// How often there is looked who the viewers are, and who drives.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -33,11 +33,11 @@ pub struct Hub {
     /// Which session.
     pub session: SessionId,
     /// Who watches.
-    pub seats: Seats,
+    pub seats: Viewers,
     /// What they see.
     pub pictures: Pictures,
     /// What those do who may act.
-    pub deeds: mpsc::Sender<Deed>,
+    pub deeds: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     viewport: Size,
@@ -48,18 +48,18 @@ pub struct Hub {
 
 /// What a hub runs on.
 pub struct Parts {
-    stage: Stage,
-    deeds: mpsc::Receiver<Deed>,
+    stage: LiveHandle,
+    deeds: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
     /// A hub that nobody watches by yet, and what it is to run on.
-    pub fn new(session: SessionId, stage: &Stage) -> (Arc<Self>, Parts) {
-        let stage = Stage { view: stage.view.for_another(), ..stage.clone() };
+    pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
+        let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
         let (deeds, waiting) = mpsc::channel(DEEDS);
         let hub = Self {
             session,
-            seats: Seats::default(),
+            seats: Viewers::default(),
             pictures: Pictures::default(),
             deeds,
             ended: CancellationToken::new(),
@@ -84,7 +84,7 @@ impl Hub {
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
         let Parts { stage, deeds } = parts;
         let stop = CancellationToken::new();
-        let acting = Acting::new(&self, &stage, &context);
+        let acting = InputSession::new(&self, &stage, &context);
         let watching = async {
             tokio::select! {
                 _ = self.pictures.follow(&stage.view) => self.ended.cancel(),
@@ -113,8 +113,8 @@ impl Hub {
     }
 
     /// Looks again and again who may see this, who drives, and who is still there (contract: live 6, 11, 12).
-    async fn look_at_viewers(&self, stage: &Stage, context: &Context) {
-        let (failed, mut heard_at) = (Seldom::new(), None);
+    async fn look_at_viewers(&self, stage: &LiveHandle, context: &Context) {
+        let (failed, mut heard_at) = (LogThrottle::new(), None);
         loop {
             let hear = heard_at.is_none_or(|at: Instant| at.elapsed() >= HEAR_EVERY);
             match self.look_once(context, hear).await {

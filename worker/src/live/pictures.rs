@@ -18,15 +18,15 @@ pub const ON_THEIR_WAY: usize = 2;
 
 /// The newest of everything.
 pub struct Pictures {
-    picture: watch::Sender<Option<Newest>>,
-    words: watch::Sender<Words>,
+    picture: watch::Sender<Option<LatestFrame>>,
+    words: watch::Sender<PageTexts>,
     wanted: Notify,
-    hunger: Mutex<Hunger>,
+    hunger: Mutex<FrameDemand>,
 }
 
 /// A picture as it goes to viewers, and what has to be there before it.
 #[derive(Clone)]
-pub struct Newest {
+pub struct LatestFrame {
     /// Its number.
     pub seq: u32,
     /// The number of the one that it is drawn over; 0 for none.
@@ -37,7 +37,7 @@ pub struct Newest {
 
 /// What else there is to be seen, as it is told.
 #[derive(Clone, Default)]
-pub struct Words {
+pub struct PageTexts {
     /// To everybody.
     pub page: Option<ToViewer>,
     /// To those who may act.
@@ -50,7 +50,7 @@ pub struct Words {
 
 /// How many viewers have room for a picture, and whether one of them lacks what a part would be drawn over.
 #[derive(Default)]
-struct Hunger {
+struct FrameDemand {
     viewers: u32,
     whole: bool,
 }
@@ -59,7 +59,7 @@ impl Default for Pictures {
     fn default() -> Self {
         Self {
             picture: watch::Sender::new(None),
-            words: watch::Sender::new(Words::default()),
+            words: watch::Sender::new(PageTexts::default()),
             wanted: Notify::new(),
             hunger: Mutex::default(),
         }
@@ -103,7 +103,7 @@ impl Pictures {
         self.with(|hunger| hunger.viewers > 0 && hunger.whole)
     }
 
-    fn show(&self, seen: host::Seen) {
+    fn show(&self, seen: host::LiveEvent) {
         if seen.page.is_some() || seen.asked.is_some() {
             self.words.send_modify(|words| words.change(seen.page, seen.asked));
         }
@@ -112,16 +112,16 @@ impl Pictures {
         let Ok(jpeg) = STANDARD.decode(&picture.jpeg) else { return };
         let host::Picture { seq, base, sharp, view, rect, taken_us, .. } = picture;
         let message = Picture { seq, base, sharp, view, rect, taken_us }.write(&jpeg);
-        self.picture.send_replace(Some(Newest { seq, base, message }));
+        self.picture.send_replace(Some(LatestFrame { seq, base, message }));
     }
 
     /// The newest picture, from now on.
-    pub fn newest(&self) -> watch::Receiver<Option<Newest>> {
+    pub fn newest(&self) -> watch::Receiver<Option<LatestFrame>> {
         self.picture.subscribe()
     }
 
     /// The newest words, the present ones included.
-    pub fn words(&self) -> watch::Receiver<Words> {
+    pub fn words(&self) -> watch::Receiver<PageTexts> {
         let mut words = self.words.subscribe();
         words.mark_changed();
         words
@@ -133,22 +133,22 @@ impl Pictures {
     }
 
     /// A viewer that has room for nothing yet.
-    pub fn appetite_of_one(&self) -> Appetite<'_> {
-        Appetite { pictures: self, has_room: false }
+    pub fn appetite_of_one(&self) -> FrameBudget<'_> {
+        FrameBudget { pictures: self, has_room: false }
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Hunger) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut FrameDemand) -> T) -> T {
         change(&mut self.hunger.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// One viewer's room for pictures, which goes with it.
-pub struct Appetite<'a> {
+pub struct FrameBudget<'a> {
     pictures: &'a Pictures,
     has_room: bool,
 }
 
-impl Appetite<'_> {
+impl FrameBudget<'_> {
     /// It has room for a picture: for a `whole` one, when it lacks what a part would be drawn over.
     pub fn has_room(&mut self, whole: bool) {
         self.pictures.with(|hunger| {
@@ -166,18 +166,18 @@ impl Appetite<'_> {
     }
 }
 
-impl Drop for Appetite<'_> {
+impl Drop for FrameBudget<'_> {
     fn drop(&mut self) {
         self.is_full();
     }
 }
 
-impl Words {
-    fn change(&mut self, page: Option<host::Shown>, asked: Option<host::Asked>) {
-        if let Some(host::Shown { uri, title }) = page {
+impl PageTexts {
+    fn change(&mut self, page: Option<host::PageInfo>, asked: Option<host::DialogRequest>) {
+        if let Some(host::PageInfo { uri, title }) = page {
             self.page = Some(ToViewer::Page { url: uri, title });
         }
-        if let Some(host::Asked { menu, dialog }) = asked {
+        if let Some(host::DialogRequest { menu, dialog }) = asked {
             self.asks = menu.is_some() || dialog.is_some();
             let items = menu.map(|items| items.into_iter().map(item).collect());
             self.menu = Some(ToViewer::Menu { items });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kitfleet_domain::agents::Mode;
-use kitfleet_domain::agents::lanes::Standing;
+use kitfleet_domain::agents::lanes::LaneState;
 use kitfleet_domain::live::Admission;
 use kitfleet_live::MOST_VIEWERS;
 use kitfleet_live::messages::{Change, Driver, Refusal, Role};
@@ -23,25 +23,25 @@ pub type SeatId = u64;
 
 /// The viewers of one session.
 #[derive(Default)]
-pub struct Seats {
-    taken: Arc<Taken>,
+pub struct Viewers {
+    taken: Arc<OccupiedSlots>,
 }
 
 #[derive(Default)]
-struct Taken {
-    all: Mutex<Everybody>,
+struct OccupiedSlots {
+    all: Mutex<AllViewers>,
     /// Told whenever somebody leaves.
     left: Notify,
 }
 
 #[derive(Default)]
-struct Everybody {
+struct AllViewers {
     last: SeatId,
-    seats: BTreeMap<SeatId, Chair>,
+    seats: BTreeMap<SeatId, ViewerSlot>,
 }
 
 /// What the hub knows of a viewer.
-struct Chair {
+struct ViewerSlot {
     admission: Arc<Admission>,
     control: watch::Sender<Option<Control>>,
     refusals: mpsc::Sender<(Refusal, &'static str)>,
@@ -60,7 +60,7 @@ pub struct Control {
 }
 
 /// What a viewer has. Dropping it leaves.
-pub struct Seat {
+pub struct ViewerHandle {
     /// Which of the hub's.
     pub id: SeatId,
     /// Who it is.
@@ -71,25 +71,25 @@ pub struct Seat {
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
     /// Cancelled when it may not see this any more.
     pub withdrawn: CancellationToken,
-    taken: Arc<Taken>,
+    taken: Arc<OccupiedSlots>,
 }
 
-impl Drop for Seat {
+impl Drop for ViewerHandle {
     fn drop(&mut self) {
         self.taken.everybody().seats.remove(&self.id);
         self.taken.left.notify_one();
     }
 }
 
-impl Taken {
-    fn everybody(&self) -> MutexGuard<'_, Everybody> {
+impl OccupiedSlots {
+    fn everybody(&self) -> MutexGuard<'_, AllViewers> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seats {
+impl Viewers {
     /// A seat for somebody. `None` when all are taken.
-    pub fn take(&self, admission: Admission) -> Option<Seat> {
+    pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
         let mut everybody = self.taken.everybody();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
         if everybody.seats.len() >= MOST_VIEWERS + kept {
@@ -99,11 +99,11 @@ impl Seats {
         let (id, admission) = (everybody.last, Arc::new(admission));
         let ((control, controlled), (refusals, refused)) = (watch::channel(None), mpsc::channel(REFUSALS));
         let withdrawn = CancellationToken::new();
-        let chair = Chair { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
+        let chair = ViewerSlot { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
         everybody.seats.insert(id, chair);
         drop(everybody);
         let taken = Arc::clone(&self.taken);
-        Some(Seat { id, admission, control: controlled, refusals: refused, withdrawn, taken })
+        Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
     /// Whether there is none for anybody.
@@ -141,7 +141,7 @@ impl Seats {
     }
 
     /// Tells everybody who drives.
-    pub fn tell_control(&self, standing: Option<&Standing>) {
+    pub fn tell_control(&self, standing: Option<&LaneState>) {
         for chair in self.taken.everybody().seats.values() {
             let control = Control::of(&chair.admission, standing);
             chair.control.send_if_modified(|before| before.replace(control) != Some(control));
@@ -165,23 +165,23 @@ impl Seats {
 
 impl Control {
     /// Whether this viewer's client has the lane.
-    pub fn drives(admission: &Admission, standing: Option<&Standing>) -> bool {
+    pub fn drives(admission: &Admission, standing: Option<&LaneState>) -> bool {
         let driver = standing.and_then(|standing| standing.driver.as_ref());
         admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver
     }
 
-    fn of(admission: &Admission, standing: Option<&Standing>) -> Self {
+    fn of(admission: &Admission, standing: Option<&LaneState>) -> Self {
         let controls = admission.role == Role::Controller;
         let driver = match standing {
             None => Driver::Nobody,
-            Some(Standing { mode: Mode::Manual, .. }) => {
+            Some(LaneState { mode: Mode::Manual, .. }) => {
                 if controls {
                     Driver::You
                 } else {
                     Driver::Other
                 }
             }
-            Some(Standing { mode: Mode::Pair, driver: Some(_) }) => {
+            Some(LaneState { mode: Mode::Pair, driver: Some(_) }) => {
                 if Self::drives(admission, standing) {
                     Driver::You
                 } else {

@@ -18,11 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
-use super::acting::{Deed, What};
+use super::acting::{InputRight, ViewerInput};
 use super::fingers;
 use super::hub::Hub;
-use super::pictures::{Newest, ON_THEIR_WAY, Pictures, Words};
-use super::seats::{Control, Seat};
+use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
+use super::seats::{Control, ViewerHandle};
 
 /// How often a viewer is asked whether it is there.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Serves a viewer until it leaves, or has to.
-pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: Seat, stopping: &CancellationToken) {
+pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopping: &CancellationToken) {
     let config = WebSocketConfig::default()
         .read_buffer_size(4 * 1024)
         // What waits here is a picture that gets old.
@@ -69,7 +69,7 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: Seat, stopping: &Ca
 
 struct Viewer<'a> {
     hub: &'a Hub,
-    seat: Seat,
+    seat: ViewerHandle,
     sink: SplitSink<Socket, Message>,
     stream: SplitStream<Socket>,
     /// The number of the last picture that was sent.
@@ -80,13 +80,13 @@ struct Viewer<'a> {
     /// never idle then, and what it brings has waited for half of the picture before it and not for all.
     pace: Duration,
     heard_at: Instant,
-    told: Words,
+    told: PageTexts,
     rate: DefaultDirectRateLimiter,
     messages: DefaultDirectRateLimiter,
 }
 
 /// Why nothing more is said.
-enum Over {
+enum ViewEnd {
     /// It is gone.
     Gone,
     /// It has to go.
@@ -94,10 +94,10 @@ enum Over {
 }
 
 impl<'a> Viewer<'a> {
-    fn new(hub: &'a Hub, seat: Seat, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
+    fn new(hub: &'a Hub, seat: ViewerHandle, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
         let rate = RateLimiter::direct(Quota::per_second(EVENTS_A_SECOND));
         let messages = RateLimiter::direct(Quota::per_second(MESSAGES_A_SECOND));
-        let (told, heard_at) = (Words::default(), Instant::now());
+        let (told, heard_at) = (PageTexts::default(), Instant::now());
         Self {
             hub,
             seat,
@@ -115,12 +115,12 @@ impl<'a> Viewer<'a> {
 
     async fn serve(&mut self) -> Option<Closing> {
         match self.talk().await {
-            Over::Gone => None,
-            Over::Close(closing) => Some(closing),
+            ViewEnd::Gone => None,
+            ViewEnd::Close(closing) => Some(closing),
         }
     }
 
-    async fn talk(&mut self) -> Over {
+    async fn talk(&mut self) -> ViewEnd {
         let pictures: &Pictures = &self.hub.pictures;
         let (mut newest, mut words) = (pictures.newest(), pictures.words());
         let mut appetite = pictures.appetite_of_one();
@@ -144,7 +144,7 @@ impl<'a> Viewer<'a> {
                         }
                         lacks.map(|_| ())
                     }
-                    Err(_) => return Over::Close(Closing::Ended),
+                    Err(_) => return ViewEnd::Close(Closing::Ended),
                 },
                 () = sleep_until(room_at.unwrap_or_else(Instant::now)), if room_at.is_some() && !has_room => {
                     appetite.has_room(lacks_its_base(&newest, self.has));
@@ -168,14 +168,14 @@ impl<'a> Viewer<'a> {
                             }
                             Ok(())
                         }
-                        Ok(Some(FromViewer::Input { events })) => self.take(What::Events(events)).await,
-                        Ok(Some(FromViewer::TakeOver)) => self.take(What::Lane(Change::TakeOver)).await,
-                        Ok(Some(FromViewer::HandBack)) => self.take(What::Lane(Change::HandBack)).await,
+                        Ok(Some(FromViewer::Input { events })) => self.take(InputRight::Events(events)).await,
+                        Ok(Some(FromViewer::TakeOver)) => self.take(InputRight::Lane(Change::TakeOver)).await,
+                        Ok(Some(FromViewer::HandBack)) => self.take(InputRight::Lane(Change::HandBack)).await,
                         Ok(None) => Ok(()),
                         Err(over) => Err(over),
                     },
-                    Some(Err(Error::Capacity(_) | Error::Utf8(_))) => return Over::Close(Closing::Unreadable),
-                    Some(Err(_)) | None => return Over::Gone,
+                    Some(Err(Error::Capacity(_) | Error::Utf8(_))) => return ViewEnd::Close(Closing::Unreadable),
+                    Some(Err(_)) | None => return ViewEnd::Gone,
                 },
             };
             if let Err(over) = done {
@@ -195,8 +195,8 @@ impl<'a> Viewer<'a> {
     }
 
     /// Sends a picture, if the viewer has what it is drawn over. Answers whether it lacks that.
-    async fn show(&mut self, picture: Option<Newest>) -> Result<bool, Over> {
-        let Some(Newest { seq, base, message }) = picture else { return Ok(false) };
+    async fn show(&mut self, picture: Option<LatestFrame>) -> Result<bool, ViewEnd> {
+        let Some(LatestFrame { seq, base, message }) = picture else { return Ok(false) };
         if base != 0 && base != self.has {
             return Ok(true);
         }
@@ -206,7 +206,7 @@ impl<'a> Viewer<'a> {
         Ok(false)
     }
 
-    async fn tell_words(&mut self, words: Words) -> Result<(), Over> {
+    async fn tell_words(&mut self, words: PageTexts) -> Result<(), ViewEnd> {
         let before = std::mem::replace(&mut self.told, words.clone());
         let controls = self.seat.admission.role == Role::Controller;
         if words.page != before.page
@@ -229,7 +229,7 @@ impl<'a> Viewer<'a> {
         Ok(())
     }
 
-    async fn tell_control(&mut self) -> Result<(), Over> {
+    async fn tell_control(&mut self) -> Result<(), ViewEnd> {
         let control = *self.seat.control.borrow_and_update();
         match control {
             Some(Control { driver, may_act, offers }) => {
@@ -239,21 +239,21 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    async fn refuse(&mut self, reason: Refusal, detail: &str) -> Result<(), Over> {
+    async fn refuse(&mut self, reason: Refusal, detail: &str) -> Result<(), ViewEnd> {
         self.tell(&ToViewer::Refused { reason, detail: detail.to_owned() }).await
     }
 
-    async fn ping(&mut self) -> Result<(), Over> {
+    async fn ping(&mut self) -> Result<(), ViewEnd> {
         if self.heard_at.elapsed() >= SILENCE {
-            return Err(Over::Close(Closing::Silent));
+            return Err(ViewEnd::Close(Closing::Silent));
         }
         self.send(Message::Ping(Bytes::new())).await
     }
 
-    async fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, Over> {
+    async fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, ViewEnd> {
         self.heard_at = Instant::now();
         if self.messages.check().is_err() {
-            return Err(Over::Close(Closing::Flooding));
+            return Err(ViewEnd::Close(Closing::Flooding));
         }
         match message {
             Message::Text(text) if text.len() > MESSAGE_BYTES => {
@@ -262,16 +262,16 @@ impl<'a> Viewer<'a> {
             }
             Message::Text(text) => match serde_json::from_str(&text) {
                 Ok(said) => Ok(Some(said)),
-                Err(_) => Err(Over::Close(Closing::Unreadable)),
+                Err(_) => Err(ViewEnd::Close(Closing::Unreadable)),
             },
-            Message::Binary(_) => Err(Over::Close(Closing::Unreadable)),
-            Message::Close(_) => Err(Over::Gone),
+            Message::Binary(_) => Err(ViewEnd::Close(Closing::Unreadable)),
+            Message::Close(_) => Err(ViewEnd::Gone),
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Ok(None),
         }
     }
 
     /// Hands on what a person does, or says why not.
-    async fn take(&mut self, what: What) -> Result<(), Over> {
+    async fn take(&mut self, what: InputRight) -> Result<(), ViewEnd> {
         match self.hand_on(what) {
             Ok(()) => Ok(()),
             Err((reason, detail)) => self.refuse(reason, detail).await,
@@ -279,18 +279,18 @@ impl<'a> Viewer<'a> {
     }
 
     /// Hands on what a person does, if it is one who may, within bounds.
-    fn hand_on(&self, what: What) -> Result<(), (Refusal, &'static str)> {
+    fn hand_on(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
         let admission = Arc::clone(&self.seat.admission);
         if admission.role != Role::Controller {
             return Err((Refusal::Viewer, "a viewer may only look"));
         }
         let count = match &what {
-            What::Events(events) => {
+            InputRight::Events(events) => {
                 fingers::check(events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
                 events.len()
             }
-            What::Lane(_) if admission.takes_over => EVENTS_OF_A_CHANGE,
-            What::Lane(_) => return Err((Refusal::Forbidden, "this ticket may not change who drives")),
+            InputRight::Lane(_) if admission.takes_over => EVENTS_OF_A_CHANGE,
+            InputRight::Lane(_) => return Err((Refusal::Forbidden, "this ticket may not change who drives")),
         };
         let too_fast = (Refusal::TooFast, "more than a thousand events a second, or more than the browser takes");
         let Some(count) = u32::try_from(count).ok().and_then(NonZeroU32::new) else { return Ok(()) };
@@ -298,18 +298,18 @@ impl<'a> Viewer<'a> {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return Err(too_fast),
         }
-        self.hub.deeds.try_send(Deed { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
+        self.hub.deeds.try_send(ViewerInput { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
     }
 
-    async fn tell(&mut self, said: &ToViewer) -> Result<(), Over> {
+    async fn tell(&mut self, said: &ToViewer) -> Result<(), ViewEnd> {
         let text = serde_json::to_string(said).expect("messages have string keys");
         self.send(Message::text(text)).await
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), Over> {
+    async fn send(&mut self, message: Message) -> Result<(), ViewEnd> {
         match timeout(SILENCE, self.sink.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Over::Gone),
+            Ok(Err(_)) | Err(_) => Err(ViewEnd::Gone),
         }
     }
 
@@ -323,6 +323,6 @@ impl<'a> Viewer<'a> {
 }
 
 /// Whether a viewer that has this picture lacks what the newest is drawn over.
-fn lacks_its_base(newest: &watch::Receiver<Option<Newest>>, has: u32) -> bool {
+fn lacks_its_base(newest: &watch::Receiver<Option<LatestFrame>>, has: u32) -> bool {
     newest.borrow().as_ref().is_some_and(|newest| newest.seq != has && newest.base != 0 && newest.base != has)
 }

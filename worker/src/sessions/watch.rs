@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::challenges::{self, ChallengeType, Finding, HowEnded};
+use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeType, Finding};
 use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::{ChallengeId, SessionId};
 use kitfleet_domain::operations::Operation;
-use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::sessions::pauses;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Context;
-use crate::browser::{Browser, Seen};
+use crate::browser::{Browser, ChallengeScan};
 
 /// The pause between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Challenges of one session that are told of. A page that makes up more tells nobody anything.
 const MOST: u32 = 100;
 
-static UNTOLD: Seldom = Seldom::new();
+static UNTOLD: LogThrottle = LogThrottle::new();
 
 /// What is known of a session's challenges.
 pub(super) struct Watch {
@@ -58,7 +58,7 @@ impl Watch {
 
     /// Looks at the page when that is due. `None` when it did not answer: one that hangs is asked less and less often.
     /// Dropping the future loses nothing: the look is due again at once.
-    pub(super) async fn look(&mut self, browser: &Browser) -> Option<Seen> {
+    pub(super) async fn look(&mut self, browser: &Browser) -> Option<ChallengeScan> {
         match self.due {
             Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
             _ => std::future::pending().await,
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// Writes what has changed by what was seen. What the database does not take now is seen again by the next look.
-    pub(super) async fn note(&mut self, context: &Context, seen: Seen) {
+    pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
             UNTOLD.say(|held_back| {
                 tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge");
@@ -80,8 +80,8 @@ impl Watch {
         }
     }
 
-    async fn compare(&mut self, context: &Context, seen: Seen) -> sqlx::Result<()> {
-        let Seen { document, mut found } = seen;
+    async fn compare(&mut self, context: &Context, seen: ChallengeScan) -> sqlx::Result<()> {
+        let ChallengeScan { document, mut found } = seen;
         found.retain(|found| found.confidence >= self.confidence);
         let shows = |kind: ChallengeType| found.iter().any(|found| found.kind == kind);
         match self.shown {
@@ -125,7 +125,7 @@ impl Watch {
         let ended = pauses::disappeared(&mut tx, self.session, id).await?;
         tx.commit().await?;
         if ended {
-            challenges::count(kind, Some(HowEnded::Disappeared));
+            challenges::count(kind, Some(ChallengeOutcome::Disappeared));
         }
         self.shown = None;
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Outcome, UNSIGNED};
+use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{Judge, Names};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -85,7 +85,7 @@ impl Target {
     }
 
     /// Sends a delivery once.
-    pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Ended {
+    pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> AttemptResult {
         let began = Instant::now();
         let answered = self.ask(attempt, secrets).await;
         ended(attempt, began.elapsed(), answered)
@@ -113,7 +113,7 @@ const REFUSED: &str = "refused: the target's address is not in the public intern
 const UNKNOWN_NAME: &str = "the target's name does not resolve";
 
 /// What an attempt came to that took so long.
-pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> Ended {
+pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> AttemptResult {
     let (outcome, response_status, response_excerpt, error) = match answered {
         Ok(Answered { status, excerpt, in_time }) => {
             let (outcome, error) = match (in_time, (200..300).contains(&status)) {
@@ -129,7 +129,7 @@ pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered
     metrics::histogram!("service_webhook_attempt_duration_seconds").record(took);
     let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
     let Attempt { id, claimed_until, .. } = *attempt;
-    Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
+    AttemptResult { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
 }
 
 fn literal_address(url: &Url) -> Option<IpAddr> {

@@ -5,7 +5,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use kitfleet_domain::ids::StaffCredentialId;
-use kitfleet_domain::staff::{self, By, Reason};
+use kitfleet_domain::staff::{self, Reason, StaffActor};
 use kitfleet_domain::validation::Invalid;
 
 use super::{Refused, authenticate, credential_name, token_of};
@@ -26,8 +26,8 @@ impl Staff {
     ///
     /// # Errors
     /// On field `reason`, if it does not have 1 to 500 characters.
-    pub fn because(self, reason: &str) -> Result<By, Invalid> {
-        Ok(By { credential: self.credential, reason: Reason::parse(reason)? })
+    pub fn because(self, reason: &str) -> Result<StaffActor, Invalid> {
+        Ok(StaffActor { credential: self.credential, reason: Reason::parse(reason)? })
     }
 }
 

@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 members.known.insert(name, map.next_value()?);
                 continue;
             }
-            map.next_value::<Nowhere>()?;
+            map.next_value::<Discarded>()?;
             if members.unknown.len() < self.most_unknown && !members.unknown.contains(&name) {
                 members.unknown.push(name);
             }
@@ -101,15 +101,15 @@ impl<'de> Visitor<'de> for Reader<'_> {
 }
 
 /// A value that is validated and discarded. serde's own type does not validate texts.
-struct Nowhere;
+struct Discarded;
 
-impl<'de> Deserialize<'de> for Nowhere {
+impl<'de> Deserialize<'de> for Discarded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Nowhere {
+impl<'de> Visitor<'de> for Discarded {
     type Value = Self;
 
     kept_nowhere!(Self);

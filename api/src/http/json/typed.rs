@@ -38,14 +38,14 @@ const MAX_READINGS: usize = 32;
 ///
 /// # Errors
 /// The first error that serde finds.
-pub fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Mistake> {
+pub fn read<T: DeserializeOwned>(body: &Value) -> Result<T, MemberError> {
     T::deserialize(Part::of(body))
 }
 
 /// Returns all errors of `body`, up to [`MAX_MISTAKES`], and the struct with substitutes for wrong or missing values. Without a
 /// struct, the type does not accept a substitute.
 pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError>) {
-    let (mut learnt, mut errors) = (Learnt::default(), Vec::new());
+    let (mut learnt, mut errors) = (TypeCache::default(), Vec::new());
     for _ in 0..MAX_READINGS {
         let report = Report { learnt: RefCell::new(learnt), ..Report::default() };
         let read = T::deserialize(Part { report: Some(&report), ..Part::of(body) });
@@ -53,7 +53,7 @@ pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError
         errors = found.into_inner();
         match read {
             Ok(read) => return (Some(read), errors),
-            Err(Mistake { learnt: true, .. }) if errors.len() < MAX_MISTAKES => learnt = now.into_inner(),
+            Err(MemberError { learnt: true, .. }) if errors.len() < MAX_MISTAKES => learnt = now.into_inner(),
             Err(_) => return (None, errors),
         }
     }
@@ -63,7 +63,7 @@ pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError
 /// An error in a body and its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {message}")]
-pub struct Mistake {
+pub struct MemberError {
     /// Names and indexes, separated by dots.
     pub field: String,
     pub message: String,
@@ -73,7 +73,7 @@ pub struct Mistake {
     learnt: bool,
 }
 
-impl Mistake {
+impl MemberError {
     fn here(message: String) -> Self {
         Self { field: String::new(), message, missing: None, learnt: false }
     }
@@ -95,13 +95,13 @@ impl Mistake {
     }
 }
 
-impl From<Mistake> for FieldError {
-    fn from(Mistake { field, message, .. }: Mistake) -> Self {
+impl From<MemberError> for FieldError {
+    fn from(MemberError { field, message, .. }: MemberError) -> Self {
         Self { field, message }
     }
 }
 
-impl Error for Mistake {
+impl Error for MemberError {
     /// Messages of types are written for callers.
     fn custom<T: Display>(message: T) -> Self {
         Self::here(message.to_string())
@@ -171,14 +171,14 @@ struct Part<'a, 'r> {
 /// Records of a reading in search of errors.
 #[derive(Default)]
 struct Report<'a> {
-    learnt: RefCell<Learnt>,
+    learnt: RefCell<TypeCache>,
     errors: RefCell<Vec<FieldError>>,
     path: RefCell<Vec<Step<'a>>>,
 }
 
 /// Knowledge from earlier readings.
 #[derive(Default)]
-struct Learnt {
+struct TypeCache {
     /// Members that structs require.
     required: HashSet<(Struct, &'static str)>,
     /// Values that their type's own code rejects, by path, with its messages.
@@ -209,21 +209,21 @@ impl Report<'_> {
     }
 
     /// Records an error, unless there are too many.
-    fn note(&self, error: FieldError) -> Result<(), Mistake> {
+    fn note(&self, error: FieldError) -> Result<(), MemberError> {
         let mut errors = self.errors.borrow_mut();
         errors.push(error);
-        if errors.len() < MAX_MISTAKES { Ok(()) } else { Err(Mistake::here("has too many mistakes".to_owned())) }
+        if errors.len() < MAX_MISTAKES { Ok(()) } else { Err(MemberError::here("has too many mistakes".to_owned())) }
     }
 
     /// Leaves a value after reading it.
-    fn leave<T>(&self, read: Result<T, Mistake>) -> Result<T, Mistake> {
+    fn leave<T>(&self, read: Result<T, MemberError>) -> Result<T, MemberError> {
         let read = read.map_err(|mistake| self.learn(mistake));
         self.path.borrow_mut().pop();
         read
     }
 
     /// Records an error that the type's own code found in the value at the current path.
-    fn learn(&self, mistake: Mistake) -> Mistake {
+    fn learn(&self, mistake: MemberError) -> MemberError {
         if mistake.learnt {
             return mistake;
         }
@@ -231,21 +231,21 @@ impl Report<'_> {
         let mut learnt = self.learnt.borrow_mut();
         if let Some(refused) = learnt.refused.iter_mut().find(|refused| refused.path == path) {
             let is_new = !std::mem::replace(&mut refused.is_left_out, true);
-            return Mistake { learnt: is_new, ..mistake };
+            return MemberError { learnt: is_new, ..mistake };
         }
         // The type may also reject the substitute for a wrong value, but that is not the error to report.
         let field = join_path(&path, &mistake.field);
         let noted = self.errors.borrow().iter().find(|error| error.field == field).cloned();
         let error = noted.unwrap_or_else(|| FieldError { field, message: mistake.message.clone() });
         learnt.refused.push(Refused { path, error, is_left_out: false });
-        Mistake { learnt: true, ..mistake }
+        MemberError { learnt: true, ..mistake }
     }
 
     /// Records whether a struct with this name and these fields requires a member, from its error.
-    fn learn_required(&self, of: Struct, mistake: Mistake) -> Mistake {
+    fn learn_required(&self, of: Struct, mistake: MemberError) -> MemberError {
         let Some(missing) = mistake.missing.filter(|_| !mistake.learnt) else { return mistake };
         let is_new = self.learnt.borrow_mut().required.insert((of, missing));
-        Mistake { learnt: is_new, missing: None, ..mistake }
+        MemberError { learnt: is_new, missing: None, ..mistake }
     }
 
     fn requires(&self, of: Struct, field: &'static str) -> bool {
@@ -259,15 +259,15 @@ impl<'a, 'r> Part<'a, 'r> {
     }
 
     /// Records a type error if there is a report; the caller then supplies a substitute.
-    fn is_not(&self, expected: &str) -> Result<(), Mistake> {
-        self.is_wrong(|found| Mistake::other(unexpected(found), &expected))
+    fn is_not(&self, expected: &str) -> Result<(), MemberError> {
+        self.is_wrong(|found| MemberError::other(unexpected(found), &expected))
     }
 
-    fn is_wrong(&self, mistake: impl FnOnce(&Value) -> Mistake) -> Result<(), Mistake> {
+    fn is_wrong(&self, mistake: impl FnOnce(&Value) -> MemberError) -> Result<(), MemberError> {
         if self.quiet {
             return Ok(());
         }
-        let mistake = self.value.map_or_else(|| Mistake::here(REQUIRED.to_owned()), mistake);
+        let mistake = self.value.map_or_else(|| MemberError::here(REQUIRED.to_owned()), mistake);
         match self.report {
             None => Err(mistake),
             Some(report) => report.note(FieldError { field: report.path(), message: mistake.message }),
@@ -275,7 +275,7 @@ impl<'a, 'r> Part<'a, 'r> {
     }
 
     /// Enters the value at `step`. Returns `None` when the type rejects any value there.
-    fn enter(self, step: Step<'a>, value: Option<&'a Value>) -> Result<Option<Self>, Mistake> {
+    fn enter(self, step: Step<'a>, value: Option<&'a Value>) -> Result<Option<Self>, MemberError> {
         let part = Self { value, ..self };
         let Some(report) = self.report else { return Ok(Some(part)) };
         report.path.borrow_mut().push(step);
@@ -299,7 +299,7 @@ impl<'a, 'r> Part<'a, 'r> {
     }
 
     /// The members of a struct with this name and these fields, including missing ones.
-    fn members(self, of: Struct) -> Result<Members<'a, 'r>, Mistake> {
+    fn members(self, of: Struct) -> Result<Members<'a, 'r>, MemberError> {
         let (object, whole) = if let Some(Value::Object(object)) = self.value {
             (Some(object), self)
         } else {
@@ -325,9 +325,9 @@ macro_rules! numbers {
 }
 
 impl<'de> Deserializer<'de> for Part<'de, '_> {
-    type Error = Mistake;
+    type Error = MemberError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         match self.value {
             None => {
                 self.is_not("anything")?;
@@ -346,7 +346,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         if let Some(Value::Bool(is)) = self.value {
             return visitor.visit_bool(*is);
         }
@@ -366,11 +366,11 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         deserialize_f64: visit_f64(as_f64 as f64), "a number";
     }
 
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         self.deserialize_f64(visitor)
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         if let Some(Value::String(text)) = self.value {
             return visitor.visit_borrowed_str(text);
         }
@@ -378,22 +378,22 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         visitor.visit_borrowed_str("")
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         match self.value {
             None | Some(Value::Null) => visitor.visit_none(),
             Some(_) => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, MemberError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         if let Some(Value::Array(items)) = self.value {
             return visitor.visit_seq(Items { rest: items.iter().enumerate(), whole: self });
         }
@@ -401,7 +401,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         visitor.visit_seq(Items { rest: [].iter().enumerate(), whole: self.stand_in() })
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         visitor.visit_map(self.members(("", &[]))?)
     }
 
@@ -411,7 +411,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Mistake> {
+    ) -> Result<V::Value, MemberError> {
         let read = visitor.visit_map(self.members((name, fields))?);
         match self.report {
             Some(report) => read.map_err(|mistake| report.learn_required((name, fields), mistake)),
@@ -425,18 +425,18 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Mistake> {
+    ) -> Result<V::Value, MemberError> {
         let name = match self.value {
             Some(Value::String(name)) if self.report.is_none() || names.contains(&name.as_str()) => name,
             _ => {
-                self.is_wrong(|_| Mistake::none_of(names))?;
+                self.is_wrong(|_| MemberError::none_of(names))?;
                 names.first().copied().unwrap_or_default()
             }
         };
         visitor.visit_enum(name.into_deserializer())
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
         visitor.visit_unit()
     }
 
@@ -451,9 +451,9 @@ struct Items<'a, 'r> {
 }
 
 impl<'a> SeqAccess<'a> for Items<'a, '_> {
-    type Error = Mistake;
+    type Error = MemberError;
 
-    fn next_element_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
+    fn next_element_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<Option<T::Value>, MemberError> {
         loop {
             let Some((index, item)) = self.rest.next() else { return Ok(None) };
             if let Some(part) = self.whole.enter(Step::Item(index), Some(item))? {
@@ -484,7 +484,7 @@ struct Members<'a, 'r> {
 
 impl<'a, 'r> Members<'a, 'r> {
     /// The next member that is present, or is required and missing.
-    fn next(&mut self) -> Result<Option<(&'a str, Part<'a, 'r>)>, Mistake> {
+    fn next(&mut self) -> Result<Option<(&'a str, Part<'a, 'r>)>, MemberError> {
         for (name, value) in self.rest.iter_mut().flatten() {
             if let Some(part) = self.whole.enter(Step::Member(name), Some(value))? {
                 return Ok(Some((name, part)));
@@ -505,15 +505,15 @@ impl<'a, 'r> Members<'a, 'r> {
 }
 
 impl<'a> MapAccess<'a> for Members<'a, '_> {
-    type Error = Mistake;
+    type Error = MemberError;
 
-    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, MemberError> {
         self.member = self.next()?;
         self.member.map(|(name, _)| seed.deserialize(BorrowedStrDeserializer::new(name))).transpose()
     }
 
-    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Mistake> {
-        let (name, part) = self.member.take().ok_or_else(|| Mistake::custom("has no value"))?;
+    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, MemberError> {
+        let (name, part) = self.member.take().ok_or_else(|| MemberError::custom("has no value"))?;
         let read = seed.deserialize(part);
         match part.report {
             Some(report) => report.leave(read),
@@ -539,7 +539,7 @@ mod tests {
     /// The error of a field of type `T` with this `value`, as path and message.
     fn mistake<T: DeserializeOwned>(value: Value) -> (String, String) {
         let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
-        let Err(Mistake { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };
+        let Err(MemberError { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };
         // The search for all errors finds the same error.
         let (_, all) = mistakes::<BTreeMap<String, T>>(&body);
         assert_eq!(all, [FieldError { field: field.clone(), message: message.clone() }]);

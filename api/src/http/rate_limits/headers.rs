@@ -19,19 +19,19 @@ pub const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining")
 pub const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 tokio::task_local! {
-    static TIGHTEST: Cell<Option<Standing>>;
+    static TIGHTEST: Cell<Option<LimitState>>;
 }
 
 /// State of a client within a limit.
 #[derive(Clone, Copy)]
-pub struct Standing {
+pub struct LimitState {
     limit: u32,
     remaining: u32,
     /// Seconds until the limit is fully restored or, when it is exceeded, until the next request is allowed, as in `Retry-After`.
     reset: u64,
 }
 
-impl Standing {
+impl LimitState {
     pub(super) fn of(quota: Quota, verdict: Verdict) -> Self {
         let limit = quota.burst_size().get();
         match verdict {
@@ -45,7 +45,7 @@ impl Standing {
 }
 
 /// Stores the state for the response. Outside a request, it has no effect.
-pub(super) fn note(standing: Standing) {
+pub(super) fn note(standing: LimitState) {
     let _ = TIGHTEST.try_with(|tightest| {
         if tightest.get().is_none_or(|noted| standing.remaining <= noted.remaining) {
             tightest.set(Some(standing));

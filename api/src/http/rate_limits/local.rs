@@ -9,20 +9,20 @@ use governor::state::StateStore;
 use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
 use governor::{Quota, RateLimiter};
 
-use super::{Key, Verdict, Visit};
+use super::{Key, LimitedRequest, Verdict};
 
 /// Maximum number of distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share
 /// 65,536 counts. New clients may be limited together, known clients keep their count, and no client bypasses a limit.
 const MOST_KEYS: usize = 200_000;
 
-pub struct Local<C: Clock>(RateLimiter<Visit, Counts, C, StateInformationMiddleware>);
+pub struct Local<C: Clock>(RateLimiter<LimitedRequest, Counts, C, StateInformationMiddleware>);
 
 impl<C: Clock> Local<C> {
     pub fn new(quota: Quota, clock: C) -> Self {
         Self(RateLimiter::new(quota, Counts::default(), clock))
     }
 
-    pub fn visit(&self, visit: Visit) -> Verdict {
+    pub fn visit(&self, visit: LimitedRequest) -> Verdict {
         match self.0.check_key(&visit) {
             Ok(state) => Verdict::Within { remaining: state.remaining_burst_capacity() },
             Err(not_yet) => {
@@ -58,9 +58,9 @@ impl Key {
 }
 
 impl StateStore for Counts {
-    type Key = Visit;
+    type Key = LimitedRequest;
 
-    fn measure_and_replace<T, F, E>(&self, visit: &Visit, measure: F) -> Result<T, E>
+    fn measure_and_replace<T, F, E>(&self, visit: &LimitedRequest, measure: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
@@ -80,7 +80,7 @@ impl StateStore for Counts {
     }
 }
 
-impl ShrinkableKeyedStateStore<Visit> for Counts {
+impl ShrinkableKeyedStateStore<LimitedRequest> for Counts {
     fn retain_recent(&self, drop_below: Nanos) {
         self.0.retain_recent(drop_below);
     }
@@ -113,8 +113,8 @@ mod tests {
         (Local::new(quota, clock.clone()), clock)
     }
 
-    fn take(key: &str) -> Visit {
-        Visit { key: key.into(), takes: true }
+    fn take(key: &str) -> LimitedRequest {
+        LimitedRequest { key: key.into(), takes: true }
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         for key in ["a", "b", "b", "b"] {
             local.visit(take(key));
         }
-        local.visit(Visit { key: "c".into(), takes: false });
+        local.visit(LimitedRequest { key: "c".into(), takes: false });
         assert_eq!(local.0.len(), 2, "looking leaves nothing behind");
         clock.advance(Duration::from_secs(41));
         local.forget_the_full();

@@ -12,7 +12,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{Client, RedisResult, Script};
 use tokio::time::timeout;
 
-use super::{Key, Verdict, Visit};
+use super::{Key, LimitedRequest, Verdict};
 
 /// Maximum time a request waits for Redis.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
@@ -42,7 +42,7 @@ impl Shared {
     }
 
     /// `None` when Redis did not respond in time.
-    pub async fn visit(&self, bucket: &str, quota: Quota, visit: Visit) -> Option<Verdict> {
+    pub async fn visit(&self, bucket: &str, quota: Quota, visit: LimitedRequest) -> Option<Verdict> {
         if !self.breaker.lets_through() {
             return None;
         }
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    async fn ask(&self, bucket: &str, quota: Quota, visit: Visit) -> RedisResult<Verdict> {
+    async fn ask(&self, bucket: &str, quota: Quota, visit: LimitedRequest) -> RedisResult<Verdict> {
         let mut connection = self.connection.clone();
         let fills_in = u64::try_from(quota.burst_size_replenished_in().as_micros()).unwrap_or(u64::MAX);
         let mut call = self.script.key(format!("kitfleet:rate_limits:{bucket}:{}", visit.key.hex()));
@@ -184,7 +184,7 @@ mod tests {
     async fn connected(limiter: &RateLimiter) {
         let shared = limiter.shared.as_ref().expect("a Redis");
         let quota = Quota::per_minute(NonZeroU32::MIN);
-        let visit = Visit { key: "anybody".into(), takes: false };
+        let visit = LimitedRequest { key: "anybody".into(), takes: false };
         let answers = async {
             while shared.visit("test", quota, visit).await.is_none() {
                 tokio::task::yield_now().await;
@@ -259,7 +259,7 @@ mod tests {
         let shared = limiter.shared.as_ref().expect("a Redis");
         let ask = async |bucket: &str, each: Duration, takes| {
             let quota = Quota::with_period(each).expect("a quota").allow_burst(NonZeroU32::new(3).expect("some"));
-            shared.visit(bucket, quota, Visit { key: "a".into(), takes }).await.expect("an answer")
+            shared.visit(bucket, quota, LimitedRequest { key: "a".into(), takes }).await.expect("an answer")
         };
 
         let each = Duration::from_mins(20);

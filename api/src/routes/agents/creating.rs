@@ -18,7 +18,7 @@ use super::wire::{AgentSession, CreateBody, UsedResources};
 use super::{WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{AGENT_SESSIONS, Given, IdempotencyKey};
+use crate::http::idempotency::{AGENT_SESSIONS, IdempotencyKey, StoredResponse};
 use crate::http::json::Unchecked;
 use crate::http::kinds;
 use crate::http::openapi::{AgentElsewhere, AgentRoom, Body, Creating, Restricted};
@@ -77,7 +77,7 @@ async fn create(
         let New { id, opened } =
             made.ok_or_else(|| Problem::internal(&"a create without an idempotency key found its key taken"))?;
         opened?;
-        return Ok(answer(id, Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?));
+        return Ok(answer(id, StoredResponse::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?));
     };
     // The stored response is returned, whatever the second request contains.
     if let Some(found) = repeated(&app, &caller, &key).await? {
@@ -86,14 +86,16 @@ async fn create(
     let (given, made) = match make(&app, &caller, request, Some(&key)).await {
         Ok(None) => return repeated(&app, &caller, &key).await?.ok_or_else(in_progress),
         Ok(Some(New { id, opened: Ok(()) })) => {
-            (Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
+            (StoredResponse::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
         }
         // The browser may still open. A repeated request then reads the outcome.
         Ok(Some(New { opened: Err(problem), .. })) if problem.may_pass() => return Err(problem),
-        Ok(Some(New { opened: Err(problem), .. })) => (Given::problem(&app, problem, PATH, &caller.request_id), true),
+        Ok(Some(New { opened: Err(problem), .. })) => {
+            (StoredResponse::problem(&app, problem, PATH, &caller.request_id), true)
+        }
         // Store only 404, 409 and 429. Other errors are temporary, or the request is invalid and was not attempted.
         Err(problem) if !matches!(problem.status().as_u16(), 404 | 409 | 429) => return Err(problem),
-        Err(problem) => (Given::problem(&app, problem, PATH, &caller.request_id), false),
+        Err(problem) => (StoredResponse::problem(&app, problem, PATH, &caller.request_id), false),
     };
     keep(&app, &caller, &key, given, made).await
 }
@@ -155,7 +157,7 @@ async fn make(
 }
 
 /// Stores a response and returns the stored one: another request may have stored its response first.
-async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -> Result<Response> {
+async fn keep(app: &App, caller: &Caller, key: &str, given: StoredResponse, made: bool) -> Result<Response> {
     let answered = Answered { status: given.status.as_u16(), body: given.body.clone() };
     let mut conn = app.db.acquire().await?;
     if made {
@@ -196,9 +198,9 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
         }
         let given = match standing {
             Some(SessionStatus::Ready | SessionStatus::Busy) => {
-                Given::of(StatusCode::CREATED, &read(app, caller, id).await?)?
+                StoredResponse::of(StatusCode::CREATED, &read(app, caller, id).await?)?
             }
-            _ => Given::problem(app, not_opened(driver), PATH, &caller.request_id),
+            _ => StoredResponse::problem(app, not_opened(driver), PATH, &caller.request_id),
         };
         let answered = Answered { status: given.status.as_u16(), body: given.body };
         creates::answer(&mut *app.db.acquire().await?, caller.account_id, key, &answered).await?;
@@ -217,11 +219,12 @@ fn in_progress() -> Problem {
 
 fn replay(caller: &Caller, answered: &Answered) -> Result<Response> {
     let status = StatusCode::from_u16(answered.status).map_err(|error| Problem::internal(&error))?;
-    let given = Given { status, body: answered.body.clone() };
-    let made = serde_json::from_str::<Made>(&answered.body).ok().filter(|_| status == StatusCode::CREATED);
+    let given = StoredResponse { status, body: answered.body.clone() };
+    let made =
+        serde_json::from_str::<CreatedAgentSession>(&answered.body).ok().filter(|_| status == StatusCode::CREATED);
     let replayed = AGENT_SESSIONS.replay(given);
     Ok(match made {
-        Some(Made { id, profile_id, proxy_id }) => {
+        Some(CreatedAgentSession { id, profile_id, proxy_id }) => {
             UsedResources::authorize(caller, profile_id.as_ref(), proxy_id.as_ref())?;
             answer(id, replayed)
         }
@@ -231,7 +234,7 @@ fn replay(caller: &Caller, answered: &Answered) -> Result<Response> {
 
 /// Agent session in a create response, with the resources it uses.
 #[derive(serde::Deserialize)]
-struct Made {
+struct CreatedAgentSession {
     id: AgentSessionId,
     profile_id: Option<ResourceRef<ProfileId>>,
     proxy_id: Option<ResourceRef<ProxyId>>,

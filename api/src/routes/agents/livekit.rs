@@ -7,7 +7,7 @@ use kitfleet_domain::agents::{self, AgentStatus};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AgentSessionId;
 use kitfleet_domain::live::Role;
-use kitfleet_domain::livekit::{self, NoPlace};
+use kitfleet_domain::livekit::{self, NoRoom};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_domain::workers;
@@ -67,9 +67,9 @@ struct RoomAccess {
 }
 
 /// Role parameter, for the contract.
-struct AsRole;
+struct RoleParameter;
 
-impl IntoParams for AsRole {
+impl IntoParams for RoleParameter {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let what = "A viewer watches. A controller can also send input, which requires `write:agents`";
         let role: ParameterBuilder = query("role", what, role()).required(Required::True);
@@ -134,13 +134,13 @@ async fn mint(app: &App, caller: &Caller, path: &IdPath<AgentSessionId>, role: R
     }
     let vault = app.own_vault("LiveKit tokens");
     let place = livekit::place(&mut conn, id, vault.as_ref().ok().copied()).await.map_err(|none| match none {
-        NoPlace::Database(error) => error.into(),
-        NoPlace::Full => {
+        NoRoom::Database(error) => error.into(),
+        NoRoom::Full => {
             let detail =
                 "this deployment has no machine that can show the session by video, or none with free capacity";
             refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
         }
-        NoPlace::Unreadable(error) => {
+        NoRoom::Unreadable(error) => {
             tracing::error!(%error, "LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
             let detail = "this deployment lacks the key that the secret of the session's machine was sealed with";
             let unreadable = || Problem::new(&kinds::FEATURE_UNAVAILABLE, detail);

@@ -7,14 +7,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
-use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
+use kitfleet_domain::agents::turns::{
+    self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnKind,
+};
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::NotYet;
+use kitfleet_domain::turns::AcquireTimeout;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
 use kitfleet_jobs::replies::Work;
@@ -30,7 +32,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::idempotency::{IdempotencyKey, MESSAGES};
 use crate::http::json::Unchecked;
 use crate::http::kinds;
-use crate::http::lists::{Listed, Page, Paging, Query};
+use crate::http::lists::{ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     AgentElsewhere, AgentGone, AgentRoom, Body, Database, InvalidQuery, NoAgentSession, Restricted,
 };
@@ -116,8 +118,8 @@ async fn say(
     let turn = TurnId::generate();
     let waiter = app.replies.expect_end(Work::Turn(turn));
     match accept(&app, &caller, sealer, (session, turn), &request, receipt.as_ref()).await? {
-        Accepted::Turn(worker) => wake(&app.wakeups, worker),
-        Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known).await,
+        MessageOutcome::Turn(worker) => wake(&app.wakeups, worker),
+        MessageOutcome::Known(known) => return replay(&app, &caller, receipt.as_ref(), known).await,
         refused => return Err(refusal(&refused)),
     }
     // The message is accepted at this point. An error response would make the client send it again.
@@ -127,8 +129,8 @@ async fn say(
         match answered(&app, &caller, sealer, session, turn).await {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) => {}
-            Err(Unanswered::Database(error)) if !may_pass(&error) => return Err(error.into()),
-            Err(Unanswered::Reading(error @ ReadingError::Thread(_))) => return Err(error.into()),
+            Err(TurnPending::Database(error)) if !is_transient(&error) => return Err(error.into()),
+            Err(TurnPending::Reading(error @ ReadingError::Thread(_))) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, %turn, "cannot read the end of a turn: trying again"),
         }
         if !patient {
@@ -140,11 +142,11 @@ async fn say(
 
 /// Reason why the response of a turn is not available yet.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+enum TurnPending {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     #[error(transparent)]
-    Crowded(#[from] NotYet),
+    Crowded(#[from] AcquireTimeout),
     #[error(transparent)]
     Reading(#[from] ReadingError),
 }
@@ -156,7 +158,7 @@ async fn answered(
     sealer: &Sealer,
     session: AgentSessionId,
     turn: TurnId,
-) -> Result<Option<Response>, Unanswered> {
+) -> Result<Option<Response>, TurnPending> {
     let (account, sealer) = (caller.account_id, sealer.clone());
     let bytes = turns::answer_bytes(&mut *app.db.acquire().await?, session, turn).await?;
     let Some(bytes) = bytes else { return Ok(None) };
@@ -180,7 +182,7 @@ async fn accept(
     (session, id): (AgentSessionId, TurnId),
     request: &Request,
     receipt: Option<&NewReceipt>,
-) -> Result<Accepted> {
+) -> Result<MessageOutcome> {
     let new = NewTurn {
         id,
         account: caller.account_id,
@@ -194,42 +196,46 @@ async fn accept(
     };
     let mut tx = app.db.begin().await?;
     let accepted = turns::accept(&mut tx, sealer, &new, &app.config.agents, &app.config.limits).await?;
-    if let Accepted::Turn(worker) = accepted {
+    if let MessageOutcome::Turn(worker) = accepted {
         enqueue_untold(&mut tx, &TurnJob { worker, turn: id }).await?;
     }
     tx.commit().await?;
     Ok(accepted)
 }
 
-fn refusal(refused: &Accepted) -> Problem {
+fn refusal(refused: &MessageOutcome) -> Problem {
     let conflict = |detail: &str| Problem::new(&kinds::CONFLICT, detail);
     match refused {
-        Accepted::NoSession => not_found::<AgentSessionId>(),
-        Accepted::Closed => conflict("the agent session is closed"),
-        Accepted::DriverEnded => {
+        MessageOutcome::NoSession => not_found::<AgentSessionId>(),
+        MessageOutcome::Closed => conflict("the agent session is closed"),
+        MessageOutcome::DriverEnded => {
             Problem::new(&kinds::SESSION_DESTROYED, "the driver session has ended, and therefore the agent session")
         }
-        Accepted::Manual => conflict("the agent session is in manual mode: use the operations of its driver session"),
-        Accepted::HumanDrives => conflict("a human controls the agent session"),
-        Accepted::Busy => conflict("another message is in progress"),
-        Accepted::Full(Full::Turns { current, limit }) => {
+        MessageOutcome::Manual => {
+            conflict("the agent session is in manual mode: use the operations of its driver session")
+        }
+        MessageOutcome::HumanDrives => conflict("a human controls the agent session"),
+        MessageOutcome::Busy => conflict("another message is in progress"),
+        MessageOutcome::Full(Full::Turns { current, limit }) => {
             let detail = "the agent session has reached its limit of messages; create another one";
             conflict(detail).with("current_turns", current).with("limit", limit)
         }
-        Accepted::Full(Full::Bytes { current, limit }) => {
+        MessageOutcome::Full(Full::Bytes { current, limit }) => {
             let detail = "the agent session has reached its limit of stored bytes; create another one";
             conflict(detail).with("current_bytes", current).with("limit", limit)
         }
-        Accepted::NoRoom(full) => (*full).into(),
-        Accepted::Opening => conflict("the driver session is still creating"),
-        Accepted::DriverLost => conflict(
+        MessageOutcome::NoRoom(full) => (*full).into(),
+        MessageOutcome::Opening => conflict("the driver session is still creating"),
+        MessageOutcome::DriverLost => conflict(
             "the driver session is busy with an operation whose outcome is unknown, because its worker died; close the \
              agent session",
         ),
-        Accepted::WorkerSilent => Problem::unavailable_for_now(
+        MessageOutcome::WorkerSilent => Problem::unavailable_for_now(
             "the worker has not reported recently, for example after a database outage; try again",
         ),
-        Accepted::Turn(_) | Accepted::Known(_) => Problem::internal(&"an accepted message is handled as a refusal"),
+        MessageOutcome::Turn(_) | MessageOutcome::Known(_) => {
+            Problem::internal(&"an accepted message is handled as a refusal")
+        }
     }
 }
 
@@ -303,7 +309,7 @@ struct Entry {
     created_at: Timestamp,
 }
 
-impl Listed for Entry {
+impl ListItem for Entry {
     const LIST: &'static str = "AgentTranscript";
     const MEANING: &'static str = "A page of a transcript, oldest first";
     const ENTRIES: Option<&'static str> = Some("The messages and replies");
@@ -311,7 +317,7 @@ impl Listed for Entry {
 
 type Transcript = Page<Entry>;
 
-fn entries(told: Told) -> [Entry; 2] {
+fn entries(told: TranscriptTurn) -> [Entry; 2] {
     let turn_id = told.id;
     let blank = |role, created_at| Entry {
         turn_id,

@@ -3,7 +3,7 @@
 use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::sessions::Wishes;
+use kitfleet_domain::sessions::CreateParams;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::lists::{Listed, Page};
+use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::path::IdPath;
 use crate::http::resource_ref::ResourceRef;
@@ -67,9 +67,9 @@ impl UsedResources {
 
 impl CreateBody {
     /// The driver session's parameters to validate.
-    pub fn wishes(&self) -> Wishes<'_> {
+    pub fn wishes(&self) -> CreateParams<'_> {
         let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());
-        Wishes { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
+        CreateParams { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
     }
 
     /// Validated token budget.
@@ -196,7 +196,7 @@ impl From<agents::AgentSession> for AgentSession {
 
 pub type AgentSessionList = Page<AgentSession>;
 
-impl Listed for AgentSession {
+impl ListItem for AgentSession {
     const LIST: &'static str = "AgentSessionList";
     const MEANING: &'static str = "A page of agent sessions, newest first";
     const ENTRIES: Option<&'static str> = Some("The agent sessions");

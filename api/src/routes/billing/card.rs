@@ -6,7 +6,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::accounts::{self, Account, Tier};
-use kitfleet_domain::billing::card::{self, Shown};
+use kitfleet_domain::billing::card::{self, OwnedSubscription};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_payments::{Payer, Purchase};
@@ -71,7 +71,7 @@ struct Checkout {
 }
 
 /// A tier that can be bought.
-struct Wanted {
+struct PurchasableTier {
     tier: Tier,
     /// Price in US cents per month.
     price: u32,
@@ -129,9 +129,9 @@ async fn check_out(
 }
 
 /// Contract: billing 2, 10.
-fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
+fn wanted(app: &App, body: &NewCheckout) -> Result<PurchasableTier, Invalid> {
     let tier = body.tier.parse().ok().filter(|tier| *tier != Tier::Free);
-    let wanted = tier.and_then(|tier| Some(Wanted { tier, price: app.config.prices.of(tier)? }));
+    let wanted = tier.and_then(|tier| Some(PurchasableTier { tier, price: app.config.prices.of(tier)? }));
     let mut rules = Rules::default();
     let told =
         if tier.is_none() { "must be a paid tier" } else { "cannot be bought on this deployment: it has no price" };
@@ -229,7 +229,7 @@ struct Subscription {
 }
 
 impl Subscription {
-    fn of(account: &Account, shown: Option<Shown>) -> Self {
+    fn of(account: &Account, shown: Option<OwnedSubscription>) -> Self {
         let tier = account.tier.name();
         match shown {
             Some(shown) => Self {

@@ -8,8 +8,8 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use kitfleet_domain::billing::card_events::Event;
 use kitfleet_domain::billing::card_signature;
-use kitfleet_domain::heavy::heavy;
-use kitfleet_jobs::billing::card::{self, Taken};
+use kitfleet_domain::heavy::run_blocking;
+use kitfleet_jobs::billing::card::{self, EventOutcome};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -59,7 +59,7 @@ struct CardEventData {
 /// Acknowledgement of an event
 #[derive(Serialize, ToSchema)]
 #[schema(as = CardEventReceived, example = json!({"received": true}))]
-struct Received {
+struct WebhookReceipt {
     /// Always true
     received: bool,
 }
@@ -90,26 +90,26 @@ impl Refused {
     params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of the time and the body")),
     responses((status = 200, description = "The event is stored, or was already stored", body = Received), Telling),
 )]
-async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
+async fn receive(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
     let taken = judge(&app, request).await;
     count_card_webhook(match &taken {
-        Ok(Taken::Handled) => CardWebhook::Handled,
-        Ok(Taken::Duplicate) => CardWebhook::Duplicate,
-        Ok(Taken::Ignored) => CardWebhook::Ignored,
+        Ok(EventOutcome::Handled) => CardWebhook::Handled,
+        Ok(EventOutcome::Duplicate) => CardWebhook::Duplicate,
+        Ok(EventOutcome::Ignored) => CardWebhook::Ignored,
         Err(refused) => refused.outcome,
     });
-    taken.map(|_| Answer(Received { received: true })).map_err(|refused| refused.problem)
+    taken.map(|_| Answer(WebhookReceipt { received: true })).map_err(|refused| refused.problem)
 }
 
 /// Contract: billing 13.
-async fn judge(app: &App, request: Request) -> Result<Taken, Refused> {
+async fn judge(app: &App, request: Request) -> Result<EventOutcome, Refused> {
     let (parts, body) = request.into_parts();
     let body =
         json::read(&parts, body, &app.config).await.map_err(|problem| Refused::of(CardWebhook::Malformed, problem))?;
     if body.is_empty() {
         return Err(Refused::of(CardWebhook::EmptyBody, Problem::bad_request("the request has no body")));
     }
-    let event = heavy(body.len(), || event(app, &parts.headers, &body))?;
+    let event = run_blocking(body.len(), || event(app, &parts.headers, &body))?;
     let mut conn = app.db.acquire().await.map_err(|error| Refused::ours(&error))?;
     card::take(&mut conn, &event).await.map_err(|error| Refused::ours(&error))
 }

@@ -11,7 +11,7 @@ use kitfleet_domain::account_share;
 use kitfleet_domain::accounts::{self, Tier};
 use kitfleet_domain::billing::CURRENCY;
 use kitfleet_domain::billing::amounts::Amount;
-use kitfleet_domain::billing::orders::{self, Begun, OfKey, Order, Payment, Reason, Status, Wanted};
+use kitfleet_domain::billing::orders::{self, Order, OrderByKey, OrderOutcome, OrderRequest, Payment, Reason, Status};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, OrderId};
 use kitfleet_domain::timestamp::Timestamp;
@@ -26,10 +26,10 @@ use utoipa_axum::routes;
 use super::paid_tier;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{CRYPTO_PURCHASES, Given, IdempotencyKey};
+use crate::http::idempotency::{CRYPTO_PURCHASES, IdempotencyKey, StoredResponse};
 use crate::http::json::Unchecked;
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherOrder, Body, Database, InvalidQuery, NoOrder, Paying, RateLimited, Restricted, named, one_of, or_null,
 };
@@ -207,10 +207,10 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
         drop(conn);
         match known {
             None => return Ok(None),
-            Some(OfKey::Answered { id, body }) => return Ok(Some(replayed(id, body))),
-            Some(OfKey::TakenOver(order)) => return place(app, *order).await.map(Some),
-            Some(OfKey::Asked) if Instant::now() > given_up_at => return Err(in_the_making()),
-            Some(OfKey::Asked) => {
+            Some(OrderByKey::Answered { id, body }) => return Ok(Some(replayed(id, body))),
+            Some(OrderByKey::TakenOver(order)) => return place(app, *order).await.map(Some),
+            Some(OrderByKey::Asked) if Instant::now() > given_up_at => return Err(in_the_making()),
+            Some(OrderByKey::Asked) => {
                 account_share::release();
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -223,17 +223,17 @@ fn in_the_making() -> Problem {
 }
 
 /// Stores the order before the processor is asked. `None` when a concurrent request with the same key was faster.
-async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &Wanted) -> Result<Option<Order>> {
+async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &OrderRequest) -> Result<Option<Order>> {
     let mut conn = app.db.acquire().await?;
     let mut tx = conn.begin().await?;
     accounts::lock(&mut tx, account).await?.ok_or_else(Problem::account_gone)?;
     match orders::begin(&mut tx, account, key, wanted, app.crypto.config().payment_window).await? {
-        Begun::New(order) => {
+        OrderOutcome::New(order) => {
             tx.commit().await?;
             Ok(Some(*order))
         }
-        Begun::KeyInUse => Ok(None),
-        Begun::TooMany => {
+        OrderOutcome::KeyInUse => Ok(None),
+        OrderOutcome::TooMany => {
             let most = orders::MOST_OPEN;
             Err(Problem::new(
                 &kinds::CONFLICT,
@@ -262,7 +262,7 @@ async fn place(app: &App, order: Order) -> Result<Response> {
         pay_currency: payment.pay_currency.clone(),
         ..order
     };
-    let given = Given::of(StatusCode::CREATED, &CryptoOrder::from(placed))?;
+    let given = StoredResponse::of(StatusCode::CREATED, &CryptoOrder::from(placed))?;
     if !orders::answer(&mut conn, id, &payment, &given.body).await? {
         return Err(Problem::new(&kinds::CONFLICT, "the order was abandoned in the meantime"));
     }
@@ -284,7 +284,7 @@ async fn ask(app: &App, order: &Order) -> Result<Payment> {
 }
 
 fn replayed(id: OrderId, body: String) -> Response {
-    let given = Given { status: StatusCode::CREATED, body };
+    let given = StoredResponse { status: StatusCode::CREATED, body };
     ([(LOCATION, location(id))], CRYPTO_PURCHASES.replay(given)).into_response()
 }
 
@@ -293,7 +293,7 @@ fn location(id: OrderId) -> String {
 }
 
 /// Contract: billing 29.
-fn wanted(app: &App, body: &NewOrder) -> Result<Wanted, Invalid> {
+fn wanted(app: &App, body: &NewOrder) -> Result<OrderRequest, Invalid> {
     let tier = body.product.parse().ok().filter(|tier| *tier != Tier::Free);
     let bought = tier.and_then(|tier| Some((tier, i32::try_from(app.config.prices.of(tier)?).ok()?)));
     let price_currency = body.price_currency.as_deref().unwrap_or(CURRENCY).to_ascii_lowercase();
@@ -307,12 +307,12 @@ fn wanted(app: &App, body: &NewOrder) -> Result<Wanted, Invalid> {
     rules.require(is_currency, "pay_currency", "must be the code of a currency: 1 to 20 ASCII letters and digits");
     rules.check()?;
     let (product, price_cents) = bought.ok_or_else(|| Invalid::field("product", told))?;
-    Ok(Wanted { product, price_cents, price_currency, pay_currency })
+    Ok(OrderRequest { product, price_cents, price_currency, pay_currency })
 }
 
 type CryptoOrderList = Page<CryptoOrder>;
 
-impl Listed for CryptoOrder {
+impl ListItem for CryptoOrder {
     const LIST: &'static str = "CryptoOrderList";
     const MEANING: &'static str = "A page of crypto orders, newest first";
 }

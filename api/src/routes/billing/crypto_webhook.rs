@@ -4,9 +4,9 @@ use axum::Json as Answer;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use kitfleet_domain::billing::ipn::Notice;
+use kitfleet_domain::billing::ipn::PaymentNotice;
 use kitfleet_domain::billing::ipn_signature;
-use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::heavy::run_blocking;
 use kitfleet_jobs::billing::crypto;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -53,7 +53,7 @@ struct CryptoNotice {
 /// Acknowledgement of a notification
 #[derive(Serialize, ToSchema)]
 #[schema(as = CryptoNoticeReceived, example = json!({"received": true}))]
-struct Received {
+struct WebhookReceipt {
     /// Always true
     received: bool,
 }
@@ -68,10 +68,10 @@ struct Received {
     params(("x-nowpayments-sig" = String, Header, description = "Hexadecimal HMAC-SHA512 of the body with sorted keys")),
     responses((status = 200, description = "The notification is accepted", body = Received), Telling),
 )]
-async fn take(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
+async fn take(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
     let (parts, body) = request.into_parts();
     let read = json::read(&parts, body, &app.config).await.map_err(|problem| (CryptoWebhook::Malformed, problem));
-    let judged = read.and_then(|body| heavy(body.len(), || judge(&app, &parts.headers, &body)));
+    let judged = read.and_then(|body| run_blocking(body.len(), || judge(&app, &parts.headers, &body)));
     let notice = judged.map_err(|(outcome, problem)| {
         count_crypto_webhook(outcome);
         problem
@@ -79,11 +79,11 @@ async fn take(State(app): State<App>, request: Request) -> Result<Answer<Receive
     // A notification that cannot be stored is counted when it is resent.
     crypto::take(&mut *app.db.acquire().await?, &notice, app.crypto.config().period).await?;
     count_crypto_webhook(CryptoWebhook::Ok);
-    Ok(Answer(Received { received: true }))
+    Ok(Answer(WebhookReceipt { received: true }))
 }
 
 /// Contract: billing 35.
-fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Notice, (CryptoWebhook, Problem)> {
+fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<PaymentNotice, (CryptoWebhook, Problem)> {
     if body.is_empty() {
         return Err((CryptoWebhook::EmptyBody, Problem::bad_request("the request has no body")));
     }
@@ -101,5 +101,5 @@ fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Notice, (Crypto
     if !ipn_signature::is_valid(signature.to_str().unwrap_or_default(), body, secret) {
         return Err(invalid(Problem::invalid(SIGNATURE, "is not a valid signature of this body")));
     }
-    Notice::parse(body).map_err(|error| (CryptoWebhook::Malformed, Problem::bad_request(error.to_string())))
+    PaymentNotice::parse(body).map_err(|error| (CryptoWebhook::Malformed, Problem::bad_request(error.to_string())))
 }

@@ -17,7 +17,7 @@ use kitfleet_jobs::status::confirm as confirm_subscription;
 use utoipa_axum::routes;
 
 use super::{document, headers};
-use crate::http::board::Seen;
+use crate::http::board::CachedStatus;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::Query;
@@ -151,7 +151,7 @@ fn with_policy(mut response: Response) -> Response {
     response
 }
 
-fn content(seen: &Seen) -> String {
+fn content(seen: &CachedStatus) -> String {
     let mut content = format!("<h1>{}</h1>\n", summary(seen.worst()));
     let rows: String = seen.components().into_iter().map(component_row).collect();
     let _ = write!(content, "<table class=components><tbody>\n{rows}</tbody></table>\n");

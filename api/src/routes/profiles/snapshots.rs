@@ -18,9 +18,9 @@ use utoipa_axum::routes;
 use super::{Created, Profile, ProfileCopy, READ_PROFILES, WRITE_PROFILES, copy, wait_until_kept};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, Unused};
+use crate::http::json::{IgnoredBody, Json};
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
 };
@@ -130,7 +130,7 @@ async fn create(
 
 type SnapshotList = Page<Snapshot>;
 
-impl Listed for Snapshot {
+impl ListItem for Snapshot {
     const LIST: &'static str = "ProfileSnapshotList";
     const MEANING: &'static str = "A page of snapshots, newest first";
 }
@@ -192,7 +192,12 @@ async fn restore(
     params(IdPath<SnapshotId>),
     responses((status = 204, description = "The snapshot is deleted"), Restricted, NoSnapshot, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<SnapshotId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SnapshotId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     let deleted = snapshots::delete(&mut tx, caller.account_id, path.id()?).await;
     deleted.map_err(|error| match error {

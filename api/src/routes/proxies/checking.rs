@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::ids::{ProxyCheckId, ProxyId};
 use kitfleet_domain::proxies;
-use kitfleet_domain::proxies::checks::{self, HEARD_WITHIN, Standing};
+use kitfleet_domain::proxies::checks::{self, CheckStatus, HEARD_WITHIN};
 use kitfleet_domain::workers;
 use kitfleet_jobs::proxies::{CheckProxy, enqueue_untold, wake};
 use kitfleet_jobs::replies::{Work, WorkWaiter};
@@ -15,7 +15,7 @@ use super::wire::ProxyCheck;
 use super::{proxy_in_use, sealed_elsewhere};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Unused;
+use crate::http::json::IgnoredBody;
 use crate::http::kinds;
 use crate::http::openapi::{CheckingProxy, NoProxy, RateLimited, Restricted};
 use crate::http::path::{IdPath, not_found};
@@ -41,7 +41,7 @@ async fn check(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<ProxyId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<Answer<ProxyCheck>> {
     // Without this limit, a caller could use checks as a fast port scanner.
     app.rate_limits.check(Bucket::ProxyCheck, caller.account_id.to_string().as_str()).await?;
@@ -80,10 +80,10 @@ async fn wait(app: &App, check: ProxyCheckId, waiter: WorkWaiter) -> Result<Prox
     loop {
         let patient = waiter.told().await && Instant::now() < deadline;
         match checks::standing(&mut *app.db.acquire().await?, check).await? {
-            Standing::Done(checked) => return Ok(checked.into()),
-            Standing::UnderWay if patient => {}
-            Standing::UnderWay => return Err(Problem::unavailable_for_now("the check did not finish in time")),
-            Standing::Lost => return Err(Problem::unavailable_for_now("the worker that ran the check is gone")),
+            CheckStatus::Done(checked) => return Ok(checked.into()),
+            CheckStatus::UnderWay if patient => {}
+            CheckStatus::UnderWay => return Err(Problem::unavailable_for_now("the check did not finish in time")),
+            CheckStatus::Lost => return Err(Problem::unavailable_for_now("the worker that ran the check is gone")),
         }
     }
 }

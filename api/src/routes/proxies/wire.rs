@@ -2,7 +2,7 @@
 
 use kitfleet_domain::ids::ProxyId;
 use kitfleet_domain::proxies::checks::Checked;
-use kitfleet_domain::proxies::{self, Change, Endpoint, Scheme, Wanted};
+use kitfleet_domain::proxies::{self, Change, Endpoint, ProxyInput, Scheme};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_tunnels::{openvpn, wireguard};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::http::lists::{List, Listed};
+use crate::http::lists::{List, ListItem};
 use crate::http::openapi::{named, one_of};
 use crate::routes::webhooks::events::EgressCapabilities;
 
@@ -47,9 +47,9 @@ pub struct NewProxy {
 
 impl NewProxy {
     /// The unvalidated parameters.
-    pub fn wanted(self) -> Wanted {
+    pub fn wanted(self) -> ProxyInput {
         let Self { label, scheme, host, port, username, password, config } = self;
-        Wanted { label, scheme, host, port, username, password, config }
+        ProxyInput { label, scheme, host, port, username, password, config }
     }
 }
 
@@ -123,7 +123,7 @@ impl From<proxies::SavedProxy> for SavedProxy {
 
 pub type SavedProxyList = List<SavedProxy>;
 
-impl Listed for SavedProxy {
+impl ListItem for SavedProxy {
     const LIST: &'static str = "SavedProxyList";
     const MEANING: &'static str = "Saved proxies, newest first";
 }

@@ -14,7 +14,7 @@ mod typescript;
 use std::collections::BTreeMap;
 
 use kitfleet_domain::operations::CaptureKind;
-use kitfleet_domain::recipes::steps::{Condition, Element, Item, Sought, Step};
+use kitfleet_domain::recipes::steps::{Condition, Element, Item, RecipeLocator, Step};
 
 /// Language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,20 +120,20 @@ enum Json<'a> {
 }
 
 /// Syntax that differs between languages.
-struct Words {
+struct LanguageSyntax {
     truth: &'static str,
     /// Expression for the value of an environment variable.
     typed: fn(&str) -> String,
 }
 
 impl Json<'_> {
-    fn written(&self, words: &Words) -> String {
+    fn written(&self, words: &LanguageSyntax) -> String {
         let mut text = String::new();
         self.write(words, &mut text);
         text
     }
 
-    fn write(&self, words: &Words, out: &mut String) {
+    fn write(&self, words: &LanguageSyntax, out: &mut String) {
         match self {
             Self::Text(text) => out.push_str(&quoted(text)),
             Self::Number(number) => out.push_str(&number.to_string()),
@@ -328,7 +328,7 @@ fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
 }
 
 /// Body member that locates an element.
-fn looked_for(sought: &Sought) -> (&'static str, Json<'_>) {
+fn looked_for(sought: &RecipeLocator) -> (&'static str, Json<'_>) {
     match sought.target() {
         Some(members) => {
             ("target", Json::Object(members.into_iter().map(|(name, text)| (name, Json::Text(text))).collect()))

@@ -164,15 +164,15 @@ struct Wait {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Condition {
-    Selector(Sought),
-    SelectorHidden(Sought),
+    Selector(ElementLocator),
+    SelectorHidden(ElementLocator),
     UrlMatches(Pattern),
     Time(Time),
 }
 
 /// Element, located by a selector or by a query
 #[derive(Serialize, ToSchema)]
-struct Sought {
+struct ElementLocator {
     /// CSS selector; absent if there is a `target`
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -238,7 +238,7 @@ struct RecipeItem {
 
 /// Go back, or reload the page
 #[derive(ToSchema)]
-struct Nothing {}
+struct NoParameters {}
 
 fn intent_log() -> RefOr<Schema> {
     let variants = [
@@ -251,16 +251,16 @@ fn intent_log() -> RefOr<Schema> {
         ("wait", Wait::schema()),
         ("capture", Capture::schema()),
         ("extract", Extract::schema()),
-        ("back", Nothing::schema()),
-        ("reload", Nothing::schema()),
+        ("back", NoParameters::schema()),
+        ("reload", NoParameters::schema()),
     ];
     ArrayBuilder::new().items(tagged("RecipeStep", variants)).into()
 }
 
 fn condition() -> RefOr<Schema> {
     let variants = [
-        ("selector", Sought::schema()),
-        ("selector_hidden", Sought::schema()),
+        ("selector", ElementLocator::schema()),
+        ("selector_hidden", ElementLocator::schema()),
         ("url_matches", Pattern::schema()),
         ("time", Time::schema()),
     ];
@@ -304,8 +304,8 @@ impl From<steps::Element> for Element {
     }
 }
 
-impl From<steps::Sought> for Sought {
-    fn from(sought: steps::Sought) -> Self {
+impl From<steps::RecipeLocator> for ElementLocator {
+    fn from(sought: steps::RecipeLocator) -> Self {
         let target =
             sought.target().map(|members| members.into_iter().map(|(name, text)| (name, text.to_owned())).collect());
         Self { selector: sought.selector().map(str::to_owned), target, description: sought.description }
@@ -326,7 +326,7 @@ impl From<steps::Condition> for Condition {
 impl From<steps::Item> for RecipeItem {
     fn from(item: steps::Item) -> Self {
         let steps::Item { name, sought, attribute, list } = item;
-        let Sought { selector, target, description } = sought.into();
+        let ElementLocator { selector, target, description } = sought.into();
         Self { name, selector, target, description, attribute, list }
     }
 }

@@ -2,9 +2,9 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::challenges::{self, ChallengeType, HowEnded, Standing};
+use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeState, ChallengeType};
 use kitfleet_domain::ids::{ChallengeId, SessionId};
-use kitfleet_domain::sessions::pauses::{self, Resolved};
+use kitfleet_domain::sessions::pauses::{self, ResolveOutcome};
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use super::{WRITE_SESSIONS, driving};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Unused;
+use crate::http::json::IgnoredBody;
 use crate::http::kinds;
 use crate::http::openapi::{Database, NoChallenge, Restricted, named, one_of, or_null};
 use crate::http::path::{IdPath, not_found};
@@ -44,8 +44,8 @@ pub struct SessionChallenge {
     detected_at: Timestamp,
 }
 
-impl From<Standing> for SessionChallenge {
-    fn from(Standing { challenge_id, kind, detected_at }: Standing) -> Self {
+impl From<ChallengeState> for SessionChallenge {
+    fn from(ChallengeState { challenge_id, kind, detected_at }: ChallengeState) -> Self {
         Self { challenge_id, r#type: kind, detected_at }
     }
 }
@@ -77,7 +77,7 @@ struct ResolvedChallenge {
     detected_at: Timestamp,
     /// Reason the challenge ended: the account resolved it, or it disappeared from the page
     #[schema(schema_with = outcome, required = true)]
-    outcome: Option<HowEnded>,
+    outcome: Option<ChallengeOutcome>,
     /// Time the challenge ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     ended_at: Option<Timestamp>,
@@ -119,20 +119,20 @@ async fn resolve(
     State(app): State<App>,
     session: IdPath<SessionId>,
     challenge: IdPath<ChallengeId>,
-    _body: Unused,
+    _body: IgnoredBody,
 ) -> Result<Answer<ResolvedChallenge>> {
     let (session, challenge) = (session.id()?, challenge.id()?);
     let mut conn = app.db.acquire().await?;
     match pauses::resolve(&mut conn, caller.account_id, session, challenge).await? {
-        Resolved::Ended(challenge) => Ok(Answer(challenge.into())),
-        Resolved::SessionEnded(status) => Err(driving::not_ready(status)),
-        Resolved::NoSession => Err(not_found::<SessionId>()),
-        Resolved::NoChallenge => Err(not_found::<ChallengeId>()),
+        ResolveOutcome::Ended(challenge) => Ok(Answer(challenge.into())),
+        ResolveOutcome::SessionEnded(status) => Err(driving::not_ready(status)),
+        ResolveOutcome::NoSession => Err(not_found::<SessionId>()),
+        ResolveOutcome::NoChallenge => Err(not_found::<ChallengeId>()),
     }
 }
 
 /// Contract: challenges 6. Problem for a request that a paused session does not accept.
-pub fn paused(challenge: Standing) -> Problem {
+pub fn paused(challenge: ChallengeState) -> Problem {
     let detail = format!(
         "the session is paused by a challenge ({}); it resumes when the challenge disappears or is resolved",
         challenge.kind.name(),

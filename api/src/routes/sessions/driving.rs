@@ -8,10 +8,10 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 use kitfleet_domain::answer_budget::Reservation;
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::operations::{Operation, Outcome};
-use kitfleet_domain::sessions::intents::Ending;
+use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::driving::{DriveError, Driven, Driving};
+use kitfleet_jobs::driving::{DispatchError, DispatchOutcome, Dispatcher};
 
 use super::challenges::paused;
 use crate::http::auth::Caller;
@@ -42,28 +42,31 @@ impl IntoResponse for Done {
 /// Runs `operation` on the caller's session.
 pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Operation) -> Result<Done> {
     let answers = Some((&app.answers, caller.account_id));
-    let driving = Driving { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
+    let driving = Dispatcher { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
     let whose = (caller.account_id, session);
     match driving.run(whose, IntentId::generate(), operation, &caller.request_id).await? {
-        Driven::Ended(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }, reservation) => {
+        DispatchOutcome::Ended(
+            IntentEnding { outcome: Outcome::Done, result: Some(result), browser_time, .. },
+            reservation,
+        ) => {
             let body = result.into_body().map_err(|error| Problem::internal(&error))?;
             Ok(Done { body, browser_time, reservation })
         }
-        Driven::Ended(other, _) => Err(refusal(other.outcome)),
-        Driven::Crowded(not_yet) => Err(not_yet.into()),
-        Driven::NotReady(status) => Err(not_ready(status)),
-        Driven::Paused(challenge) => Err(paused(challenge)),
-        Driven::WorkerGone(failure) | Driven::Unheard(failure) => Err(failure.into()),
-        Driven::WorkerSilent => Err(worker_silent()),
-        Driven::NoSession => Err(not_found::<SessionId>()),
+        DispatchOutcome::Ended(other, _) => Err(refusal(other.outcome)),
+        DispatchOutcome::Crowded(not_yet) => Err(not_yet.into()),
+        DispatchOutcome::NotReady(status) => Err(not_ready(status)),
+        DispatchOutcome::Paused(challenge) => Err(paused(challenge)),
+        DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => Err(failure.into()),
+        DispatchOutcome::WorkerSilent => Err(worker_silent()),
+        DispatchOutcome::NoSession => Err(not_found::<SessionId>()),
     }
 }
 
-impl From<DriveError> for Problem {
-    fn from(error: DriveError) -> Self {
+impl From<DispatchError> for Problem {
+    fn from(error: DispatchError) -> Self {
         match error {
-            DriveError::Database(error) => error.into(),
-            DriveError::Seal(error) => Self::internal(&error),
+            DispatchError::Database(error) => error.into(),
+            DispatchError::Seal(error) => Self::internal(&error),
         }
     }
 }

@@ -40,7 +40,7 @@ use super::driving::not_ready;
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
-use crate::http::connections::Place;
+use crate::http::connections::ConnectionSlot;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unchecked;
 use crate::http::kinds;
@@ -189,7 +189,7 @@ struct Upgrade {
     underlying: OnUpgrade,
     accept: HeaderValue,
     /// The connection's entry in the connection limit, if the server counts connections.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<ConnectionSlot>>,
 }
 
 impl Upgrade {
@@ -204,7 +204,7 @@ impl Upgrade {
         let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(KEYS_OTHER_HALF).finalize());
         let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
         let underlying = request.extensions_mut().remove::<OnUpgrade>();
-        let place = request.extensions_mut().remove::<Arc<Place>>();
+        let place = request.extensions_mut().remove::<Arc<ConnectionSlot>>();
         accept
             .zip(underlying)
             .map(|(accept, underlying)| Self { underlying, accept, place })

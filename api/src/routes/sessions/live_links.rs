@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::{LiveLinkId, SessionId};
-use kitfleet_domain::live::links::{self, Link, Made, NewLink};
+use kitfleet_domain::live::links::{self, Link, LinkOutcome, NewLink};
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
@@ -24,9 +24,9 @@ use super::operations::READ_STATE;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, OpenJson, Unused};
+use crate::http::json::{IgnoredBody, Json, OpenJson};
 use crate::http::kinds;
-use crate::http::lists::{Listed, Page};
+use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{AnotherLink, Body, Database, EndedSession, NoLink, NoSession, RateLimited, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
@@ -132,14 +132,14 @@ async fn create(
     };
     let mut tx = conn.begin().await?;
     match links::make(&mut tx, &new).await? {
-        Made::Link(link, secret) => {
+        LinkOutcome::Link(link, secret) => {
             tx.commit().await?;
             let url = format!("{}/live/{}#{}", app.config.base_url, session.id, secret.reveal());
             Ok((StatusCode::CREATED, Answer(NewlyMadeLiveLink { link: link.into(), url })))
         }
-        Made::Ended if session.status == SessionStatus::Errored => Err(not_ready(session.status)),
-        Made::Ended => Err(not_ready(SessionStatus::Destroyed)),
-        Made::TooMany => Err(Problem::new(
+        LinkOutcome::Ended if session.status == SessionStatus::Errored => Err(not_ready(session.status)),
+        LinkOutcome::Ended => Err(not_ready(SessionStatus::Destroyed)),
+        LinkOutcome::TooMany => Err(Problem::new(
             &kinds::CONFLICT,
             format!("the session has {} links; delete one, or wait until one expires", links::MOST),
         )),
@@ -148,7 +148,7 @@ async fn create(
 
 type LiveLinkList = Page<LiveLink>;
 
-impl Listed for LiveLink {
+impl ListItem for LiveLink {
     const LIST: &'static str = "LiveLinkList";
     const MEANING: &'static str = "All valid links, newest first";
 }
@@ -177,7 +177,12 @@ async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -
     params(IdPath<LiveLinkId>),
     responses((status = 204, description = "The link is no longer valid"), Restricted, NoLink, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<LiveLinkId>, _body: Unused) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<LiveLinkId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let taken = links::take_back(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     if taken { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<LiveLinkId>()) }
 }

@@ -1,7 +1,7 @@
 //! Request and response bodies of sessions.
 
 use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
-use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus, Wishes};
+use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::challenges::SessionChallenge;
-use crate::http::lists::{Listed, Page};
+use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::resource_ref::ResourceRef;
 use crate::routes::webhooks::events::EgressCapabilities;
@@ -109,8 +109,8 @@ fn behavioral_profile() -> RefOr<Schema> {
 
 impl CreateBody {
     /// The parameters to validate.
-    pub fn wishes(&self) -> Wishes<'_> {
-        Wishes {
+    pub fn wishes(&self) -> CreateParams<'_> {
+        CreateParams {
             archetype: self.archetype.as_deref(),
             purpose: self.purpose.as_deref(),
             label: self.label.as_deref(),
@@ -204,7 +204,7 @@ impl From<sessions::Session> for Session {
 
 pub type SessionList = Page<Session>;
 
-impl Listed for Session {
+impl ListItem for Session {
     const LIST: &'static str = "SessionList";
     const MEANING: &'static str = "A page of sessions, newest first";
     const ENTRIES: Option<&'static str> = Some("The sessions");

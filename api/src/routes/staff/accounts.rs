@@ -17,11 +17,11 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{Because, Deed, cursors, filter};
+use super::{ReasonBody, StaffAction, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::json::{Unchecked, given};
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoCustomer, OutOfPlace, Unauthorized, named, one_of, tier};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -109,7 +109,7 @@ impl From<accounts::Account> for CustomerAccount {
 
 type CustomerAccountList = Page<CustomerAccount>;
 
-impl Listed for CustomerAccount {
+impl ListItem for CustomerAccount {
     const LIST: &'static str = "CustomerAccountList";
     const MEANING: &'static str = "A page of accounts, newest first";
 }
@@ -169,7 +169,10 @@ async fn shown(conn: &mut PgConnection, id: AccountId) -> Result<Answer<Customer
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
     ),
 )]
-async fn suspend(State(app): State<App>, Deed { id, by }: Deed<AccountId>) -> Result<Answer<CustomerAccount>> {
+async fn suspend(
+    State(app): State<App>,
+    StaffAction { id, by }: StaffAction<AccountId>,
+) -> Result<Answer<CustomerAccount>> {
     let mut conn = app.db.acquire().await?;
     staff::suspend(&mut conn, id, &by).await?;
     shown(&mut conn, id).await
@@ -184,7 +187,10 @@ async fn suspend(State(app): State<App>, Deed { id, by }: Deed<AccountId>) -> Re
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
     ),
 )]
-async fn reactivate(State(app): State<App>, Deed { id, by }: Deed<AccountId>) -> Result<Answer<CustomerAccount>> {
+async fn reactivate(
+    State(app): State<App>,
+    StaffAction { id, by }: StaffAction<AccountId>,
+) -> Result<Answer<CustomerAccount>> {
     let mut conn = app.db.acquire().await?;
     staff::reactivate(&mut conn, id, &by).await?;
     shown(&mut conn, id).await
@@ -316,7 +322,7 @@ async fn log(_: Staff, State(app): State<App>, path: IdPath<AccountId>, query: Q
 /// Note about an account
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"note": "Prefers to be called.", "reason": "ticket 4711"}))]
-struct Note {
+struct StaffNote {
     /// Text of the note
     #[schema(min_length = 1, max_length = 5000)]
     note: String,
@@ -340,9 +346,9 @@ async fn note(
     staff: Staff,
     State(app): State<App>,
     path: IdPath<AccountId>,
-    body: Unchecked<Note>,
+    body: Unchecked<StaffNote>,
 ) -> Result<(StatusCode, Answer<CustomerAccount>)> {
-    let (text, by) = body.check(|Note { note, reason }| {
+    let (text, by) = body.check(|StaffNote { note, reason }| {
         let mut rules = Rules::default();
         rules.length(note.trim(), 1, NOTE_CHARS, "note");
         both(rules.check().map(|()| note), staff.because(&reason))

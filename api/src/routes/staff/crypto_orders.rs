@@ -11,10 +11,10 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, Deed, cursors, filter};
+use super::{ReasonBody, StaffAction, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoOrder, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -56,7 +56,7 @@ impl From<Order> for CustomerOrder {
 
 type CustomerOrderList = Page<CustomerOrder>;
 
-impl Listed for CustomerOrder {
+impl ListItem for CustomerOrder {
     const LIST: &'static str = "CustomerOrderList";
     const MEANING: &'static str = "A page of crypto orders, newest first";
 }
@@ -99,7 +99,7 @@ async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOr
         Unauthorized, Body, NoOrder, OutOfPlace, Database,
     ),
 )]
-async fn expire(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Result<Answer<CustomerOrder>> {
+async fn expire(State(app): State<App>, StaffAction { id, by }: StaffAction<OrderId>) -> Result<Answer<CustomerOrder>> {
     let mut conn = app.db.acquire().await?;
     staff::expire_order(&mut conn, id, &by).await?;
     shown(&mut conn, id).await
@@ -116,7 +116,7 @@ async fn expire(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Resul
         Unauthorized, Body, NoOrder, OutOfPlace, Database,
     ),
 )]
-async fn settle(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Result<Answer<CustomerOrder>> {
+async fn settle(State(app): State<App>, StaffAction { id, by }: StaffAction<OrderId>) -> Result<Answer<CustomerOrder>> {
     let mut conn = app.db.acquire().await?;
     staff::settle_order(&mut conn, id, app.crypto.config().period, &by).await?;
     shown(&mut conn, id).await

@@ -9,7 +9,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
-use kitfleet_domain::webhooks::requeues::{self, Whose};
+use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter};
 use kitfleet_jobs::staff;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -20,7 +20,7 @@ use super::{cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unchecked;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoRequeue, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -90,7 +90,7 @@ impl From<dead_letters::DeliveryRow> for AnyDelivery {
 
 type AnyDeliveryList = Page<AnyDelivery>;
 
-impl Listed for AnyDelivery {
+impl ListItem for AnyDelivery {
     const LIST: &'static str = "AnyDeliveryList";
     const MEANING: &'static str = "A page of webhook deliveries, newest first";
 }
@@ -193,9 +193,9 @@ impl From<requeues::Requeue> for RequeueProgress {
 }
 
 /// Dead letters that a body selects.
-enum Wanted {
+enum DeadLetterSelection {
     Named(Vec<DeliveryId>),
-    All(Whose, Option<Timestamp>),
+    All(DeadLetterFilter, Option<Timestamp>),
 }
 
 impl RequeueDeliveries {
@@ -212,17 +212,17 @@ impl RequeueDeliveries {
         rules.check()
     }
 
-    fn wanted(&self) -> Result<Wanted> {
+    fn wanted(&self) -> Result<DeadLetterSelection> {
         let since = self.since;
         match (&self.delivery_ids, &self.endpoint_id, &self.account_id) {
-            (Some(ids), _, _) => Ok(Wanted::Named(named_deliveries(ids)?)),
+            (Some(ids), _, _) => Ok(DeadLetterSelection::Named(named_deliveries(ids)?)),
             (None, Some(id), _) => {
                 let endpoint = id.parse().map_err(|_| not_found::<WebhookId>())?;
-                Ok(Wanted::All(Whose::Endpoint(endpoint), since))
+                Ok(DeadLetterSelection::All(DeadLetterFilter::Endpoint(endpoint), since))
             }
             (None, None, Some(id)) => {
                 let account = id.parse().map_err(|_| not_found::<AccountId>())?;
-                Ok(Wanted::All(Whose::Account(account), since))
+                Ok(DeadLetterSelection::All(DeadLetterFilter::Account(account), since))
             }
             (None, None, None) => Err(Problem::internal(&"a validated body names no deliveries")),
         }
@@ -254,11 +254,11 @@ async fn requeue(staff: Staff, State(app): State<App>, body: Unchecked<RequeueDe
     let wanted = body.wanted()?;
     let mut conn = app.db.acquire().await?;
     Ok(match wanted {
-        Wanted::Named(ids) => {
+        DeadLetterSelection::Named(ids) => {
             let requeued = staff::requeue(&mut conn, &ids, &by).await?;
             Answer(RequeuedDeliveries { requeued }).into_response()
         }
-        Wanted::All(whose, since) => {
+        DeadLetterSelection::All(whose, since) => {
             let begun = staff::requeue_all(&mut conn, whose, since, &by).await?;
             (StatusCode::ACCEPTED, Answer(RequeueProgress::from(begun))).into_response()
         }

@@ -16,7 +16,7 @@ use super::{cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::json::Unchecked;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoIncident, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -104,7 +104,7 @@ async fn post(
 
 type IncidentList = Page<Incident>;
 
-impl Listed for Incident {
+impl ListItem for Incident {
     const LIST: &'static str = "IncidentList";
     const MEANING: &'static str = "A page of incidents, newest first";
 }

@@ -14,12 +14,12 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, cursors, filter};
+use super::{ReasonBody, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::kinds;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoJob, OutOfPlace, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -93,7 +93,7 @@ impl From<inspect::JobRow> for Job {
 
 type JobList = Page<Job>;
 
-impl Listed for Job {
+impl ListItem for Job {
     const LIST: &'static str = "JobList";
     const MEANING: &'static str = "A page of jobs, newest first";
 }
@@ -153,7 +153,7 @@ impl From<inspect::QueueStats> for QueueNumbers {
 
 type QueueNumbersList = Page<QueueNumbers>;
 
-impl Listed for QueueNumbers {
+impl ListItem for QueueNumbers {
     const LIST: &'static str = "QueueNumbersList";
     const MEANING: &'static str = "All queues with their job counts";
 }
@@ -180,7 +180,7 @@ async fn retry(
     staff: Staff,
     State(app): State<App>,
     JobPath(id): JobPath,
-    Json(body): Json<Because>,
+    Json(body): Json<ReasonBody>,
 ) -> Result<Answer<Job>> {
     let by = staff.because(&body.reason)?;
     let mut conn = app.db.acquire().await?;
@@ -200,7 +200,7 @@ async fn cancel(
     staff: Staff,
     State(app): State<App>,
     JobPath(id): JobPath,
-    Json(body): Json<Because>,
+    Json(body): Json<ReasonBody>,
 ) -> Result<Answer<Job>> {
     let by = staff.because(&body.reason)?;
     let mut conn = app.db.acquire().await?;

@@ -16,10 +16,10 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{Because, Deed, cursors, filter};
+use super::{ReasonBody, StaffAction, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoSession, OutOfPlace, Unauthorized, named, one_of, or_null};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -103,7 +103,7 @@ impl From<SessionSummary> for CustomerSession {
 
 type CustomerSessionList = Page<CustomerSession>;
 
-impl Listed for CustomerSession {
+impl ListItem for CustomerSession {
     const LIST: &'static str = "CustomerSessionList";
     const MEANING: &'static str = "A page of sessions of all accounts, newest first";
 }
@@ -375,7 +375,10 @@ async fn shown(conn: &mut PgConnection, id: SessionId) -> Result<Answer<Customer
         Unauthorized, Body, NoSession, OutOfPlace, Database,
     ),
 )]
-async fn destroy(State(app): State<App>, Deed { id, by }: Deed<SessionId>) -> Result<Answer<CustomerSessionDetail>> {
+async fn destroy(
+    State(app): State<App>,
+    StaffAction { id, by }: StaffAction<SessionId>,
+) -> Result<Answer<CustomerSessionDetail>> {
     let mut conn = app.db.acquire().await?;
     staff::destroy_session(&mut conn, id, &by).await?;
     app.line.look();

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{List, ListItem, Query};
 use crate::http::openapi::{Database, InvalidQuery, Unauthorized, tier};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -59,7 +59,7 @@ impl From<usage::AccountUsage> for AccountUsage {
 
 type AccountUsageList = List<AccountUsage>;
 
-impl Listed for AccountUsage {
+impl ListItem for AccountUsage {
     const LIST: &'static str = "AccountUsageList";
     const MEANING: &'static str = "Accounts, those with the most usage first";
 }

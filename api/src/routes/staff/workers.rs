@@ -14,11 +14,11 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, Deed, cursors, filter};
+use super::{ReasonBody, StaffAction, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::json::Unchecked;
-use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWorker, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -95,7 +95,7 @@ impl From<workers::Worker> for WorkerRow {
 
 type WorkerList = Page<WorkerRow>;
 
-impl Listed for WorkerRow {
+impl ListItem for WorkerRow {
     const LIST: &'static str = "WorkerList";
     const MEANING: &'static str = "A page of workers, newest first";
 }
@@ -186,7 +186,7 @@ async fn drain(
         Unauthorized, Body, NoWorker, OutOfPlace, Database,
     ),
 )]
-async fn undrain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Result<Answer<WorkerRow>> {
+async fn undrain(State(app): State<App>, StaffAction { id, by }: StaffAction<WorkerId>) -> Result<Answer<WorkerRow>> {
     let returned = staff::undrain(&mut *app.db.acquire().await?, id, &by).await?;
     app.line.look();
     Ok(Answer(returned.into()))

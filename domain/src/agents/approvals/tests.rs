@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::super::wishes::Sought;
+use super::super::wishes::ElementQuery;
 use super::*;
 
 /// Names that need approval, between bars.
@@ -150,7 +150,7 @@ fn long_names_are_judged_in_linear_time() {
 /// Contract: agents 19, 44.
 #[test]
 fn no_role_exempts_an_element_and_any_text_of_it_counts() {
-    let tap = Wish::Tap { target: Sought::Css("#a".to_owned()) };
+    let tap = Command::Tap { target: ElementQuery::Css("#a".to_owned()) };
     for role in [
         "tab",
         "heading",
@@ -167,7 +167,7 @@ fn no_role_exempts_an_element_and_any_text_of_it_counts() {
     ] {
         assert!(submits(&tap, &found(role, "Delete account", false, false)), "{role}");
         assert!(
-            submits(&Wish::Press { key: "Space".to_owned() }, &found(role, "Delete account", false, false)),
+            submits(&Command::Press { key: "Space".to_owned() }, &found(role, "Delete account", false, false)),
             "{role}"
         );
         assert!(!submits(&tap, &found(role, "Next", false, false)), "{role}");
@@ -179,10 +179,10 @@ fn no_role_exempts_an_element_and_any_text_of_it_counts() {
 /// Contract: agents 19.
 #[test]
 fn what_submits_is_told_by_the_page() {
-    let target = Sought::Css("#a".to_owned());
-    let tap = Wish::Tap { target: target.clone() };
-    let typed = |value: &str| Wish::Type { target: target.clone(), value: value.to_owned() };
-    let press = |key: &str| Wish::Press { key: key.to_owned() };
+    let target = ElementQuery::Css("#a".to_owned());
+    let tap = Command::Tap { target: target.clone() };
+    let typed = |value: &str| Command::Type { target: target.clone(), value: value.to_owned() };
+    let press = |key: &str| Command::Press { key: key.to_owned() };
     assert!(submits(&tap, &found("button", "Next", true, false)));
     assert!(submits(&tap, &found("link", "Delete", false, false)));
     assert!(!submits(&tap, &found("button", "Next", false, false)));

@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use super::complaints::Trouble;
+use super::complaints::GrammarErrorKind;
 use crate::addresses::Destinations;
 use crate::operations::BrowserUrl;
 
@@ -10,12 +10,12 @@ use crate::operations::BrowserUrl;
 ///
 /// # Errors
 /// When it is no address, or one where nobody is sent.
-pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, Trouble> {
+pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {
     let text = text.trim();
     let url = if has_scheme(text) { text.to_owned() } else { format!("https://{text}") };
     let parsed = Url::parse(&url).map_err(|_| not_an_address(is_quoted))?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(Trouble::Refused("I open http and https addresses only.".into()));
+        return Err(GrammarErrorKind::Refused("I open http and https addresses only.".into()));
     }
     if !has_scheme(text) && !is_host(text, &parsed) {
         return Err(not_an_address(is_quoted));
@@ -26,13 +26,13 @@ pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<
     let judged = if this_machine { "http://127.0.0.1" } else { &url };
     match BrowserUrl::parse(judged, destinations) {
         Ok(_) => Ok(url),
-        Err(_) => Err(Trouble::Refused("I do not open private addresses.".into())),
+        Err(_) => Err(GrammarErrorKind::Refused("I do not open private addresses.".into())),
     }
 }
 
-fn not_an_address(is_quoted: bool) -> Trouble {
+fn not_an_address(is_quoted: bool) -> GrammarErrorKind {
     let tap = if is_quoted { "tap it" } else { "tap it, with the name in quotes" };
-    Trouble::says(format!("is not an address; to use an element with this name, {tap}"))
+    GrammarErrorKind::says(format!("is not an address; to use an element with this name, {tap}"))
 }
 
 /// Whether it begins with one. `example.com:8080` has a port there, and `localhost:3000` too.

@@ -1,38 +1,38 @@
 //! Wishes as the grammar writes them itself.
 
 use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS};
-use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
 
 /// Writes a plan so that it is read as this plan again, a step a line. It holds what was to be typed, in clear.
 #[must_use]
-pub fn print(plan: &[Wish]) -> String {
+pub fn print(plan: &[Command]) -> String {
     plan.iter().map(step).collect::<Vec<_>>().join("\n")
 }
 
-fn step(wish: &Wish) -> String {
+fn step(wish: &Command) -> String {
     match wish {
-        Wish::Navigate { url } => format!("open {}", quoted(url)),
-        Wish::Tap { target } => format!("tap {}", sought(target)),
-        Wish::Check { target, checked } => {
+        Command::Navigate { url } => format!("open {}", quoted(url)),
+        Command::Tap { target } => format!("tap {}", sought(target)),
+        Command::Check { target, checked } => {
             format!("{} {}", if *checked { "check" } else { "uncheck" }, sought(target))
         }
-        Wish::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
-        Wish::Press { key } => format!("press the {} key", quoted(key)),
-        Wish::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),
-        Wish::Scroll { delta_x, delta_y, target } => {
+        Command::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
+        Command::Press { key } => format!("press the {} key", quoted(key)),
+        Command::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),
+        Command::Scroll { delta_x, delta_y, target } => {
             let within = target.as_ref().map(|target| format!(" in {}", sought(target))).unwrap_or_default();
             format!("scroll {}{within}", ways(*delta_x, *delta_y))
         }
-        Wish::Wait { condition } => format!("wait {}", condition_of(condition)),
-        Wish::Capture { capture } => {
+        Command::Wait { condition } => format!("wait {}", condition_of(condition)),
+        Command::Capture { capture } => {
             let names = CAPTURES.iter().find(|(kind, _)| kind == capture).map(|(_, names)| names[0]);
             format!("take a {}", names.unwrap_or_default())
         }
-        Wish::Extract { items } => {
+        Command::Extract { items } => {
             format!("extract {}", items.iter().map(item).collect::<Vec<_>>().join(" and "))
         }
-        Wish::Back => "go back".to_owned(),
-        Wish::Reload => "reload".to_owned(),
+        Command::Back => "go back".to_owned(),
+        Command::Reload => "reload".to_owned(),
     }
 }
 
@@ -41,11 +41,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-fn sought(sought: &Sought) -> String {
+fn sought(sought: &ElementQuery) -> String {
     match sought {
-        Sought::Css(selector) => format!("css {}", quoted(selector)),
-        Sought::Ref(reference) => format!("ref {}", quoted(reference)),
-        Sought::Described { role, words } => described(role.as_deref(), words, false),
+        ElementQuery::Css(selector) => format!("css {}", quoted(selector)),
+        ElementQuery::Ref(reference) => format!("ref {}", quoted(reference)),
+        ElementQuery::Described { role, words } => described(role.as_deref(), words, false),
     }
 }
 
@@ -77,19 +77,21 @@ fn ways(delta_x: i64, delta_y: i64) -> String {
     }
 }
 
-fn condition_of(condition: &WishedCondition) -> String {
+fn condition_of(condition: &WaitCondition) -> String {
     match condition {
-        WishedCondition::Visible(target) => format!("for {}", sought(target)),
-        WishedCondition::Hidden(target) => format!("for {} to disappear", sought(target)),
-        WishedCondition::Url(pattern) => format!("for the address to match {}", quoted(pattern)),
-        WishedCondition::Time { ms } => format!("{ms} ms"),
+        WaitCondition::Visible(target) => format!("for {}", sought(target)),
+        WaitCondition::Hidden(target) => format!("for {} to disappear", sought(target)),
+        WaitCondition::Url(pattern) => format!("for the address to match {}", quoted(pattern)),
+        WaitCondition::Time { ms } => format!("{ms} ms"),
     }
 }
 
-fn item(item: &WishedItem) -> String {
+fn item(item: &ExtractItem) -> String {
     let of = item.attribute.as_ref().map(|name| format!("the attribute {} of ", quoted(name))).unwrap_or_default();
     let target = match &item.target {
-        Sought::Described { role, words } if item.list => format!("all {}", described(role.as_deref(), words, true)),
+        ElementQuery::Described { role, words } if item.list => {
+            format!("all {}", described(role.as_deref(), words, true))
+        }
         target if item.list => format!("all {}", sought(target)),
         target => sought(target),
     };

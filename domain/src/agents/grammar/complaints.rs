@@ -8,25 +8,25 @@ use winnow::stream::{LocatingSlice, Location, TokenSlice};
 
 use super::lexing::Token;
 use super::vocabulary::{self, VERBS, Verb};
-use crate::agents::wishes::Reading;
+use crate::agents::wishes::ParsedMessage;
 
 /// What cannot be done, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct GrammarError {
     /// Where that is, or behind what something is missing. Nowhere in a part of a step that is empty.
     span: Option<Range<usize>>,
     is_missing: bool,
     /// Whether what stands there may be repeated. It may not where it can be a text that somebody wanted typed, such as a
     /// password: a reply is kept longer.
     shown: bool,
-    trouble: Trouble,
+    trouble: GrammarErrorKind,
     /// Whose examples help.
     verb: Option<&'static Verb>,
 }
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum GrammarErrorKind {
     /// Nobody knows what it means.
     Unknown,
     /// What stands there does not do, in words that follow it.
@@ -35,7 +35,7 @@ pub enum Trouble {
     Refused(Cow<'static, str>),
 }
 
-impl Trouble {
+impl GrammarErrorKind {
     pub fn says(words: impl Into<Cow<'static, str>>) -> Self {
         Self::Says(words.into())
     }
@@ -44,18 +44,18 @@ impl Trouble {
 /// Characters of a message that a reply repeats.
 const MOST_REPEATED: usize = 40;
 
-impl Complaint {
-    pub fn at(span: Range<usize>, trouble: Trouble) -> Self {
+impl GrammarError {
+    pub fn at(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
         Self { span: Some(span), is_missing: false, shown: true, trouble, verb: None }
     }
 
     /// Of a part of a step that is empty.
-    pub fn missing(trouble: Trouble) -> Self {
+    pub fn missing(trouble: GrammarErrorKind) -> Self {
         Self { span: None, is_missing: true, shown: true, trouble, verb: None }
     }
 
     /// At a token, which may be a text that nobody else should read.
-    pub fn hidden(span: Range<usize>, trouble: Trouble) -> Self {
+    pub fn hidden(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
         Self { shown: false, ..Self::at(span, trouble) }
     }
 
@@ -64,7 +64,7 @@ impl Complaint {
         match error {
             ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
             // No parser here asks for more than there is.
-            ErrMode::Incomplete(_) => Self::missing(Trouble::Unknown),
+            ErrMode::Incomplete(_) => Self::missing(GrammarErrorKind::Unknown),
         }
     }
 
@@ -82,7 +82,7 @@ impl Complaint {
     }
 
     /// As somebody is told.
-    pub fn into_reading(self, message: &str) -> Reading {
+    pub fn into_reading(self, message: &str) -> ParsedMessage {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);
         let subject = if self.shown && is_harmless(&message[span.clone()]) {
@@ -91,18 +91,18 @@ impl Complaint {
             format!("the text at {place}")
         };
         let trouble = match self.trouble {
-            Trouble::Refused(reason) => {
-                return Reading::Refuse { reply: format!("{reason} Nothing was done: {subject}.") };
+            GrammarErrorKind::Refused(reason) => {
+                return ParsedMessage::Refuse { reply: format!("{reason} Nothing was done: {subject}.") };
             }
-            Trouble::Unknown if self.is_missing => format!("something is missing after {subject}"),
-            Trouble::Unknown => format!("I do not understand {subject}"),
-            Trouble::Says(words) => format!("{subject} {words}"),
+            GrammarErrorKind::Unknown if self.is_missing => format!("something is missing after {subject}"),
+            GrammarErrorKind::Unknown => format!("I do not understand {subject}"),
+            GrammarErrorKind::Says(words) => format!("{subject} {words}"),
         };
         let examples: Vec<_> = match self.verb {
             Some(verb) => verb.examples.iter().map(|(said, _)| *said).collect(),
             None => VERBS.iter().filter_map(|verb| verb.examples.first()).map(|(said, _)| *said).collect(),
         };
-        Reading::Clarify { reply: format!("Nothing was done: {trouble}. For example:\n{}", examples.join("\n")) }
+        ParsedMessage::Clarify { reply: format!("Nothing was done: {trouble}. For example:\n{}", examples.join("\n")) }
     }
 }
 
@@ -131,14 +131,14 @@ fn excerpt(text: &str) -> String {
 type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 
 /// What stops a parser that says nothing itself.
-impl<'m> ParserError<Tokens<'m>> for Complaint {
+impl<'m> ParserError<Tokens<'m>> for GrammarError {
     type Inner = Self;
 
     fn from_input(input: &Tokens<'m>) -> Self {
         match (input.first(), input.previous_tokens().next()) {
-            (Some(next), _) => Self::at(next.span.clone(), Trouble::Unknown),
-            (None, Some(last)) => Self { is_missing: true, ..Self::at(last.span.clone(), Trouble::Unknown) },
-            (None, None) => Self::missing(Trouble::Unknown),
+            (Some(next), _) => Self::at(next.span.clone(), GrammarErrorKind::Unknown),
+            (None, Some(last)) => Self { is_missing: true, ..Self::at(last.span.clone(), GrammarErrorKind::Unknown) },
+            (None, None) => Self::missing(GrammarErrorKind::Unknown),
         }
     }
 
@@ -153,12 +153,12 @@ impl<'m> ParserError<Tokens<'m>> for Complaint {
     }
 }
 
-impl<'m> ParserError<LocatingSlice<&'m str>> for Complaint {
+impl<'m> ParserError<LocatingSlice<&'m str>> for GrammarError {
     type Inner = Self;
 
     fn from_input(input: &LocatingSlice<&'m str>) -> Self {
         let at = input.current_token_start();
-        Self::at(at..at, Trouble::Unknown)
+        Self::at(at..at, GrammarErrorKind::Unknown)
     }
 
     fn into_inner(self) -> Result<Self, Self> {

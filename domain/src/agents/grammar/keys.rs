@@ -4,7 +4,7 @@ use winnow::combinator::opt;
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 
-use super::complaints::{Complaint, Trouble};
+use super::complaints::{GrammarError, GrammarErrorKind};
 use super::lexing::{Token, same};
 use super::targets::{Parsed, complaint, phrase, stop};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
@@ -24,11 +24,11 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     };
     // "The a key" is one, "a key" is any.
     if said.is_some_and(<[_]>::is_empty) || (!the && matches!(words, [a, key] if a.is("a") && is_key(key))) {
-        return stop(complaint(words, Trouble::says("does not name a key")));
+        return stop(complaint(words, GrammarErrorKind::says("does not name a key")));
     }
     if let Some(said @ [first, ..]) = said {
-        let trouble = || Trouble::says("is not a known key; use a character or a name such as Enter");
-        let Some(key) = key(&written(said)) else { return stop(Complaint::at(first.span.clone(), trouble())) };
+        let trouble = || GrammarErrorKind::says("is not a known key; use a character or a name such as Enter");
+        let Some(key) = key(&written(said)) else { return stop(GrammarError::at(first.span.clone(), trouble())) };
         return Ok(Some(key));
     }
     let Some(first) = words.first() else { return Ok(None) };
@@ -42,9 +42,10 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
         (None, [key, place, ..])
             if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() =>
         {
-            let trouble =
-                Trouble::says("does not apply to a key, which goes to the focused element; tap the field first");
-            stop(Complaint::at(place.span.clone(), trouble))
+            let trouble = GrammarErrorKind::says(
+                "does not apply to a key, which goes to the focused element; tap the field first",
+            );
+            stop(GrammarError::at(place.span.clone(), trouble))
         }
         _ => Ok(None),
     }
@@ -52,7 +53,7 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
 
 fn either<T>(token: &Token<'_>, name: &str) -> Parsed<T> {
     let trouble = format!("could be a key or a button; write “press the {name} key” or “tap \"{name}\"”");
-    stop(Complaint::at(token.span.clone(), Trouble::says(trouble)))
+    stop(GrammarError::at(token.span.clone(), GrammarErrorKind::says(trouble)))
 }
 
 fn written(tokens: &[Token<'_>]) -> String {

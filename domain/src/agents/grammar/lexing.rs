@@ -9,7 +9,7 @@ use winnow::prelude::*;
 use winnow::stream::{LocatingSlice, Location};
 use winnow::token::{any, take_while};
 
-use super::complaints::{Complaint, Trouble};
+use super::complaints::{GrammarError, GrammarErrorKind};
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,17 +56,17 @@ const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('�
 ///
 /// # Errors
 /// When a quoted text does not end.
-pub fn lex(message: &str) -> Result<Vec<Token<'_>>, Complaint> {
-    let tokens: ModalResult<Vec<_>, Complaint> =
+pub fn lex(message: &str) -> Result<Vec<Token<'_>>, GrammarError> {
+    let tokens: ModalResult<Vec<_>, GrammarError> =
         repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));
-    tokens.map_err(Complaint::of)
+    tokens.map_err(GrammarError::of)
 }
 
-fn blanks(input: &mut Text<'_>) -> ModalResult<(), Complaint> {
+fn blanks(input: &mut Text<'_>) -> ModalResult<(), GrammarError> {
     take_while(0.., |c: char| c != '\n' && c.is_whitespace()).void().parse_next(input)
 }
 
-fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, Complaint> {
+fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, GrammarError> {
     let kinds = dispatch! {peek(any);
         ',' => any.value((Kind::Break { soft: true }, Cow::Borrowed(""))),
         '\n' | ';' => any.value((Kind::Break { soft: false }, Cow::Borrowed(""))),
@@ -78,13 +78,13 @@ fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, Complaint> {
 }
 
 /// A full stop, and not one within a word.
-fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let blank = any.verify(|c: &char| c.is_whitespace()).void();
     ('.', peek(alt((blank, eof.void())))).void().parse_next(input)?;
     Ok((Kind::Break { soft: false }, Cow::Borrowed("")))
 }
 
-fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let whole: &'m str = input;
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '“' | '”');
     // Marks that close nothing are a word, which no step knows.
@@ -111,7 +111,7 @@ fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint
 }
 
 /// Up to the mark that closes. A backslash before a mark of the same kind or before another backslash takes its meaning away.
-fn quoted<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+fn quoted<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let start = input.current_token_start();
     let opening = any.verify_map(|c| MARKS.into_iter().find(|(opening, _)| *opening == c)).parse_next(input)?;
     let text = cut_err(|input: &mut Text<'m>| closed(input, opening, start)).parse_next(input)?;
@@ -122,7 +122,7 @@ fn closed<'m>(
     input: &mut Text<'m>,
     (opening, closing): (char, char),
     start: usize,
-) -> ModalResult<Cow<'m, str>, Complaint> {
+) -> ModalResult<Cow<'m, str>, GrammarError> {
     let whole: &'m str = input;
     let (mut text, mut from, mut at) = (String::new(), 0, 0);
     while let Some(found) = whole[at..].find(['\\', closing]) {
@@ -144,8 +144,8 @@ fn closed<'m>(
             at += escaped.len_utf8();
         }
     }
-    let trouble = Trouble::says("is a quotation mark without a closing one");
-    Err(ErrMode::Backtrack(Complaint::at(start..start + opening.len_utf8(), trouble)))
+    let trouble = GrammarErrorKind::says("is a quotation mark without a closing one");
+    Err(ErrMode::Backtrack(GrammarError::at(start..start + opening.len_utf8(), trouble)))
 }
 
 /// `Don't`, and not the end of `'Done'`.

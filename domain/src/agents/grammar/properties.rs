@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree as _;
 
 use super::tests::reading;
 use super::{KEYS, NOUNS, VERBS, print};
-use crate::agents::wishes::{Reading, Sought, Wish, WishedCondition, WishedItem};
+use crate::agents::wishes::{Command, ElementQuery, ExtractItem, ParsedMessage, WaitCondition};
 use crate::operations::CaptureKind;
 
 /// A text that can be said in quotes, whatever is in it.
@@ -27,27 +27,29 @@ fn role() -> impl Strategy<Value = Option<String>> {
     prop::sample::select(roles)
 }
 
-fn sought() -> impl Strategy<Value = Sought> {
+fn sought() -> impl Strategy<Value = ElementQuery> {
     let some_role = || role().prop_filter("it is one", Option::is_some);
     prop_oneof![
-        4 => (role(), words()).prop_map(|(role, words)| Sought::Described { role, words }),
-        1 => some_role().prop_map(|role| Sought::Described { role, words: String::new() }),
-        1 => text().prop_map(Sought::Css),
-        1 => text().prop_map(Sought::Ref),
+        4 => (role(), words()).prop_map(|(role, words)| ElementQuery::Described { role, words }),
+        1 => some_role().prop_map(|role| ElementQuery::Described { role, words: String::new() }),
+        1 => text().prop_map(ElementQuery::Css),
+        1 => text().prop_map(ElementQuery::Ref),
     ]
 }
 
 /// Without a role a checkbox is meant.
-fn checkable() -> impl Strategy<Value = Sought> {
+fn checkable() -> impl Strategy<Value = ElementQuery> {
     sought().prop_map(|sought| match sought {
-        Sought::Described { role: None, words } => Sought::Described { role: Some("checkbox".to_owned()), words },
+        ElementQuery::Described { role: None, words } => {
+            ElementQuery::Described { role: Some("checkbox".to_owned()), words }
+        }
         sought => sought,
     })
 }
 
-fn item() -> impl Strategy<Value = WishedItem> {
+fn item() -> impl Strategy<Value = ExtractItem> {
     let parts = (text(), sought(), prop::option::of(text()), any::<bool>());
-    parts.prop_map(|(name, target, attribute, list)| WishedItem { name, target, attribute, list })
+    parts.prop_map(|(name, target, attribute, list)| ExtractItem { name, target, attribute, list })
 }
 
 fn key() -> impl Strategy<Value = String> {
@@ -57,39 +59,39 @@ fn key() -> impl Strategy<Value = String> {
     prop_oneof![named, combined, "[ -~ä]", "F[1-9]"]
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn wish() -> impl Strategy<Value = Command> {
     let far = || -1_000_000..=1_000_000_i64;
     let condition = prop_oneof![
-        sought().prop_map(WishedCondition::Visible),
-        sought().prop_map(WishedCondition::Hidden),
-        text().prop_map(WishedCondition::Url),
-        (0..=60_000_u64).prop_map(|ms| WishedCondition::Time { ms }),
+        sought().prop_map(WaitCondition::Visible),
+        sought().prop_map(WaitCondition::Hidden),
+        text().prop_map(WaitCondition::Url),
+        (0..=60_000_u64).prop_map(|ms| WaitCondition::Time { ms }),
     ];
     let captures = vec![CaptureKind::Screenshot, CaptureKind::Pdf, CaptureKind::DomSnapshot];
-    let named_once = |items: &Vec<WishedItem>| {
+    let named_once = |items: &Vec<ExtractItem>| {
         items.iter().enumerate().all(|(i, item)| items[..i].iter().all(|other| other.name != item.name))
     };
     prop_oneof![
         "(https?://)[a-z]{1,5}\\.example(/[ -~ä]{0,9})?"
             .prop_filter("blanks around it are none of it", |url| url.trim() == url)
-            .prop_map(|url| Wish::Navigate { url }),
-        sought().prop_map(|target| Wish::Tap { target }),
-        (checkable(), prop::bool::ANY).prop_map(|(target, checked)| Wish::Check { target, checked }),
-        (sought(), text()).prop_map(|(target, value)| Wish::Type { target, value }),
-        key().prop_map(|key| Wish::Press { key }),
-        (sought(), text()).prop_map(|(target, option)| Wish::Select { target, option }),
-        (far(), far(), prop::option::of(sought())).prop_map(|(delta_x, delta_y, target)| Wish::Scroll {
+            .prop_map(|url| Command::Navigate { url }),
+        sought().prop_map(|target| Command::Tap { target }),
+        (checkable(), prop::bool::ANY).prop_map(|(target, checked)| Command::Check { target, checked }),
+        (sought(), text()).prop_map(|(target, value)| Command::Type { target, value }),
+        key().prop_map(|key| Command::Press { key }),
+        (sought(), text()).prop_map(|(target, option)| Command::Select { target, option }),
+        (far(), far(), prop::option::of(sought())).prop_map(|(delta_x, delta_y, target)| Command::Scroll {
             delta_x,
             delta_y,
             target
         }),
-        condition.prop_map(|condition| Wish::Wait { condition }),
-        prop::sample::select(captures).prop_map(|capture| Wish::Capture { capture }),
+        condition.prop_map(|condition| Command::Wait { condition }),
+        prop::sample::select(captures).prop_map(|capture| Command::Capture { capture }),
         prop::collection::vec(item(), 1..4)
             .prop_filter("each name once", named_once)
-            .prop_map(|items| Wish::Extract { items }),
-        Just(Wish::Back),
-        Just(Wish::Reload),
+            .prop_map(|items| Command::Extract { items }),
+        Just(Command::Back),
+        Just(Command::Reload),
     ]
 }
 
@@ -150,36 +152,40 @@ fn bare(text: &str) -> String {
 }
 
 /// Every text of a plan that a message has to hold.
-fn said(plan: &[Wish]) -> Vec<String> {
+fn said(plan: &[Command]) -> Vec<String> {
     let mut texts = Vec::new();
-    let mut target = |sought: &Sought| match sought {
-        Sought::Css(text) | Sought::Ref(text) | Sought::Described { words: text, .. } => text.clone(),
+    let mut target = |sought: &ElementQuery| match sought {
+        ElementQuery::Css(text) | ElementQuery::Ref(text) | ElementQuery::Described { words: text, .. } => text.clone(),
     };
     for wish in plan {
         match wish {
-            Wish::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
-            Wish::Tap { target: sought } | Wish::Check { target: sought, .. } => texts.push(target(sought)),
-            Wish::Type { target: sought, value: text } | Wish::Select { target: sought, option: text } => {
+            Command::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
+            Command::Tap { target: sought } | Command::Check { target: sought, .. } => texts.push(target(sought)),
+            Command::Type { target: sought, value: text } | Command::Select { target: sought, option: text } => {
                 texts.extend([target(sought), text.clone()]);
             }
-            Wish::Scroll { target: sought, .. } => texts.extend(sought.as_ref().map(&mut target)),
-            Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => {
+            Command::Scroll { target: sought, .. } => texts.extend(sought.as_ref().map(&mut target)),
+            Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => {
                 texts.push(target(sought));
             }
-            Wish::Wait { condition: WishedCondition::Url(pattern) } => texts.push(pattern.clone()),
-            Wish::Extract { items } => {
+            Command::Wait { condition: WaitCondition::Url(pattern) } => texts.push(pattern.clone()),
+            Command::Extract { items } => {
                 texts.extend(
                     items.iter().flat_map(|item| [Some(target(&item.target)), item.attribute.clone()]).flatten(),
                 );
             }
-            Wish::Press { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Back | Wish::Reload => {}
+            Command::Press { .. }
+            | Command::Wait { .. }
+            | Command::Capture { .. }
+            | Command::Back
+            | Command::Reload => {}
         }
     }
     texts
 }
 
 fn holds(message: &str) -> Result<(), TestCaseError> {
-    let Reading::Plan(plan) = reading(message) else { return Ok(()) };
+    let ParsedMessage::Plan(plan) = reading(message) else { return Ok(()) };
     prop_assert!((1..=20).contains(&plan.len()));
     let whole = bare(message);
     for text in said(&plan) {
@@ -191,7 +197,7 @@ fn holds(message: &str) -> Result<(), TestCaseError> {
         plan.len() <= pieces.count().max(1) + message.matches(['"', '\'', '“', '‘']).count(),
         "{message:?}: {plan:?}"
     );
-    prop_assert_eq!(reading(&print(&plan)), Reading::Plan(plan));
+    prop_assert_eq!(reading(&print(&plan)), ParsedMessage::Plan(plan));
     Ok(())
 }
 
@@ -213,7 +219,7 @@ proptest! {
     /// Contract: agent-grammar 13.
     #[test]
     fn what_is_written_is_read_as_it_was(plan in prop::collection::vec(wish(), 1..6)) {
-        prop_assert_eq!(reading(&print(&plan)), Reading::Plan(plan.clone()), "{}", print(&plan));
+        prop_assert_eq!(reading(&print(&plan)), ParsedMessage::Plan(plan.clone()), "{}", print(&plan));
     }
 }
 
@@ -223,7 +229,7 @@ fn babble_is_a_plan_at_times() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let plans = (0..2_000).filter(|_| {
         let message = babble().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
-        matches!(reading(&message), Reading::Plan(_))
+        matches!(reading(&message), ParsedMessage::Plan(_))
     });
     let plans = plans.count();
     assert!(plans > 100, "{plans}");

@@ -9,7 +9,7 @@ use winnow::token::any;
 
 use super::Context;
 use super::addresses;
-use super::complaints::{Complaint, Trouble};
+use super::complaints::{GrammarError, GrammarErrorKind};
 use super::keys;
 use super::lexing::Token;
 use super::targets::{
@@ -17,10 +17,10 @@ use super::targets::{
     split_end, stop, whole, word,
 };
 use super::vocabulary::{
-    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, Act, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, UNCLEAR, UNITS,
-    VERBS, Verb, WITH,
+    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, StepSyntax, UNCLEAR,
+    UNITS, VERBS, Verb, WITH,
 };
-use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::operations::CaptureKind;
 
 /// How far a scroll goes that does not say: most of a phone's screen.
@@ -40,39 +40,39 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
 ///
 /// # Errors
 /// When it cannot be understood in exactly one way, or is not done.
-pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Wish> {
+pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
     match verb.act {
-        Act::Open => open(rest, context),
-        Act::Tap => Ok(Wish::Tap { target: whole(without_preposition(rest), false, context.message)? }),
-        Act::Check => check(said, rest, context),
-        Act::Type => typed(said, rest, context),
-        Act::Fill => filled(said, rest, context),
-        Act::Press => press(rest, context),
-        Act::Choose => choose(rest, context),
-        Act::Scroll => scroll(rest, context),
-        Act::Wait => Ok(Wish::Wait { condition: condition(said, rest, context)? }),
-        Act::Capture => capture(said, rest),
-        Act::Extract => Ok(Wish::Extract { items: vec![item(rest, context)?] }),
-        Act::Back => {
-            all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Wish::Back)
+        StepSyntax::Open => open(rest, context),
+        StepSyntax::Tap => Ok(Command::Tap { target: whole(without_preposition(rest), false, context.message)? }),
+        StepSyntax::Check => check(said, rest, context),
+        StepSyntax::Type => typed(said, rest, context),
+        StepSyntax::Fill => filled(said, rest, context),
+        StepSyntax::Press => press(rest, context),
+        StepSyntax::Choose => choose(rest, context),
+        StepSyntax::Scroll => scroll(rest, context),
+        StepSyntax::Wait => Ok(Command::Wait { condition: condition(said, rest, context)? }),
+        StepSyntax::Capture => capture(said, rest),
+        StepSyntax::Extract => Ok(Command::Extract { items: vec![item(rest, context)?] }),
+        StepSyntax::Back => {
+            all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Command::Back)
         }
-        Act::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Wish::Reload),
-        Act::Upload => refuse(said, "I do not upload files."),
-        Act::Solve => solve(said, rest),
+        StepSyntax::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Command::Reload),
+        StepSyntax::Upload => refuse(said, "I do not upload files."),
+        StepSyntax::Solve => solve(said, rest),
     }
 }
 
 /// All that follows, which is nothing but that.
 fn all<'m, T, W>(
     rest: &'m [Token<'m>],
-    parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<Complaint>>,
+    parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<GrammarError>>,
     means: W,
 ) -> Parsed<W> {
     terminated(parser, eof).parse_next(&mut TokenSlice::new(rest)).map(|_| means)
 }
 
 fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
-    stop(Complaint::at(said.span.clone(), Trouble::Refused(reason.into())))
+    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Refused(reason.into())))
 }
 
 /// What is solved may be something else, of which nobody knows anything.
@@ -80,16 +80,16 @@ fn solve<T>(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
     if rest.iter().any(|token| token.text.to_ascii_lowercase().contains("captcha")) {
         return refuse(said, "I do not solve captchas.");
     }
-    stop(Complaint::at(said.span.clone(), Trouble::Unknown))
+    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Unknown))
 }
 
-fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let mut input = TokenSlice::new(rest);
     let noun = opt(phrase(&["page", "site", "website", "url", "address"]));
     let (_, _, address) = (articles, noun, any).parse_next(&mut input)?;
     let url = addresses::read(&address.text, address.is_quote(), context.rules.destinations)
-        .or_else(|trouble| stop(Complaint::at(address.span.clone(), trouble)))?;
-    all(input.finish(), eof, Wish::Navigate { url })
+        .or_else(|trouble| stop(GrammarError::at(address.span.clone(), trouble)))?;
+    all(input.finish(), eof, Command::Navigate { url })
 }
 
 /// `click into the field`: into is no part of its name.
@@ -99,34 +99,36 @@ fn without_preposition<'m>(rest: &'m [Token<'m>]) -> &'m [Token<'m>] {
     input.finish()
 }
 
-fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let target = match whole(rest, false, context.message)? {
-        Sought::Described { role: None, words } => Sought::Described { role: Some("checkbox".to_owned()), words },
+        ElementQuery::Described { role: None, words } => {
+            ElementQuery::Described { role: Some("checkbox".to_owned()), words }
+        }
         target => target,
     };
     let checked = !(said.is("uncheck") || said.is("untick"));
-    Ok(Wish::Check { target, checked })
+    Ok(Command::Check { target, checked })
 }
 
 /// A text to type or an option to choose: quoted, or what stands there.
 fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
-        [] => stop(complaint(tokens, Trouble::says("contains no text"))),
+        [] => stop(complaint(tokens, GrammarErrorKind::says("contains no text"))),
         words if words.iter().any(Token::is_quote) => {
-            stop(complaint(words, Trouble::says("must be one quoted text, or a text without quotes")))
+            stop(complaint(words, GrammarErrorKind::says("must be one quoted text, or a text without quotes")))
         }
         words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
-            stop(complaint(words, Trouble::says("is ambiguous; put the text in quotes")))
+            stop(complaint(words, GrammarErrorKind::says("is ambiguous; put the text in quotes")))
         }
         words => Ok(as_written(words, context.message).to_owned()),
     }
 }
 
 /// `TEXT into TARGET`
-fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
-    let hidden = |complaint: Complaint| complaint.hiding_but(&said.span);
-    let says = |words| stop(Complaint::at(said.span.clone(), Trouble::says(words)));
+fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
+    let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
     let Some((text_tokens, into, target)) = split(rest, INTO) else {
         return says("must name the text to type and the field");
     };
@@ -139,13 +141,13 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<W
     }
     let value = text(text_tokens, context).map_err(|error| error.map(hidden))?;
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
-    Ok(Wish::Type { target, value })
+    Ok(Command::Type { target, value })
 }
 
 /// `TARGET with TEXT`, and whoever says so with that verb means `TEXT into TARGET` too.
-fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
-    let hidden = |complaint: Complaint| complaint.hiding_but(&said.span);
-    let says = |words| stop(Complaint::at(said.span.clone(), Trouble::says(words)));
+fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
+    let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
     let Some((target, _, value)) = split(rest, WITH) else {
         return typed(said, rest, context);
     };
@@ -153,21 +155,21 @@ fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<
         return says("could be read in more than one way; put the text in quotes");
     }
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
-    Ok(Wish::Type { target, value: text(value, context).map_err(|error| error.map(hidden))? })
+    Ok(Command::Type { target, value: text(value, context).map_err(|error| error.map(hidden))? })
 }
 
 /// A key, or what is tapped.
-fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     match keys::read(rest)? {
-        Some(key) => Ok(Wish::Press { key }),
-        None => Ok(Wish::Tap { target: whole(rest, false, context.message)? }),
+        Some(key) => Ok(Command::Press { key }),
+        None => Ok(Command::Tap { target: whole(rest, false, context.message)? }),
     }
 }
 
 /// `OPTION from LIST`, or what is tapped.
-fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let Some((option, from, list)) = split(rest, FROM) else {
-        return Ok(Wish::Tap { target: whole(rest, false, context.message)? });
+        return Ok(Command::Tap { target: whole(rest, false, context.message)? });
     };
     let mut option = TokenSlice::new(option);
     // What is chosen from a list is an option of it, whether that is said or not.
@@ -178,14 +180,14 @@ fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
     let is_quoted = option.iter().all(Token::is_quote);
     let is_ambiguous = !is_quoted && (count(rest, FROM) > 1 || (!from.is("from") && !is_certain(list)));
     if is_ambiguous {
-        let trouble = Trouble::says("could be part of the option; put the option in quotes");
-        return stop(Complaint::at(from.span.clone(), trouble));
+        let trouble = GrammarErrorKind::says("could be part of the option; put the option in quotes");
+        return stop(GrammarError::at(from.span.clone(), trouble));
     }
-    Ok(Wish::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
+    Ok(Command::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
 }
 
 /// `[TARGET] DIRECTION [by N] …`, with the target in front or behind.
-fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let mut input = TokenSlice::new(rest);
     let page = || (articles, phrase(&["page", "screen"])).map(|_| None);
     let before = opt(alt((page(), beginning.map(Some)))).parse_next(&mut input)?;
@@ -201,15 +203,15 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
     for (x, y) in ways {
         let axis = if x == 0 { &mut delta_y } else { &mut delta_x };
         if axis.replace(x + y).is_some() {
-            return stop(complaint(rest, Trouble::says("scrolls in more than one direction")));
+            return stop(complaint(rest, GrammarErrorKind::says("scrolls in more than one direction")));
         }
     }
     if before.is_some() && behind.is_some() {
-        return stop(complaint(rest, Trouble::says("names more than one element to scroll")));
+        return stop(complaint(rest, GrammarErrorKind::says("names more than one element to scroll")));
     }
     let target = before.or(behind).flatten();
     let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
-    all(input.finish(), eof, Wish::Scroll { delta_x, delta_y, target })
+    all(input.finish(), eof, Command::Scroll { delta_x, delta_y, target })
 }
 
 /// Pixels to the right and down; one of them is none.
@@ -228,24 +230,27 @@ fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
     let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
     match digits.parse() {
         Ok(pixels @ 0..=FAR) => Ok(pixels),
-        _ => stop(Complaint::at(number.span.clone(), Trouble::says(format!("is not a number of pixels up to {FAR}")))),
+        _ => stop(GrammarError::at(
+            number.span.clone(),
+            GrammarErrorKind::says(format!("is not a number of pixels up to {FAR}")),
+        )),
     }
 }
 
 /// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`
-fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedCondition> {
+fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WaitCondition> {
     if rest.is_empty() {
-        return stop(Complaint::at(said.span.clone(), Trouble::says("must name a condition to wait for")));
+        return stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says("must name a condition to wait for")));
     }
     if let Some(ms) = time(rest, context)? {
-        return Ok(WishedCondition::Time { ms });
+        return Ok(WaitCondition::Time { ms });
     }
     if let Some(pattern) = address_test(rest)? {
-        return Ok(WishedCondition::Url(pattern));
+        return Ok(WaitCondition::Url(pattern));
     }
     let (target, is_there) = split_end(rest, lines(&STANDINGS)).unwrap_or((rest, true));
     let target = whole(target, false, context.message)?;
-    Ok(if is_there { WishedCondition::Visible(target) } else { WishedCondition::Hidden(target) })
+    Ok(if is_there { WaitCondition::Visible(target) } else { WaitCondition::Hidden(target) })
 }
 
 /// Milliseconds, when a time is said.
@@ -255,7 +260,7 @@ fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     else {
         return Ok(None);
     };
-    let says = |words: String| stop(Complaint::at(first.span.clone(), Trouble::says(words)));
+    let says = |words: String| stop(GrammarError::at(first.span.clone(), GrammarErrorKind::says(words)));
     let end = first.text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(first.text.len());
     let (number, unit) = first.text.split_at(end);
     let seconds = match (lines(&UNITS).find(|(name, _)| unit.eq_ignore_ascii_case(name)), &rest[1..]) {
@@ -285,23 +290,23 @@ fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
 }
 
 /// `a screenshot [of the page]`
-fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Wish> {
+fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let captures = CAPTURES.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
     let mut input = TokenSlice::new(rest);
     let default = said.is("screenshot").then_some(CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
     let Some(kind) = opt(one_of(captures)).parse_next(&mut input)?.or(default) else {
-        return stop(Complaint::at(
+        return stop(GrammarError::at(
             said.span.clone(),
-            Trouble::says("must name a kind of capture, such as a screenshot"),
+            GrammarErrorKind::says("must name a kind of capture, such as a screenshot"),
         ));
     };
     let of = opt((phrase(&["of"]), articles, opt(phrase(&["this", "current"])), phrase(&["page", "screen"])));
-    all(input.finish(), of, Wish::Capture { capture: kind })
+    all(input.finish(), of, Command::Capture { capture: kind })
 }
 
 /// `[the text of] TARGET [as NAME]`
-fn item(rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedItem> {
+fn item(rest: &[Token<'_>], context: Context<'_>) -> Parsed<ExtractItem> {
     let named = rest.iter().rposition(|token| token.is("as")).filter(|at| *at > 0);
     let (what, name) = named.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
     let mut input = TokenSlice::new(what);
@@ -310,11 +315,13 @@ fn item(rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedItem> {
     let target = whole(input.finish(), list, context.message)?;
     let name = match (name, &target) {
         (Some(name), _) => text(name, context)?,
-        (None, Sought::Described { role: Some(role), words }) if words.is_empty() => role.clone(),
-        (None, Sought::Css(words) | Sought::Described { words, .. } | Sought::Ref(words)) => words.clone(),
+        (None, ElementQuery::Described { role: Some(role), words }) if words.is_empty() => role.clone(),
+        (None, ElementQuery::Css(words) | ElementQuery::Described { words, .. } | ElementQuery::Ref(words)) => {
+            words.clone()
+        }
     };
     let attribute = attribute.map(|token| token.text.to_string());
-    Ok(WishedItem { name, target, attribute, list })
+    Ok(ExtractItem { name, target, attribute, list })
 }
 
 fn text_of(input: &mut Tokens<'_>) -> Parsed<()> {

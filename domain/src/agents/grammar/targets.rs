@@ -6,26 +6,26 @@ use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 use winnow::token::any;
 
-use super::complaints::{Complaint, Trouble};
+use super::complaints::{GrammarError, GrammarErrorKind};
 use super::lexing::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
-use crate::agents::wishes::Sought;
+use crate::agents::wishes::ElementQuery;
 
 /// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 /// What a parser comes to.
-pub type Parsed<T> = ModalResult<T, Complaint>;
+pub type Parsed<T> = ModalResult<T, GrammarError>;
 
 /// Nothing else was tried that could fit.
-pub fn stop<T>(complaint: Complaint) -> Parsed<T> {
+pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
     Err(ErrMode::Cut(complaint))
 }
 
 /// Of all these tokens.
-pub fn complaint(tokens: &[Token<'_>], trouble: Trouble) -> Complaint {
+pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarError {
     match (tokens.first(), tokens.last()) {
-        (Some(first), Some(last)) => Complaint::at(first.span.start..last.span.end, trouble),
-        _ => Complaint::missing(trouble),
+        (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, trouble),
+        _ => GrammarError::missing(trouble),
     }
 }
 
@@ -45,7 +45,7 @@ fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Tok
 /// One of these phrases, as long a one as there is: what it means.
 pub fn one_of<'m, T: 'm>(
     phrases: impl IntoIterator<Item = (&'static str, T)> + Clone,
-) -> impl Parser<Tokens<'m>, T, ErrMode<Complaint>> {
+) -> impl Parser<Tokens<'m>, T, ErrMode<GrammarError>> {
     move |input: &mut Tokens<'m>| match longest(phrases.clone(), input) {
         Some((length, means)) => winnow::token::take(length).value(()).parse_next(input).map(|()| means),
         None => winnow::combinator::fail.parse_next(input),
@@ -53,7 +53,7 @@ pub fn one_of<'m, T: 'm>(
 }
 
 /// One of these phrases.
-pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<Complaint>> {
+pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<GrammarError>> {
     one_of(phrases.iter().map(|phrase| (*phrase, ())))
 }
 
@@ -111,7 +111,7 @@ fn nouns(several: bool) -> impl Iterator<Item = (&'static str, &'static Noun)> +
     names.chain(plurals.filter(move |_| several))
 }
 
-fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Complaint>> {
+fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<GrammarError>> {
     one_of(nouns(several))
 }
 
@@ -119,7 +119,7 @@ fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Com
 ///
 /// # Errors
 /// When it is nothing, or not only one thing can be meant.
-pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<Sought> {
+pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let exact = alt((exactly, |input: &mut Tokens<'m>| named(input, several)));
     match terminated(exact, eof).parse_next(&mut input) {
@@ -130,62 +130,63 @@ pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parse
 }
 
 /// With a quoted text or a reference: what may follow it is told by its caller.
-pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<Sought> {
+pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     alt((exactly, |input: &mut Tokens<'m>| named(input, false))).parse_next(input)
 }
 
 /// A selector, or an element of a snapshot.
-fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<Sought> {
+fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     let css = preceded(phrase(&["css", "css selector"]), any);
-    let css = css.map(|token: &'m Token<'m>| Sought::Css(token.text.to_string()));
-    let reference = preceded(phrase(&["ref"]), any).map(|token: &'m Token<'m>| Sought::Ref(token.text.to_string()));
+    let css = css.map(|token: &'m Token<'m>| ElementQuery::Css(token.text.to_string()));
+    let reference =
+        preceded(phrase(&["ref"]), any).map(|token: &'m Token<'m>| ElementQuery::Ref(token.text.to_string()));
     preceded(articles, alt((css, reference))).parse_next(input)
 }
 
 /// Something whose name is quoted: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
-fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<Sought> {
+fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     articles.parse_next(input)?;
     let before = opt(noun(several)).parse_next(input)?;
     let is_text = opt(phrase(CALLED)).parse_next(input)?.is_some() || before.is_some_and(|noun| noun.role.is_none());
     let text = quote.parse_next(input)?;
     if text.text.trim().is_empty() {
-        return stop(Complaint::at(text.span.clone(), Trouble::says("names nothing")));
+        return stop(GrammarError::at(text.span.clone(), GrammarErrorKind::says("names nothing")));
     }
     let after = if before.is_none() { opt(noun(several)).parse_next(input)? } else { None };
     if !is_text && text.text.starts_with(['#', '.', '[']) {
-        return Ok(Sought::Css(text.text.to_string()));
+        return Ok(ElementQuery::Css(text.text.to_string()));
     }
     let role = before.or(after).and_then(|noun| noun.role).map(str::to_owned);
-    Ok(Sought::Described { role, words: text.text.to_string() })
+    Ok(ElementQuery::Described { role, words: text.text.to_string() })
 }
 
 /// Something without quotes: `the Sign in button`, `the button`, `Sign in`.
-fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<Sought> {
+fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let articles = articles.parse_next(&mut input)?;
     let words = input.finish();
     let (Some(first), Some(_)) = (words.first(), words.last()) else {
-        return stop(complaint(tokens, Trouble::says("does not name an element")));
+        return stop(complaint(tokens, GrammarErrorKind::says("does not name an element")));
     };
     if let Some(unclear) = words.iter().find(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) {
-        let trouble = Trouble::says("is ambiguous; put it in quotes, with the text that it is part of");
-        return stop(Complaint::at(unclear.span.clone(), trouble));
+        let trouble = GrammarErrorKind::says("is ambiguous; put it in quotes, with the text that it is part of");
+        return stop(GrammarError::at(unclear.span.clone(), trouble));
     }
     let begins = longest(nouns(several), words);
     let (called, role) = split_end(words, nouns(several)).map_or((words, None), |(rest, noun)| (rest, noun.role));
     let is_only_noun = called.is_empty();
     if is_only_noun && articles == 0 && !several {
         let trouble = format!("could be a name or a kind of element; write “the {0}” or \"{0}\"", first.text);
-        return stop(complaint(words, Trouble::says(trouble)));
+        return stop(complaint(words, GrammarErrorKind::says(trouble)));
     }
     if is_only_noun && role.is_none() {
-        return stop(complaint(words, Trouble::says("does not identify an element; name it")));
+        return stop(complaint(words, GrammarErrorKind::says("does not identify an element; name it")));
     }
     if !is_only_noun && begins.is_some() && called.len() == words.len() {
         let trouble = "could be part of a name or a kind of element; put the name in quotes";
-        return stop(Complaint::at(first.span.clone(), Trouble::says(trouble)));
+        return stop(GrammarError::at(first.span.clone(), GrammarErrorKind::says(trouble)));
     }
-    Ok(Sought::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
+    Ok(ElementQuery::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
 }
 
 /// What stands there, from the first token to the last, with the blanks between them.

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::{NOUNS, Rules, VERBS, print, read};
 use crate::addresses::Destinations;
-use crate::agents::wishes::{Reading, Sought, Wish};
+use crate::agents::wishes::{Command, ElementQuery, ParsedMessage};
 use crate::limits::Limits;
 
 /// What is read with the limits that there are when nobody says otherwise.
-pub(super) fn reading(message: &str) -> Reading {
+pub(super) fn reading(message: &str) -> ParsedMessage {
     let (destinations, limits) = (Destinations::default(), Limits::default());
     read(message, &Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 })
 }
@@ -16,7 +16,7 @@ pub(super) fn reading(message: &str) -> Reading {
 #[track_caller]
 fn understood(message: &str) -> String {
     match reading(message) {
-        Reading::Plan(plan) => print(&plan),
+        ParsedMessage::Plan(plan) => print(&plan),
         other => panic!("{message}: {other:?}"),
     }
 }
@@ -24,7 +24,7 @@ fn understood(message: &str) -> String {
 #[track_caller]
 fn asked(message: &str) -> String {
     match reading(message) {
-        Reading::Clarify { reply } => reply,
+        ParsedMessage::Clarify { reply } => reply,
         other => panic!("{message}: {other:?}"),
     }
 }
@@ -32,7 +32,7 @@ fn asked(message: &str) -> String {
 #[track_caller]
 fn refused(message: &str) -> String {
     match reading(message) {
-        Reading::Refuse { reply } => reply,
+        ParsedMessage::Refuse { reply } => reply,
         other => panic!("{message}: {other:?}"),
     }
 }
@@ -119,9 +119,9 @@ fn things_are_named_as_people_name_them() {
         ("tap \"A\" and the \"B\" link", "tap \"A\"\ntap the link \"B\""),
         ("tap \"A\", then tap B", "tap \"A\"\ntap \"B\""),
     ]);
-    let Reading::Plan(plan) = reading("select \"a\" in the Country list") else { panic!("it is clear") };
-    let target = Sought::Described { role: Some("combobox".to_owned()), words: "Country".to_owned() };
-    assert_eq!(plan, [Wish::Select { target, option: "a".to_owned() }]);
+    let ParsedMessage::Plan(plan) = reading("select \"a\" in the Country list") else { panic!("it is clear") };
+    let target = ElementQuery::Described { role: Some("combobox".to_owned()), words: "Country".to_owned() };
+    assert_eq!(plan, [Command::Select { target, option: "a".to_owned() }]);
 }
 
 /// Contract: agent-grammar 5.
@@ -331,17 +331,17 @@ fn some_things_are_not_done() {
     let destinations = Destinations { allow_private: true, ..Destinations::default() };
     let limits = Limits::default();
     let rules = Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 };
-    assert!(matches!(read("open http://localhost:3000", &rules), Reading::Plan(_)));
+    assert!(matches!(read("open http://localhost:3000", &rules), ParsedMessage::Plan(_)));
 }
 
 /// Contract: agent-grammar 2. All of it or nothing, whatever is wrong where.
 #[test]
 fn a_message_has_at_most_twenty_steps_and_ten_thousand_characters() {
     let steps = |count: usize| vec!["go back"; count].join("; ");
-    assert!(matches!(reading(&steps(20)), Reading::Plan(plan) if plan.len() == 20));
+    assert!(matches!(reading(&steps(20)), ParsedMessage::Plan(plan) if plan.len() == 20));
     assert!(asked(&steps(21)).contains("at most 20"));
     let text = |characters: usize| format!("type \"{}\" into \"A\"", "ä".repeat(characters - 16));
-    assert!(matches!(reading(&text(10_000)), Reading::Plan(_)));
+    assert!(matches!(reading(&text(10_000)), ParsedMessage::Plan(_)));
     assert!(asked(&text(10_001)).contains("at most 10000 characters"));
     let selector = format!("tap css \"{}\"", "a".repeat(4_097));
     assert!(asked(&selector).contains("a selector of more than 4096 characters"));

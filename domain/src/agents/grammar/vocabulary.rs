@@ -9,7 +9,7 @@ use crate::operations::CaptureKind;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
     /// What the step then is.
-    pub(super) act: Act,
+    pub(super) act: StepSyntax,
     /// What it is called in the documentation.
     pub title: &'static str,
     /// How it can be said. Of several that fit the longest counts.
@@ -22,7 +22,7 @@ pub struct Verb {
 
 /// How the rest of a step is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum StepSyntax {
     Open,
     Tap,
     Check,
@@ -43,7 +43,7 @@ pub(super) enum Act {
 /// All verbs that there are. The last two are understood in order to be refused.
 pub static VERBS: [Verb; 15] = [
     Verb {
-        act: Act::Open,
+        act: StepSyntax::Open,
         title: "Open a page",
         phrases: &["open", "go to", "visit", "navigate to", "browse to", "load"],
         about: "An address without a scheme is taken as https. Only http and https are opened, and no private address. An \
@@ -55,7 +55,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Tap,
+        act: StepSyntax::Tap,
         title: "Tap",
         phrases: &["tap", "tap on", "click", "click on", "touch", "push", "toggle"],
         about: "An element is identified by its kind, its name, or both.",
@@ -70,7 +70,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Check,
+        act: StepSyntax::Check,
         title: "Check or uncheck",
         phrases: &["check", "uncheck", "tick", "untick"],
         about: "An element that is already checked stays checked. Without a kind, the command finds a checkbox.",
@@ -80,7 +80,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Type,
+        act: StepSyntax::Type,
         title: "Type",
         phrases: &["type", "type in", "enter", "write", "input", "put"],
         about: "A text that contains a comma, a semicolon, “and” or “then” must be in quotes.",
@@ -95,7 +95,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Fill,
+        act: StepSyntax::Fill,
         title: "Fill in",
         phrases: &["fill", "fill in", "fill out", "set"],
         about: "The same as typing, with the field first.",
@@ -105,7 +105,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Press,
+        act: StepSyntax::Press,
         title: "Press a key",
         phrases: &["press", "press on", "hit"],
         about: "A key goes to whatever has the focus. What is no key is tapped. Keys whose names are often those of buttons \
@@ -119,7 +119,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Choose,
+        act: StepSyntax::Choose,
         title: "Choose",
         phrases: &["choose", "select", "pick"],
         about: "With a list, an option of it is selected. Without one, what is named is tapped.",
@@ -130,7 +130,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Scroll,
+        act: StepSyntax::Scroll,
         title: "Scroll",
         phrases: &["scroll"],
         about: "Distances are in CSS pixels. Without a number, the page scrolls by most of a screen.",
@@ -142,7 +142,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Wait,
+        act: StepSyntax::Wait,
         title: "Wait",
         phrases: &["wait", "wait for", "wait until", "wait till"],
         about: "For something to appear or to disappear, for an address that matches a regular expression or contains a text, or \
@@ -156,7 +156,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Capture,
+        act: StepSyntax::Capture,
         title: "Take a picture",
         phrases: &["take", "make", "capture", "screenshot"],
         about: "Captures the page as a picture.",
@@ -168,7 +168,7 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Extract,
+        act: StepSyntax::Extract,
         title: "Read",
         phrases: &["extract", "read", "get"],
         about: "Reads a text, an attribute, or the texts of all matches. The name after “as” is the key of the value in the response.",
@@ -186,28 +186,28 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
-        act: Act::Back,
+        act: StepSyntax::Back,
         title: "Go back",
         phrases: &["go back", "back", "navigate back"],
         about: "Returns to the previous page.",
         examples: &[("go back", "go back")],
     },
     Verb {
-        act: Act::Reload,
+        act: StepSyntax::Reload,
         title: "Reload",
         phrases: &["reload", "refresh"],
         about: "Loads the page from its server again.",
         examples: &[("reload the page", "reload")],
     },
     Verb {
-        act: Act::Upload,
+        act: StepSyntax::Upload,
         title: "Files",
         phrases: &["upload", "attach"],
         about: "Uploading files is not supported.",
         examples: &[],
     },
     Verb {
-        act: Act::Solve,
+        act: StepSyntax::Solve,
         title: "Captchas",
         phrases: &["solve", "bypass", "crack", "defeat"],
         about: "Solving captchas is not supported.",

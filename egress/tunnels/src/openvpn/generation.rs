@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::keys::{self, DataKeys, Source};
-use super::packets::{Body, Head, Opcode, SessionId, asks_for_key};
-use super::reliable::{Due, Reliable};
+use super::packets::{Body, Opcode, PacketHeader, SessionId, asks_for_key};
+use super::reliable::{DuePacket, Reliable};
 use super::wrapping::Wrapper;
 use super::{Failure, Offer};
 
@@ -44,7 +44,7 @@ impl Peer {
     fn pack(&mut self, opcode: Opcode, key: u8, reliable: &mut Reliable, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let confirmed = if self.theirs.is_some() { reliable.confirmations() } else { Vec::new() };
         let body = Body::write(&confirmed, self.theirs, message);
-        self.wrapper.wrap(&Head { opcode, key, session: self.ours }, &body)
+        self.wrapper.wrap(&PacketHeader { opcode, key, session: self.ours }, &body)
     }
 }
 
@@ -118,7 +118,7 @@ impl Generation {
             }
             self.queue_tls(peer)?;
         }
-        while let Some(Due { opcode, number, bytes }) = self.reliable.due(now) {
+        while let Some(DuePacket { opcode, number, bytes }) = self.reliable.due(now) {
             out.push(peer.pack(opcode, self.key, &mut self.reliable, Some((number, &bytes))));
         }
         while peer.theirs.is_some() && !self.reliable.to_confirm.is_empty() {
@@ -169,7 +169,7 @@ impl Generation {
     }
 
     /// Takes a packet of this generation, which is genuine as far as its wrapping goes.
-    pub(super) fn receive(&mut self, peer: &mut Peer, head: &Head, body: Body) -> Result<(), Failure> {
+    pub(super) fn receive(&mut self, peer: &mut Peer, head: &PacketHeader, body: Body) -> Result<(), Failure> {
         // What confirms packets of somebody else's is none of ours; neither is what does not know that we asked.
         if body.confirmed_session.is_some_and(|session| session != peer.ours) {
             return Ok(());

@@ -51,13 +51,13 @@ impl Opcode {
 
 /// How a control packet begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct PacketHeader {
     pub(super) opcode: Opcode,
     pub(super) key: u8,
     pub(super) session: SessionId,
 }
 
-impl Head {
+impl PacketHeader {
     pub(super) fn bytes(&self) -> [u8; HEAD] {
         let mut bytes = [self.opcode.with_key(self.key); HEAD];
         bytes[1..].copy_from_slice(&self.session);
@@ -143,13 +143,13 @@ pub(super) fn asks_for_key(mut options: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Body, Head, Opcode, asks_for_key};
+    use super::{Body, Opcode, PacketHeader, asks_for_key};
 
     #[test]
     fn a_packet_is_what_openvpn_writes() {
-        let head = Head { opcode: Opcode::Control, key: 1, session: *b"abcdefgh" };
+        let head = PacketHeader { opcode: Opcode::Control, key: 1, session: *b"abcdefgh" };
         assert_eq!(head.bytes(), *b"\x21abcdefgh");
-        assert_eq!(Head::read(b"\x21abcdefgh"), Some(head));
+        assert_eq!(PacketHeader::read(b"\x21abcdefgh"), Some(head));
         let bytes = Body::write(&[7, 8], Some(*b"hgfedcba"), Some((2, b"tls")));
         assert_eq!(bytes, b"\x02\0\0\0\x07\0\0\0\x08hgfedcba\0\0\0\x02tls");
         assert_eq!(
@@ -180,7 +180,7 @@ mod tests {
         fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             for opcode in [Opcode::Control, Opcode::Confirm] { let _ = Body::read(opcode, &bytes); }
             let _ = asks_for_key(&bytes);
-            if let Some((head, _)) = bytes.split_first_chunk() { let _ = Head::read(head); }
+            if let Some((head, _)) = bytes.split_first_chunk() { let _ = PacketHeader::read(head); }
         }
     }
 }

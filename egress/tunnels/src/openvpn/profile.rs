@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use super::data::Cipher;
 use super::pushed::Filter;
-use super::tls::{self, Identity, NameRule, Spoken, Trust};
+use super::tls::{self, Identity, NameRule, ServerTrust, TlsLimits};
 use super::wrapping::{Digest, Direction, Guard, StaticKey};
 use crate::{ConfigError, Endpoint};
 
@@ -126,7 +126,7 @@ struct Draft {
     digest: Option<Digest>,
     cipher: Option<Cipher>,
     ciphers: Option<Vec<Cipher>>,
-    spoken: Spoken,
+    spoken: TlsLimits,
     name: Option<NameRule>,
     says_server: bool,
     dns: Vec<IpAddr>,
@@ -421,14 +421,14 @@ impl Draft {
         Ok(Some(Identity { chain, key: Zeroizing::new(key) }))
     }
 
-    fn trust(&mut self) -> Result<Trust, ConfigError> {
+    fn trust(&mut self) -> Result<ServerTrust, ConfigError> {
         let roots = self.blocks.get("ca").map(|text| certificates("ca", text)).transpose()?.unwrap_or_default();
         let fingerprints =
             self.blocks.get("peer-fingerprint").map(|text| fingerprints(text)).transpose()?.unwrap_or_default();
         if roots.is_empty() && fingerprints.is_empty() {
             return Err(refuse("ca", "is missing: the server could not be told from others"));
         }
-        Ok(Trust { roots, fingerprints, name: self.name.take(), says_server: self.says_server })
+        Ok(ServerTrust { roots, fingerprints, name: self.name.take(), says_server: self.says_server })
     }
 
     fn guard(&self) -> Result<Guard, ConfigError> {

@@ -39,7 +39,7 @@ impl Filter {
 }
 
 /// What a server has set, as far as it means something here.
-pub(super) struct Pushed {
+pub(super) struct PushedOptions {
     pub(super) v4: Option<Ipv4Addr>,
     pub(super) v6: Option<Ipv6Addr>,
     pub(super) dns: Vec<IpAddr>,
@@ -55,7 +55,7 @@ pub(super) struct Pushed {
     pub(super) token: Option<Zeroizing<String>>,
 }
 
-impl Pushed {
+impl PushedOptions {
     /// Reads the options of one `PUSH_REPLY`, or of several that belong together, separated by commas.
     pub(super) fn read(options: &str, profile: &Profile) -> Result<Self, OpenError> {
         let (mut cipher, mut peer) = (None, None);
@@ -151,10 +151,10 @@ mod tests {
 
     use super::super::data::Cipher;
     use super::super::profile::tests::{profile, with};
-    use super::{OpenError, Pushed};
+    use super::{OpenError, PushedOptions};
 
-    fn read(options: &str, lines: &str) -> Result<Pushed, OpenError> {
-        Pushed::read(options, &profile(&with(lines)))
+    fn read(options: &str, lines: &str) -> Result<PushedOptions, OpenError> {
+        PushedOptions::read(options, &profile(&with(lines)))
     }
 
     #[test]

@@ -19,7 +19,7 @@ const SEND_AGAIN_AT_LEAST: Duration = Duration::from_secs(8);
 pub(super) struct Reliable {
     /// Not sent yet.
     waiting: VecDeque<(Opcode, Vec<u8>)>,
-    sent: BTreeMap<u32, Sent>,
+    sent: BTreeMap<u32, SentPacket>,
     next_to_send: u32,
     early: BTreeMap<u32, Vec<u8>>,
     next_to_take: u32,
@@ -30,7 +30,7 @@ pub(super) struct Reliable {
     told: Vec<u32>,
 }
 
-struct Sent {
+struct SentPacket {
     opcode: Opcode,
     bytes: Vec<u8>,
     again: Instant,
@@ -38,7 +38,7 @@ struct Sent {
 }
 
 /// A packet that is to be sent now.
-pub(super) struct Due {
+pub(super) struct DuePacket {
     pub(super) opcode: Opcode,
     pub(super) number: u32,
     pub(super) bytes: Vec<u8>,
@@ -72,11 +72,11 @@ impl Reliable {
         self.next_to_take > 0 && !self.sent.contains_key(&0) && self.next_to_send > 0
     }
 
-    pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<DuePacket> {
         if let Some((number, sent)) = self.sent.iter_mut().find(|(_, sent)| sent.again <= now) {
             sent.wait = (sent.wait * 2).min(SEND_AGAIN_AT_LEAST);
             sent.again = now + sent.wait;
-            return Some(Due { opcode: sent.opcode, number: *number, bytes: sent.bytes.clone() });
+            return Some(DuePacket { opcode: sent.opcode, number: *number, bytes: sent.bytes.clone() });
         }
         let oldest = self.sent.keys().next().copied().unwrap_or(self.next_to_send);
         if self.next_to_send - oldest >= UNDER_WAY {
@@ -85,8 +85,9 @@ impl Reliable {
         let (opcode, bytes) = self.waiting.pop_front()?;
         let number = self.next_to_send;
         self.next_to_send += 1;
-        self.sent.insert(number, Sent { opcode, bytes: bytes.clone(), again: now + SEND_AGAIN, wait: SEND_AGAIN });
-        Some(Due { opcode, number, bytes })
+        self.sent
+            .insert(number, SentPacket { opcode, bytes: bytes.clone(), again: now + SEND_AGAIN, wait: SEND_AGAIN });
+        Some(DuePacket { opcode, number, bytes })
     }
 
     /// When something is to be sent again.

@@ -30,14 +30,14 @@ const FOR_THE_END: [u8; 16] =
 const EXIT: u8 = 6;
 
 /// A client that is coming in.
-pub(super) struct Entering {
+pub(super) struct Handshake {
     peer: Peer,
     generation: Generation,
     reply: Zeroizing<String>,
     parts: usize,
 }
 
-impl Entering {
+impl Handshake {
     pub(super) fn new(peer: Peer) -> Result<Self, Failure> {
         let generation = Generation::new(&peer, 0)?;
         Ok(Self { peer, generation, reply: Zeroizing::default(), parts: 0 })

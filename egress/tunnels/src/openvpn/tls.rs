@@ -27,7 +27,7 @@ use crate::ConfigError;
 const SERVER_AUTH: &[u8] = &[43, 6, 1, 5, 5, 7, 3, 1];
 
 /// By what a server is known.
-pub(super) struct Trust {
+pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
     pub(super) name: Option<NameRule>,
@@ -54,7 +54,7 @@ pub(super) struct Identity {
 
 /// What a profile leaves of what can be spoken here.
 #[derive(Default)]
-pub(super) struct Spoken {
+pub(super) struct TlsLimits {
     pub(super) without_12: bool,
     pub(super) without_13: bool,
     /// `tls-cipher`, for TLS 1.2.
@@ -67,9 +67,9 @@ pub(super) struct Spoken {
 
 /// The settings of every TLS session with the server.
 pub(super) fn settings(
-    trust: Trust,
+    trust: ServerTrust,
     identity: Option<Identity>,
-    spoken: &Spoken,
+    spoken: &TlsLimits,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
     let refuse =
         |directive: &str, reason: &str| ConfigError { directive: directive.to_owned(), reason: reason.to_owned() };
@@ -161,7 +161,7 @@ struct ServerCheck {
 }
 
 impl ServerCheck {
-    fn new(trust: Trust, algorithms: WebPkiSupportedAlgorithms) -> Option<Self> {
+    fn new(trust: ServerTrust, algorithms: WebPkiSupportedAlgorithms) -> Option<Self> {
         let anchors = trust.roots.iter().map(|root| anchor_from_trusted_cert(root).map(|anchor| anchor.to_owned()));
         let anchors: Vec<_> = anchors.collect::<Result<_, _>>().ok()?;
         Some(Self {

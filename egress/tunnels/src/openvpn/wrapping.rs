@@ -11,7 +11,7 @@ use sha2::{Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use super::packets::{HEAD, Head, Opcode};
+use super::packets::{HEAD, Opcode, PacketHeader};
 use super::replay::Window;
 
 /// Two pairs of 64 bytes for a cipher and 64 for a tag, one for each direction.
@@ -120,7 +120,7 @@ impl Wrapper {
         if matches!(self.guard, Guard::CryptV2 { .. }) { Opcode::HardResetClientV3 } else { Opcode::HardResetClient }
     }
 
-    pub(super) fn wrap(&mut self, head: &Head, body: &[u8]) -> Vec<u8> {
+    pub(super) fn wrap(&mut self, head: &PacketHeader, body: &[u8]) -> Vec<u8> {
         self.number = self.number.wrapping_add(1);
         let head_bytes = head.bytes();
         let stamp = [self.number.to_be_bytes(), self.time.to_be_bytes()].concat();
@@ -142,9 +142,9 @@ impl Wrapper {
     }
 
     /// The body of a packet, when it is genuine and new.
-    pub(super) fn unwrap(&mut self, packet: &[u8]) -> Option<(Head, Vec<u8>)> {
+    pub(super) fn unwrap(&mut self, packet: &[u8]) -> Option<(PacketHeader, Vec<u8>)> {
         let (head_bytes, rest) = packet.split_first_chunk::<HEAD>()?;
-        let head = Head::read(head_bytes)?;
+        let head = PacketHeader::read(head_bytes)?;
         let (stamp, body) = match &self.guard {
             Guard::None => return Some((head, rest.to_vec())),
             Guard::Auth { digest, key, direction } => {
@@ -210,7 +210,7 @@ fn apply(key: &[u8], tag: &[u8], body: &mut [u8]) {
 mod tests {
     use zeroize::Zeroizing;
 
-    use super::super::packets::{Head, Opcode};
+    use super::super::packets::{Opcode, PacketHeader};
     use super::{Digest, Direction, Guard, Wrapper};
 
     fn key() -> Zeroizing<[u8; 256]> {
@@ -250,7 +250,7 @@ mod tests {
         guards
     }
 
-    const HEAD: Head = Head { opcode: Opcode::Control, key: 3, session: *b"session!" };
+    const HEAD: PacketHeader = PacketHeader { opcode: Opcode::Control, key: 3, session: *b"session!" };
 
     #[test]
     fn what_one_packs_the_other_unpacks_once() {
@@ -286,7 +286,7 @@ mod tests {
         for (opcode, carries) in
             [(Opcode::HardResetClientV3, true), (Opcode::ControlWithKey, true), (Opcode::Control, false)]
         {
-            let packet = wrapper.wrap(&Head { opcode, ..HEAD }, b"hello");
+            let packet = wrapper.wrap(&PacketHeader { opcode, ..HEAD }, b"hello");
             assert_eq!(packet.ends_with(b"wrapped"), carries, "{opcode:?}");
             assert_eq!(packet[9], 0x0f, "early negotiation");
         }

@@ -120,10 +120,10 @@ struct Flow {
     /// The next number that was never sent.
     next: u32,
     /// What is under way, or will be, in order.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentSegment>,
     /// When the line is free for another segment, if they are to be evenly spread.
     free_at: Instant,
-    rounds: Rounds,
+    rounds: RoundCounter,
     path: Path,
     /// When a segment was last sent that then arrived, and its number.
     newest: Option<(Instant, u32)>,
@@ -133,7 +133,7 @@ struct Flow {
 }
 
 /// A segment that is under way.
-struct Sent {
+struct SentSegment {
     number: u32,
     length: u32,
     packet: Vec<u8>,
@@ -145,7 +145,7 @@ struct Sent {
     arrived_at: Instant,
 }
 
-impl Sent {
+impl SentSegment {
     /// Whether it was sent before another one, of which this is the time and the number.
     fn was_before(&self, (at, number): (Instant, u32)) -> bool {
         self.at < at || (self.at == at && after(number, self.number))
@@ -163,7 +163,7 @@ enum State {
 }
 
 /// What has arrived, in rounds: one lasts until something arrives that was sent after it began.
-struct Rounds {
+struct RoundCounter {
     arrived: u64,
     arrived_at: Instant,
     began_at: u64,
@@ -204,7 +204,7 @@ impl Flow {
             next,
             sent: VecDeque::new(),
             free_at: now,
-            rounds: Rounds { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, count: 0 },
+            rounds: RoundCounter { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, count: 0 },
             path: Path::new(longest, now),
             newest: None,
             stirred: now,
@@ -225,7 +225,7 @@ impl Flow {
             // What was quiet has no rate.
             (self.stirred, self.rounds.arrived_at) = (now, now);
         }
-        self.sent.push_back(Sent {
+        self.sent.push_back(SentSegment {
             number: self.next,
             length: end.wrapping_sub(self.next),
             packet,
@@ -275,7 +275,7 @@ impl Flow {
                 }
                 arrive(sent, &mut latest, &mut self.rounds, now);
             }
-            let has = |sent: &Sent| !after(sent.number.wrapping_add(sent.length), segment.acknowledged);
+            let has = |sent: &SentSegment| !after(sent.number.wrapping_add(sent.length), segment.acknowledged);
             while self.sent.front().is_some_and(has) {
                 self.sent.pop_front();
             }
@@ -423,7 +423,7 @@ impl Flow {
         }
         if self.selective {
             let late = self.path.late();
-            let passed_by = |sent: &&Sent| {
+            let passed_by = |sent: &&SentSegment| {
                 sent.state == State::UnderWay && self.newest.is_some_and(|newest| sent.was_before(newest))
             };
             let lost_at = self.sent.iter().filter(passed_by).map(|sent| sent.at + late).min();
@@ -446,7 +446,7 @@ struct Latest {
     arrived_at: Instant,
 }
 
-fn arrive(sent: &mut Sent, latest: &mut Option<Latest>, rounds: &mut Rounds, now: Instant) {
+fn arrive(sent: &mut SentSegment, latest: &mut Option<Latest>, rounds: &mut RoundCounter, now: Instant) {
     if sent.state == State::Arrived {
         return;
     }
@@ -516,7 +516,7 @@ impl Path {
     }
 
     /// How much may be under way from now on. A round tells something when it ends and had its window filled.
-    fn judge(&mut self, rounds: &Rounds, telling: bool, longest: usize, now: Instant) {
+    fn judge(&mut self, rounds: &RoundCounter, telling: bool, longest: usize, now: Instant) {
         if telling {
             if !self.full {
                 if self.rate >= self.grew_to * 1.25 {

@@ -28,7 +28,7 @@ pub struct Request {
     /// Chosen by the worker, unique within this host's life; the reply repeats it.
     pub id: u64,
     /// What to do.
-    pub command: Command,
+    pub command: HostCommand,
 }
 
 /// Direction in the history.
@@ -44,7 +44,7 @@ pub enum Direction {
 /// What a host can be told to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-pub enum Command {
+pub enum HostCommand {
     /// Turn a blank host into a device. Sent once, before the first navigation. Replies `null`.
     Configure(Device),
     /// Load a page and reply with a [`Navigated`] when it has come as far as `until`.
@@ -141,11 +141,11 @@ pub enum Command {
     /// a person sees.
     Act {
         /// In this order.
-        acts: Vec<Act>,
+        acts: Vec<ViewerAction>,
     },
 }
 
-impl Command {
+impl HostCommand {
     /// The command's name in logs and errors.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -281,7 +281,7 @@ pub enum TouchPhase {
 /// One thing that a person does.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Act {
+pub enum ViewerAction {
     /// With one of several fingers.
     Touch {
         /// Which.
@@ -318,7 +318,7 @@ pub enum Act {
 }
 
 /// What is typed is in no log.
-impl fmt::Debug for Act {
+impl fmt::Debug for ViewerAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an act of a person")
     }
@@ -326,13 +326,13 @@ impl fmt::Debug for Act {
 
 /// What is new.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct LiveEvent {
     /// What was painted.
     pub picture: Option<Picture>,
     /// The page, when its address or its title has changed.
-    pub page: Option<Shown>,
+    pub page: Option<PageInfo>,
     /// What is asked now, when that has changed.
-    pub asked: Option<Asked>,
+    pub asked: Option<DialogRequest>,
 }
 
 /// What was painted.
@@ -356,7 +356,7 @@ pub struct Picture {
 
 /// Address and title of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct PageInfo {
     /// Cut to size.
     pub uri: String,
     /// Cut to size; `None` when the document has none.
@@ -365,7 +365,7 @@ pub struct Shown {
 
 /// What a person is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct DialogRequest {
     /// The options of an open `<select>`.
     pub menu: Option<Vec<MenuItem>>,
     /// An open dialog.

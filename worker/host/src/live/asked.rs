@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use kitfleet_host_protocol::{Asked, Dialog, DialogKind, MenuItem};
+use kitfleet_host_protocol::{Dialog, DialogKind, DialogRequest, MenuItem};
 use webkit2gtk::{OptionMenu, OptionMenuExt, ScriptDialog, ScriptDialogType};
 
 use crate::browser::{self, Browser};
@@ -27,8 +27,11 @@ pub struct Open {
 
 impl Open {
     /// As a person is told.
-    pub fn asked(&self) -> Asked {
-        Asked { menu: self.menu.borrow().as_ref().map(items), dialog: self.dialog.borrow().as_ref().map(dialog) }
+    pub fn asked(&self) -> DialogRequest {
+        DialogRequest {
+            menu: self.menu.borrow().as_ref().map(items),
+            dialog: self.dialog.borrow().as_ref().map(dialog),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
-use kitfleet_host_protocol::{Act, HostError, SubmissionRule, TouchPhase};
+use kitfleet_host_protocol::{HostError, SubmissionRule, TouchPhase, ViewerAction};
 use webkit2gtk::WebViewExt;
 
 use super::asked;
@@ -35,17 +35,17 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a person does, and the page has not handled.
 #[derive(Default)]
-pub struct Hands {
+pub struct InputQueue {
     /// What the page was sent last, if not all of it was handled.
-    sent: RefCell<Option<Sent>>,
+    sent: RefCell<Option<SentInput>>,
     /// What comes after it.
-    waiting: RefCell<VecDeque<Next>>,
+    waiting: RefCell<VecDeque<NextInput>>,
     /// Whether somebody waits for the page.
     is_awaited: Cell<bool>,
 }
 
 /// What comes after all that was sent before.
-enum Next {
+enum NextInput {
     Touch {
         finger: usize,
         phase: TouchPhase,
@@ -58,7 +58,7 @@ enum Next {
 }
 
 /// What the page has been sent of a kind.
-struct Sent {
+struct SentInput {
     kind: Kind,
     /// How many reports there will be when it has handled that.
     reports: usize,
@@ -70,7 +70,7 @@ enum Kind {
     Key,
 }
 
-impl Next {
+impl NextInput {
     fn ends(&self) -> bool {
         matches!(self, Self::Touch { phase: TouchPhase::End | TouchPhase::Cancel, .. })
     }
@@ -96,9 +96,9 @@ impl Kind {
 
 /// Does it, and says whether the page answers. When it does not, nothing more is done: what waits for a page that is stuck would be done
 /// long after the person has seen it.
-pub fn act(browser: &Rc<Browser>, acts: Vec<Act>) -> Result<bool, HostError> {
+pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostError> {
     for act in &acts {
-        if let Act::Key { key } = act {
+        if let ViewerAction::Key { key } = act {
             keys::check(key)?;
         }
     }
@@ -106,19 +106,19 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<Act>) -> Result<bool, HostError> {
     let mut answers = true;
     for act in acts {
         let next = match act {
-            Act::Choose { index } => {
+            ViewerAction::Choose { index } => {
                 asked::choose(browser, index);
                 continue;
             }
-            Act::Answer { accept, text } => {
+            ViewerAction::Answer { accept, text } => {
                 asked::answer(browser, accept, text.as_deref());
                 continue;
             }
-            Act::Touch { finger, phase, x, y } => {
-                Next::Touch { finger: FIRST_FINGER + usize::from(finger), phase, place: (x, y) }
+            ViewerAction::Touch { finger, phase, x, y } => {
+                NextInput::Touch { finger: FIRST_FINGER + usize::from(finger), phase, place: (x, y) }
             }
-            Act::Key { key } => Next::Key(key),
-            Act::Text { text } => Next::Text(text),
+            ViewerAction::Key { key } => NextInput::Key(key),
+            ViewerAction::Text { text } => NextInput::Text(text),
         };
         // What was done to a page that has answered then is ended all the same.
         answers = next.ends() || answers_soon(browser);
@@ -158,7 +158,7 @@ pub async fn rest(browser: &Rc<Browser>) -> Result<bool, HostError> {
 
 async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
     let (tell, mut handled) = oneshot::channel();
-    browser.live.hands.waiting.borrow_mut().push_back(Next::Tell(tell));
+    browser.live.hands.waiting.borrow_mut().push_back(NextInput::Tell(tell));
     go_on(browser)?;
     let began = Instant::now();
     while !asked::is_open(browser) && began.elapsed() < patience {
@@ -188,7 +188,7 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
 /// Goes on when the page has handled what it was sent, or says nothing of it.
 async fn settle(browser: Rc<Browser>) {
     let hands = &browser.live.hands;
-    if let Some(Sent { kind, reports }) = hands.sent.take() {
+    if let Some(SentInput { kind, reports }) = hands.sent.take() {
         acknowledgement::wait(&browser, |come| kind.reports(come), reports).await;
     }
     hands.is_awaited.set(false);
@@ -196,20 +196,20 @@ async fn settle(browser: Rc<Browser>) {
     let _ = go_on(&browser);
 }
 
-fn send(browser: &Rc<Browser>, next: Next) -> Result<(), HostError> {
+fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
     let kind = next.kind();
     let reports = match next {
-        Next::Touch { finger, phase, place } => {
+        NextInput::Touch { finger, phase, place } => {
             touch::send(browser, finger, phase, place)?;
             // The finger was lifted, and clicked or was refused.
             if phase == TouchPhase::End { 2 } else { 0 }
         }
-        Next::Key(key) => keys::strike(browser, &key)?,
-        Next::Text(text) => {
+        NextInput::Key(key) => keys::strike(browser, &key)?,
+        NextInput::Text(text) => {
             browser.view.execute_editing_command_with_argument("InsertText", &text);
             0
         }
-        Next::Tell(tell) => {
+        NextInput::Tell(tell) => {
             // Whoever asked may have waited long enough.
             let _ = tell.send(());
             0
@@ -219,7 +219,7 @@ fn send(browser: &Rc<Browser>, next: Next) -> Result<(), HostError> {
         let come = kind.reports(&browser.acknowledgements);
         let mut sent = browser.live.hands.sent.borrow_mut();
         let before = sent.as_ref().filter(|sent| sent.kind == kind).map_or(come, |sent| sent.reports.max(come));
-        *sent = Some(Sent { kind, reports: before + reports });
+        *sent = Some(SentInput { kind, reports: before + reports });
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ fn whole(length: f64) -> u16 {
 pub struct Surface(RefCell<Option<ImageSurface>>);
 
 /// Pixels of the device, as the view has painted them.
-pub struct Painted {
+pub struct PaintedFrame {
     pixels: ImageSurfaceDataOwned,
     stride: usize,
     width: usize,
@@ -122,7 +122,7 @@ pub struct Encoded {
 
 impl Surface {
     /// Paints a part of the view at the device's own scale.
-    pub fn paint(&self, view: &WebView, rect: Rect) -> Result<Painted, HostError> {
+    pub fn paint(&self, view: &WebView, rect: Rect) -> Result<PaintedFrame, HostError> {
         let scale = view.scale_factor();
         let surface = self.take((view.allocated_width() * scale, view.allocated_height() * scale), scale)?;
         let [left, top, width, height] = rect.place();
@@ -136,7 +136,7 @@ impl Surface {
         let positive = |number: i32| usize::try_from(number).map_err(failure::engine);
         let (stride, scale) = (positive(surface.stride())?, positive(scale)?);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Painted {
+        Ok(PaintedFrame {
             pixels: surface.take_data().map_err(failure::engine)?,
             stride,
             width: usize::from(width) * scale,
@@ -161,7 +161,7 @@ impl Surface {
     }
 }
 
-impl Painted {
+impl PaintedFrame {
     /// Makes a JPEG of it on another thread: of what moves with a pixel for each CSS pixel, of what rests with as many as can be told
     /// apart.
     pub async fn encode(self, kept_in: &Surface, sharp: bool) -> Result<Encoded, HostError> {

@@ -8,7 +8,7 @@ use webkit2gtk::{
     PolicyDecisionType, ResponsePolicyDecision, ResponsePolicyDecisionExt, URIRequestExt, URIResponseExt,
 };
 
-use super::{DOWNLOAD, Found, Means, Navigation, Stage, arrived, same};
+use super::{DOWNLOAD, LoadStage, LoadTarget, LoadTrigger, Navigation, arrived, same};
 use crate::browser::Browser;
 use crate::submissions::{self, Attempt};
 
@@ -77,12 +77,12 @@ fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revis
     let Some(departure) = &mut *departure else { return true };
     let is_own = same(&departure.uri, uri);
     match navigation.stage.get() {
-        Stage::Requested if is_own => navigation.stage.set(Stage::Allowed),
-        Stage::Allowed | Stage::Started if is_redirect => uri.clone_into(&mut departure.uri),
+        LoadStage::Requested if is_own => navigation.stage.set(LoadStage::Allowed),
+        LoadStage::Allowed | LoadStage::Started if is_redirect => uri.clone_into(&mut departure.uri),
         _ => {}
     }
     // On the way back it may be a frame alone that goes there.
-    let belongs = is_own || is_redirect || (is_revisit && matches!(departure.by, Means::History(_)));
+    let belongs = is_own || is_redirect || (is_revisit && matches!(departure.by, LoadTrigger::History(_)));
     departure.hindered |= !belongs;
     belongs
 }
@@ -103,7 +103,7 @@ fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> O
         navigation.status.set(status);
         if let Some(uri) = decision.request().and_then(|request| request.uri()) {
             let is_page = is_supported && !matches!(status, 204 | 205);
-            navigation.judge_answered(&uri, if is_page { Found::Page } else { Found::NoPage });
+            navigation.judge_answered(&uri, if is_page { LoadTarget::Page } else { LoadTarget::NoPage });
         }
     }
     (!is_supported).then_some(DOWNLOAD)

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{API_KEY, Answer, Program, URL, Words};
+use super::{API_KEY, Answer, LanguageSyntax, Program, URL};
 
-const WORDS: Words = Words { truth: "true", typed: |name| format!(r#"'"$(json "${name}")"'"#) };
+const WORDS: LanguageSyntax = LanguageSyntax { truth: "true", typed: |name| format!(r#"'"$(json "${name}")"'"#) };
 
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"${{{name}?is not set}}\"")).collect();

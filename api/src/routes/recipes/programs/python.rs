@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{API_KEY, Answer, Program, URL, Words, quoted};
+use super::{API_KEY, Answer, LanguageSyntax, Program, URL, quoted};
 
-const WORDS: Words = Words { truth: "True", typed: |name| format!("os.environ[\"{name}\"]") };
+const WORDS: LanguageSyntax = LanguageSyntax { truth: "True", typed: |name| format!("os.environ[\"{name}\"]") };
 
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();

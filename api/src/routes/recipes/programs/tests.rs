@@ -41,7 +41,7 @@ fn element() -> impl Strategy<Value = Element> {
     (text(), text()).prop_map(|(selector, description)| Element { selector, description })
 }
 
-fn sought() -> impl Strategy<Value = Sought> {
+fn sought() -> impl Strategy<Value = RecipeLocator> {
     let by = prop_oneof![
         text().prop_map(operations::Element::Selector),
         (text(), proptest::option::of(text()))
@@ -49,7 +49,7 @@ fn sought() -> impl Strategy<Value = Sought> {
         text().prop_map(|text| operations::Element::Target(Target::Text(text))),
         text().prop_map(|text| operations::Element::Target(Target::Ref(text))),
     ];
-    (by, text()).prop_map(|(by, description)| Sought { by, description })
+    (by, text()).prop_map(|(by, description)| RecipeLocator { by, description })
 }
 
 fn condition() -> impl Strategy<Value = Condition> {

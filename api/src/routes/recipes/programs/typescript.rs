@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::{API_KEY, Answer, Program, URL, Words, quoted};
+use super::{API_KEY, Answer, LanguageSyntax, Program, URL, quoted};
 
-const WORDS: Words = Words { truth: "true", typed: |name| format!("typed(\"{name}\")") };
+const WORDS: LanguageSyntax = LanguageSyntax { truth: "true", typed: |name| format!("typed(\"{name}\")") };
 
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();

@@ -5,10 +5,10 @@ use std::str::Chars;
 
 /// A line that OpenVPN could not read either: a quote that does not end, or a backslash before nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct SyntaxError;
 
 /// Splits a line. A comment begins where a word would.
-pub(super) fn words(line: &str) -> Result<Vec<String>, Unreadable> {
+pub(super) fn words(line: &str) -> Result<Vec<String>, SyntaxError> {
     let mut characters = line.chars().peekable();
     let mut words = Vec::new();
     loop {
@@ -23,40 +23,40 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, Unreadable> {
 }
 
 /// Within single quotes nothing has a meaning but their end.
-fn literal(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+fn literal(characters: &mut Peekable<Chars<'_>>) -> Result<String, SyntaxError> {
     characters.next();
     let mut word = String::new();
     loop {
-        match characters.next().ok_or(Unreadable)? {
+        match characters.next().ok_or(SyntaxError)? {
             '\'' => return Ok(word),
             character => word.push(character),
         }
     }
 }
 
-fn quoted(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+fn quoted(characters: &mut Peekable<Chars<'_>>) -> Result<String, SyntaxError> {
     characters.next();
     let mut word = String::new();
     loop {
-        match characters.next().ok_or(Unreadable)? {
+        match characters.next().ok_or(SyntaxError)? {
             '"' => return Ok(word),
-            '\\' => word.push(characters.next().ok_or(Unreadable)?),
+            '\\' => word.push(characters.next().ok_or(SyntaxError)?),
             character => word.push(character),
         }
     }
 }
 
-fn plain(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+fn plain(characters: &mut Peekable<Chars<'_>>) -> Result<String, SyntaxError> {
     let mut word = String::new();
     while let Some(character) = characters.next_if(|character| !character.is_whitespace()) {
-        word.push(if character == '\\' { characters.next().ok_or(Unreadable)? } else { character });
+        word.push(if character == '\\' { characters.next().ok_or(SyntaxError)? } else { character });
     }
     Ok(word)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unreadable, words};
+    use super::{SyntaxError, words};
 
     #[test]
     fn words_are_split_as_openvpn_splits_them() {
@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(words(line).expect(line), expected, "{line}");
         }
         for line in ["setenv 'a", "setenv \"a", "setenv a\\", "setenv \"a\\"] {
-            assert_eq!(words(line), Err(Unreadable), "{line}");
+            assert_eq!(words(line), Err(SyntaxError), "{line}");
         }
     }
 }

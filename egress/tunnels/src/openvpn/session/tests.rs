@@ -13,12 +13,12 @@ use zeroize::Zeroizing;
 use super::super::data::{Cipher, DataChannel, Format};
 use super::super::generation::Peer;
 use super::super::keys::{Source, derived, fingerprint};
-use super::super::packets::{Body, Head, Opcode, SessionId};
+use super::super::packets::{Body, Opcode, PacketHeader, SessionId};
 use super::super::profile::{Profile, Renewal};
 use super::super::reliable::Reliable;
 use super::super::wrapping::{Guard, Wrapper};
 use super::super::{Failure, Offer};
-use super::{Entering, Session, Terms};
+use super::{Handshake, Session, Terms};
 use crate::Credentials;
 
 const FORMAT: Format = Format { cipher: Cipher::Chacha20Poly1305, peer: Some(5) };
@@ -39,7 +39,7 @@ struct Far {
 
 impl Far {
     /// With a client that knows it.
-    fn new() -> (Self, Entering) {
+    fn new() -> (Self, Handshake) {
         let key = KeyPair::generate().expect("a key");
         let certificate = CertificateParams::new(Vec::new()).expect("names").self_signed(&key).expect("a certificate");
         let known = hex::encode(fingerprint(certificate.der()));
@@ -47,7 +47,7 @@ impl Far {
             format!("client\ndev tun\nremote x\nauth-user-pass\n<peer-fingerprint>\n{known}\n</peer-fingerprint>\n");
         let credentials = Credentials { username: "alice".into(), password: Zeroizing::new("s3cret".into()) };
         let offer = Offer::new(&Profile::parse(&text).expect("a profile"), Some(credentials));
-        let entering = Entering::new(Peer::new(Wrapper::new(Guard::None), offer)).expect("a client");
+        let entering = Handshake::new(Peer::new(Wrapper::new(Guard::None), offer)).expect("a client");
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let settings = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -141,12 +141,12 @@ impl Far {
 
     fn pack(&mut self, opcode: Opcode, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let body = Body::write(&self.reliable.confirmations(), self.client, message);
-        self.wrapper.wrap(&Head { opcode, key: self.key, session: self.session }, &body)
+        self.wrapper.wrap(&PacketHeader { opcode, key: self.key, session: self.session }, &body)
     }
 }
 
 /// Carries packets between them until neither has any.
-fn talk(far: &mut Far, entering: &mut Entering) -> Result<(), Failure> {
+fn talk(far: &mut Far, entering: &mut Handshake) -> Result<(), Failure> {
     loop {
         let mut out = Vec::new();
         entering.drive(&mut out)?;
@@ -162,7 +162,7 @@ fn talk(far: &mut Far, entering: &mut Entering) -> Result<(), Failure> {
 }
 
 /// A client to which the server has said its part of the keys, and these words.
-fn told(words: &[u8]) -> Result<(Far, Entering), Failure> {
+fn told(words: &[u8]) -> Result<(Far, Handshake), Failure> {
     let (mut far, mut entering) = Far::new();
     talk(&mut far, &mut entering)?;
     far.agree();

@@ -6,7 +6,7 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::{NameRule, ServerCheck, Spoken, Trust, settings};
+use super::{NameRule, ServerCheck, ServerTrust, TlsLimits, settings};
 use crate::openvpn::keys::fingerprint;
 
 struct Authority {
@@ -46,12 +46,12 @@ impl Authority {
         self.issue(&names, &[ExtendedKeyUsagePurpose::ServerAuth], &[KeyUsagePurpose::DigitalSignature])
     }
 
-    fn trust(&self) -> Trust {
-        Trust { roots: vec![self.root.clone()], fingerprints: Vec::new(), name: None, says_server: false }
+    fn trust(&self) -> ServerTrust {
+        ServerTrust { roots: vec![self.root.clone()], fingerprints: Vec::new(), name: None, says_server: false }
     }
 }
 
-fn is_taken(trust: Trust, certificate: &CertificateDer<'_>) -> bool {
+fn is_taken(trust: ServerTrust, certificate: &CertificateDer<'_>) -> bool {
     let check = ServerCheck::new(trust, ring::default_provider().signature_verification_algorithms).expect("roots");
     let name = ServerName::try_from("openvpn").expect("a name");
     check.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
@@ -75,15 +75,15 @@ fn another_client_of_the_authority_is_no_server() {
     let is_named = || Some(NameRule::Name("vpn-1".into()));
     assert!(!is_taken(authority.trust(), &client));
     assert!(!is_taken(authority.trust(), &unsaid), "nothing says that it is a server");
-    assert!(is_taken(Trust { name: is_named(), ..authority.trust() }, &unsaid), "its name does");
-    assert!(!is_taken(Trust { name: is_named(), ..authority.trust() }, &client), "its name, and not its purpose");
+    assert!(is_taken(ServerTrust { name: is_named(), ..authority.trust() }, &unsaid), "its name does");
+    assert!(!is_taken(ServerTrust { name: is_named(), ..authority.trust() }, &client), "its name, and not its purpose");
     assert!(
-        !is_taken(Trust { name: is_named(), says_server: true, ..authority.trust() }, &unsaid),
+        !is_taken(ServerTrust { name: is_named(), says_server: true, ..authority.trust() }, &unsaid),
         "remote-cert-tls asks for both"
     );
     let without_usage = authority.issue(&name, &[ExtendedKeyUsagePurpose::ServerAuth], &[]);
-    assert!(!is_taken(Trust { says_server: true, ..authority.trust() }, &without_usage));
-    assert!(is_taken(Trust { says_server: true, ..authority.trust() }, &authority.server()));
+    assert!(!is_taken(ServerTrust { says_server: true, ..authority.trust() }, &without_usage));
+    assert!(is_taken(ServerTrust { says_server: true, ..authority.trust() }, &authority.server()));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_server_is_known_by_its_name_in_three_ways() {
         (NameRule::Prefix("pn-".into()), false),
     ] {
         assert_eq!(
-            is_taken(Trust { name: Some(rule.clone()), ..authority.trust() }, &authority.server()),
+            is_taken(ServerTrust { name: Some(rule.clone()), ..authority.trust() }, &authority.server()),
             taken,
             "{rule:?}"
         );
@@ -111,7 +111,7 @@ fn a_server_is_known_by_its_name_in_three_ways() {
 fn a_server_is_known_by_its_fingerprint() {
     let authority = Authority::new();
     let (server, other) = (authority.server(), authority.server());
-    let alone = |certificate: &CertificateDer<'_>| Trust {
+    let alone = |certificate: &CertificateDer<'_>| ServerTrust {
         roots: Vec::new(),
         fingerprints: vec![fingerprint(certificate)],
         name: None,
@@ -119,7 +119,7 @@ fn a_server_is_known_by_its_fingerprint() {
     };
     assert!(is_taken(alone(&server), &server));
     assert!(!is_taken(alone(&server), &other));
-    let both = |certificate: &CertificateDer<'_>| Trust {
+    let both = |certificate: &CertificateDer<'_>| ServerTrust {
         fingerprints: vec![fingerprint(certificate)],
         ..Authority::new().trust()
     };
@@ -130,7 +130,7 @@ fn a_server_is_known_by_its_fingerprint() {
 fn only_what_the_profile_leaves_is_spoken() {
     let authority = Authority::new();
     let spoken = |of_12: Option<&str>, of_13: Option<&str>, groups: Option<&str>, without_13| {
-        let spoken = Spoken {
+        let spoken = TlsLimits {
             without_12: false,
             without_13,
             suites_12: of_12.map(Into::into),
@@ -161,6 +161,6 @@ fn only_what_the_profile_leaves_is_spoken() {
         Err("tls-ciphersuites".into())
     );
     assert_eq!(spoken(None, None, Some("secp112r1"), false).map_err(|error| error.directive), Err("tls-groups".into()));
-    let nothing = Spoken { without_12: true, without_13: true, ..Spoken::default() };
+    let nothing = TlsLimits { without_12: true, without_13: true, ..TlsLimits::default() };
     assert!(settings(authority.trust(), None, &nothing).is_err());
 }
