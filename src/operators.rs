@@ -18,7 +18,7 @@ use kitfleet_domain::staff::{self, StaffCredential};
 use kitfleet_domain::usage::{self, AccountUsage};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
-use kitfleet_jobs::backend::lazy_pool;
+use kitfleet_jobs::backend::async_commit_pool;
 use kitfleet_jobs::inspect::{self, RetryOutcome};
 use kitfleet_jobs::staff::Refused;
 use kitfleet_payments::CryptoProcessor;
@@ -115,7 +115,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         }
         Order::Sweep(Sweep::Retention(format)) => {
             let pool = database.pool(config).await?;
-            let (stores, lazy) = (Stores::new(pool.clone(), config.stores()?).await?, lazy_pool(&pool).await?);
+            let (stores, lazy) = (Stores::new(pool.clone(), config.stores()?).await?, async_commit_pool(&pool).await?);
             let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
             let purged = maintenance::sweep_retention(&pool, &lazy, &stores, profiles, &terms).await;
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {

@@ -70,7 +70,7 @@ async fn up_on(
     check_encryption_key(config, &db).await?;
 
     // Before the worker is announced, and before a session is placed on a dead worker.
-    incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
+    incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
     count()?;

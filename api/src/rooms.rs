@@ -128,7 +128,7 @@ fn a_source_says_what_it_uses() {
     let source = "
         use crate::http::{auth::{self, Caller}, error};
         // crate::comments::do_not_count
-        use super::driving;
+        use super::dispatch;
         use super::super::webhooks::{events as happenings, endpoints::*,};
         fn f() -> Option<crate::document::X> { mycrate::nothing() }
         #[cfg(test)]

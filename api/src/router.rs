@@ -15,7 +15,7 @@ use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{
-    auth, board, deprecation, observe, own_task, page_headers, problems, pulse, rate_limits, unknown_fields,
+    auth, database_probe, deprecation, observe, own_task, page_headers, problems, status_cache, rate_limits, unknown_fields,
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
@@ -124,10 +124,10 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))
-        .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), pulse::answer))
+        .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), database_probe::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
-        .layer(from_fn_with_state(Arc::clone(&app.board), board::count))
+        .layer(from_fn_with_state(Arc::clone(&app.board), status_cache::count))
         .layer(map_response(page_headers::protect))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))

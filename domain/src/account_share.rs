@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use crate::account_semaphore::{AccountPermit, AccountSemaphore};
 use crate::ids::AccountId;
-use crate::turns::{AccountPermit, AccountSemaphore};
 
 /// Requests of an account that run at once, by processor of the machine.
 const PER_PROCESSOR: usize = 2;

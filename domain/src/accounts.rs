@@ -452,7 +452,7 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
 /// When the database fails.
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
-        Held,
+        LockedAccount,
         r#"select status as "status: _", tier as "tier: _", password_hash,
                   exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "mfa_enrolled!"
            from accounts a where id = $1 and status <> 'deleted' for share"#,

@@ -5,8 +5,7 @@
 //! looks; it is written down, and in the audit log, by who looks first, or within seconds.
 
 pub mod approvals;
-pub mod carrying;
-pub mod consulting;
+pub mod commands;
 pub mod creates;
 pub mod decomposers;
 mod dictionary;
@@ -14,12 +13,13 @@ pub mod grammar;
 pub mod hiding;
 mod keeping;
 pub mod lanes;
+pub mod model_turns;
 pub mod receipts;
 pub mod steps;
 pub mod texts;
+pub mod turn_lifecycle;
 pub mod turns;
 pub mod typed;
-pub mod wishes;
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
+use crate::blocking::run_blocking;
 use crate::database;
-use crate::heavy::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId, StepId, TurnId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
@@ -66,7 +66,7 @@ pub(crate) const AREA: Area = Area {
         "agent_session.pair_mode.timeout",
     ],
     chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
-    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("agent_sessions", Bound::Term("`retention.agent_sessions` (30 days) after it was closed")),
         (
@@ -688,7 +688,7 @@ pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: Agent
 }
 
 /// What a deleted account loses: its agent sessions are closed, and no message can be repeated any more.
-async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     close_of(&mut *conn, account, CloseReason::AccountDeleted).await?;
     sqlx::query!("delete from agent_message_receipts where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("delete from agent_session_creates where account_id = $1", account as _).execute(&mut *conn).await?;

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use crate::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
 use crate::ids::AccountId;
 use crate::limits::Limits;
-use crate::turns::{AccountPermit, AccountSemaphore, AcquireTimeout};
 
 /// Bytes of an answer that is not counted: there may be as many of them as there are requests.
 pub const UNCOUNTED: u64 = 64 * 1024;

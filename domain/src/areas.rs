@@ -111,7 +111,7 @@ impl PurgeGroup {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn lose(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;
     }

@@ -33,7 +33,7 @@ pub(crate) const AREA: Area = Area {
     ],
     mails: &["byok_key_reminder"],
     chains: &[REMIND_OF_KEYS],
-    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("byok_keys", Bound::Account("1 for each model provider")),
         ("bundled_llm_consents", Bound::Account("1")),
@@ -388,7 +388,7 @@ pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     .await
 }
 
-async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from bundled_llm_consents where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update byok_keys set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
     Ok(())

@@ -173,7 +173,7 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
     sqlx::query_as!(
         Challenge,
         r#"select id, session_id, type as "kind: ChallengeType", confidence, detail, detected_at,
-                  outcome as "outcome: HowEnded", ended_at
+                  outcome as "outcome: ChallengeOutcome", ended_at
            from challenges where id = $1 and session_id = $2"#,
         id as _,
         session as _,

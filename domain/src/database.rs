@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
 use crate::area::{Area, Bound};
-use crate::seldom::LogThrottle;
+use crate::log_throttle::LogThrottle;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {

@@ -117,7 +117,7 @@ pub struct PendingDevice {
 /// When the database fails.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
-        Waiting,
+        PendingDevice,
         "select state, client_label, ip_address, created_at, expires_at from device_authorizations
          where user_code = $1 and status = 'pending' and expires_at > now()",
         crockford::normalized(user_code),

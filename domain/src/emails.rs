@@ -412,7 +412,7 @@ impl Outcome {
 
     /// Whether another attempt may end better.
     #[must_use]
-    pub fn may_pass(self) -> bool {
+    pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimited | Self::Transport | Self::Unknown)
     }
 }
@@ -424,7 +424,7 @@ impl Outcome {
 /// When the database fails.
 pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
-    let pause = pause.filter(|_| outcome.may_pass()).map(Duration::as_secs_f64);
+    let pause = pause.filter(|_| outcome.is_transient()).map(Duration::as_secs_f64);
     sqlx::query!(
         "update emails e
          set status = case when next.due then 'queued' else 'done' end, outcome = $3,

@@ -83,7 +83,7 @@ pub async fn finish(
     browser: &str,
 ) -> sqlx::Result<Option<ReturnedSignIn>> {
     sqlx::query_as!(
-        Returned,
+        ReturnedSignIn,
         r#"delete from identity_flows
            where state_hash = $1 and provider = $2 and browser_hash = $3 and expires_at > now()
            returning nonce, pkce_verifier, now() as "now!: Timestamp""#,

@@ -3,6 +3,7 @@
 //! Rules live in types that are parsed once at the edge. SQL lives in functions that take a connection, so that a
 //! caller decides what one transaction holds. Nothing here knows HTTP, jobs or browsers.
 
+pub mod account_semaphore;
 pub mod account_share;
 pub mod accounts;
 pub mod actors;
@@ -15,6 +16,7 @@ pub mod area;
 pub mod areas;
 pub mod audit;
 pub mod billing;
+pub mod blocking;
 pub mod byok;
 pub mod challenges;
 pub mod credentials;
@@ -26,12 +28,12 @@ pub mod email_addresses;
 pub mod emails;
 pub mod encryption_key;
 pub mod events;
-pub mod heavy;
 pub mod identities;
 pub mod ids;
 pub mod limits;
 pub mod live;
 pub mod livekit;
+pub mod log_throttle;
 pub mod machine;
 pub mod mail_links;
 pub mod mfa;
@@ -48,7 +50,6 @@ pub mod resealing;
 pub mod retention;
 pub mod roles;
 pub mod sealing;
-pub mod seldom;
 pub mod sessions;
 pub mod sign_ins;
 pub mod sign_ups;
@@ -58,7 +59,6 @@ pub mod teams;
 pub mod timestamp;
 pub mod tokens;
 pub mod trace_parent;
-pub mod turns;
 pub mod usage;
 pub mod validation;
 pub mod vault;

@@ -21,7 +21,7 @@ pub(crate) const AREA: Area = Area {
             Box::pin(purge(conn, terms.notifications, limit))
         }),
     ],
-    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("notifications", Bound::Term("`retention.notifications` (24 h)")),
         ("notification_readers", Bound::Account("1")),
@@ -322,7 +322,7 @@ pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStrea
     Ok(())
 }
 
-async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_readers where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 use tokio::sync::Semaphore;
 
-use crate::heavy::apart;
+use crate::blocking::run_idle;
 use crate::validation::Invalid;
 
 /// Bytes of a compiled expression, and of the tables that it fills while it looks at an address.
@@ -73,7 +73,7 @@ impl Patterns {
 
     async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(io::Error::other)?;
-        apart("pattern", move || {
+        run_idle("pattern", move || {
             let result = work();
             drop(turn);
             result

@@ -386,7 +386,7 @@ struct LockedProfile {
 /// Locks the row of a profile that is not in the recycle bin.
 async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = sqlx::query_as!(
-        Held,
+        LockedProfile,
         "select name, archetype from profiles where id = $1 and account_id = $2 and deleted_at is null for update",
         id as _,
         account as _,
@@ -541,7 +541,7 @@ pub async fn due_for_purge(
     limit: i64,
 ) -> sqlx::Result<Vec<ExpiredProfile>> {
     sqlx::query_as!(
-        Due,
+        ExpiredProfile,
         r#"select p.id as "profile: ProfileId",
                   (select count(*) from profile_snapshots s where s.profile_id = p.id) as "snapshots!"
          from profiles p join accounts a on a.id = p.account_id

@@ -6,7 +6,7 @@
 
 pub mod checks;
 mod in_use;
-mod wanted;
+mod input;
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::validation::Invalid;
 use crate::vault::{UnsealError, Vault};
 
 pub use self::in_use::{InUse, LockedProxy, Secrets, hand_over, hold, of_session};
-pub use self::wanted::{Change, Checks, Endpoint, Proxy, ProxyInput};
+pub use self::input::{Change, Checks, Endpoint, Proxy, ProxyInput};
 
 pub(crate) const AREA: Area = Area {
     kept: &[
@@ -37,7 +37,7 @@ pub(crate) const AREA: Area = Area {
     })
     .counting(|conn, terms| Box::pin(count_lost(conn, terms.deleted_account_secrets)))],
     actions: &["proxy.created", "proxy.updated", "proxy.deleted"],
-    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("proxies", Bound::Account("`limits.proxies` (50)")),
         ("session_proxies", Bound::Account("1 for each live session")),
@@ -410,7 +410,7 @@ pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Re
 }
 
 /// Nobody can use the proxies of an account that is being deleted any more.
-async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update proxies set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::accounts::{self, AccountStatus};
 use crate::agents::Sealer;
 use crate::area::{Area, Bound, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::heavy::run_blocking;
+use crate::blocking::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
 use crate::limits::Limits;
 use crate::teams::{self, Role};

@@ -9,11 +9,11 @@ pub mod census;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
-pub mod keeping;
-pub mod leftovers;
 pub mod pauses;
+pub mod profile_lease;
+pub mod recovery;
 
-mod wishes;
+mod create_params;
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
 use crate::{archetypes, profiles, proxies};
 
-pub use wishes::CreateParams;
+pub use create_params::CreateParams;
 
 pub(crate) const AREA: Area = Area {
     purges: &[
-        Purge::new("operations", "intents", |conn, terms, limit| Box::pin(leftovers::purge(conn, terms.jobs, limit))),
+        Purge::new("operations", "intents", |conn, terms, limit| Box::pin(recovery::purge(conn, terms.jobs, limit))),
         Purge::new("sessions", "intents", |conn, terms, limit| {
-            Box::pin(leftovers::purge_with_sessions(conn, terms.sessions, limit))
+            Box::pin(recovery::purge_with_sessions(conn, terms.sessions, limit))
         }),
         Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
     ],
@@ -676,7 +676,7 @@ pub async fn over_age(
     limit: i64,
 ) -> sqlx::Result<Vec<ExpiredSession>> {
     sqlx::query_as!(
-        Aged,
+        ExpiredSession,
         r#"with live as materialized (
                select account_id, id, created_at from sessions where live
            ), judged as (

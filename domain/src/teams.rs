@@ -58,7 +58,7 @@ pub async fn standing(
     member: AccountId,
 ) -> sqlx::Result<Option<TeamMembership>> {
     sqlx::query_as!(
-        Standing,
+        TeamMembership,
         r#"select m.role as "role: _", o.status as "owner_status: _"
            from team_members m join accounts o on o.id = m.owner_account_id
            where m.owner_account_id = $1 and m.member_account_id = $2 and o.status <> 'deleted'"#,

@@ -241,7 +241,7 @@ async fn used(
     until: NaiveDate,
 ) -> sqlx::Result<Vec<UsageCount>> {
     sqlx::query_as!(
-        Used,
+        UsageCount,
         r#"with used as (
                select day, record, count from usage_counts where account_id = $1 and day >= $2 and day < $3
                union all
@@ -249,7 +249,7 @@ async fn used(
                from sessions s, session_minutes(s.created_at, now()) lived
                where s.account_id = $1 and s.live and s.status in ('ready', 'busy') and lived.day >= $2 and lived.day < $3
            )
-           select day as "day!", record as "record!: Record", sum(count)::bigint as "count!" from used group by day, record"#,
+           select day as "day!", record as "record!: UsageKind", sum(count)::bigint as "count!" from used group by day, record"#,
         account as _,
         from,
         until,

@@ -214,7 +214,7 @@ pub struct SelectedWorker {
 /// When the database fails.
 pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>> {
     sqlx::query_as!(
-        Chosen,
+        SelectedWorker,
         "select id, public_key from workers
          where status = 'active' and driver <> 'none' and last_seen_at > now() - make_interval(secs => $1)
          order by random() limit 1",
@@ -363,7 +363,7 @@ pub struct DrainProgress {
 /// When the database fails.
 pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<DrainProgress>> {
     sqlx::query_as!(
-        Drained,
+        DrainProgress,
         r#"select w.id, w.status, w.drain_by,
                   (select count(*) from sessions s where s.worker_id = w.id and s.live) as "live_sessions!",
                   (select count(*) from sessions s
@@ -448,7 +448,7 @@ impl WorkerStatus {
 pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
-                  as "standing!: Standing"
+                  as "standing!: WorkerStatus"
            from workers where status in ('active', 'draining') and last_seen_at > now() - make_interval(secs => $1)
            order by driver = 'none', status = 'draining', not has_room limit 1"#,
         LEASE.as_secs_f64(),
@@ -542,7 +542,7 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
 /// When the database fails.
 pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
-        Forsaker,
+        DeadWorker,
         r#"select w.id as "id: _", w.status = 'lost' as "was_lost!" from workers w
            where w.status = 'stopped' and exists(
                      select from sessions s where s.worker_id = w.id and s.live)

@@ -9,10 +9,10 @@ use url::Url;
 
 use crate::probe::{Capabilities, Probes};
 use crate::refusal::Fault;
+use crate::route::EgressRoute;
 use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::Upstream;
-use crate::way::EgressRoute;
 
 /// How long it may take to learn the exit address.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);

@@ -22,7 +22,7 @@ use std::time::Duration;
 use fast_socks5::Socks5Command;
 use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -33,9 +33,9 @@ use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::refusal::Refusal;
+use crate::route::{Connection, EgressRoute};
 use crate::rules::Rules;
 use crate::target::Target;
-use crate::way::{Connection, EgressRoute};
 use crate::welcome;
 
 /// How long a browser may take to say where it wants to go.

@@ -13,11 +13,11 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use crate::refusal::{Fault, ProxyReply, Refusal};
+use crate::route::Connection;
 use crate::rules::Rules;
 use crate::socks5::broken;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
-use crate::way::Connection;
 
 /// Bytes and fields that an answer's head may have.
 const HEAD_BYTES: usize = 16 * 1024;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kitfleet_domain::addresses::{Destinations, reached_by};
 
+use crate::local_networks::Judge;
 use crate::names::Names;
-use crate::near::Judge;
 
 /// What the guards of this worker let through.
 #[derive(Clone)]

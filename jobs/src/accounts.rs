@@ -56,7 +56,7 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     if !accounts::delete(&mut *conn, account).await? {
         return Ok(false);
     }
-    areas::lose(&mut *conn, account, actor).await?;
+    areas::on_account_delete(&mut *conn, account, actor).await?;
     let cause = Cause::Customer(actor.clone());
     for session in sessions::live_of(&mut *conn, account).await? {
         browser::destroy(&mut *conn, account, session, &cause).await?;

@@ -4,7 +4,7 @@
 //! one keeps apalis's tables, its typed tasks and its middleware, and replaces the parts that wait:
 //!
 //! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
-//! - whatever was notified, a worker looks every other second for what waits in its queues ([`crate::waiting`]), and a timer seldom;
+//! - whatever was notified, a worker looks every other second for what waits in its queues ([`crate::pending_work`]), and a timer seldom;
 //! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: a job that runs twice
 //!   finds in its own area's rows that there is nothing left to do;
 //! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
@@ -24,7 +24,7 @@ use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
 use kitfleet_domain::database::{persist, pool_options};
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
@@ -55,12 +55,12 @@ pub struct QueueBackend<J> {
 }
 
 impl<J: Job> QueueBackend<J> {
-    /// Serves `queue`. `lazy` is a pool whose commits do not wait for the disk ([`lazy_pool`]).
+    /// Serves `queue`. `async_commit_pool` is a pool whose commits do not wait for the disk ([`async_commit_pool`]).
     #[must_use]
-    pub fn new(lazy: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
+    pub fn new(async_commit_pool: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
         let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
         Self {
-            persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),
+            persisted: Persisted::new(Queue { db: async_commit_pool, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
             safety: Box::pin(tokio::time::sleep(SAFETY)),
@@ -87,15 +87,15 @@ impl<J: Job> QueueBackend<J> {
 ///
 /// # Errors
 /// When the database cannot be reached.
-pub async fn lazy_pool(db: &PgPool) -> sqlx::Result<PgPool> {
+pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
     pool_options(4).connect_with(options).await
 }
 
-/// A pool like `lazy` for claims whose statements are long: planning them each time would take several times as long as they do.
+/// A pool like `async_commit_pool` for claims whose statements are long: planning them each time would take several times as long as they do.
 /// A plan that is made once has to be good for tables of any size, also when they are empty on that day.
-pub(crate) fn planned_once(lazy: &PgPool, size: u32) -> PgPool {
-    let options = (*lazy.connect_options())
+pub(crate) fn planned_once(async_commit_pool: &PgPool, size: u32) -> PgPool {
+    let options = (*async_commit_pool.connect_options())
         .clone()
         .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);
     pool_options(size).connect_lazy_with(options)

@@ -22,7 +22,7 @@ use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{IntentId, WorkerId};
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::sessions::intents::{self, StartedIntent, TakenIntent};
 use kitfleet_domain::timestamp::Timestamp;
 use sqlx::{PgConnection, PgPool};
@@ -88,13 +88,13 @@ pub struct OperationBackend {
 }
 
 impl OperationBackend {
-    /// Serves `worker`. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]).
+    /// Serves `worker`. `async_commit_pool` is a pool whose commits do not wait for the disk ([`crate::backend::async_commit_pool`]).
     #[must_use]
-    pub fn new(worker: WorkerId, lazy: &PgPool, wakeups: Receiver<()>) -> Self {
+    pub fn new(worker: WorkerId, async_commit_pool: &PgPool, wakeups: Receiver<()>) -> Self {
         Self {
             worker,
             // One claims, and one gives back.
-            db: planned_once(lazy, 2),
+            db: planned_once(async_commit_pool, 2),
             wakeups,
             safety: Box::pin(sleep(SAFETY)),
             look: true,

@@ -9,15 +9,15 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::account_share;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation, UNCOUNTED};
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{AccountId, IntentId, ProxyCheckId, TurnId};
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::operations::{Outcome, StoredResult};
-use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::sessions::intents::{self, IntentEnding, ReplyTo, StoredEnding};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::AcquireTimeout;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgPool;

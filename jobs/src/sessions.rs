@@ -1,7 +1,7 @@
 //! Ending a session of any account (contract: staff 18; command-line 19).
 
 use kitfleet_domain::ids::{AccountId, SessionId};
-use kitfleet_domain::sessions::{Cause, Destroyed, inspection, keeping};
+use kitfleet_domain::sessions::{Cause, Destroyed, inspection, profile_lease};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::browser;
@@ -19,7 +19,7 @@ pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<Acco
         Destroyed::Now { .. } => {}
         Destroyed::Before => return Err(Refused::Conflict("the session has ended".to_owned())),
     }
-    keeping::forsake(&mut tx, Some(session), 1).await?;
+    profile_lease::forsake(&mut tx, Some(session), 1).await?;
     tx.commit().await?;
     Ok(account)
 }

@@ -9,7 +9,7 @@
 //! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three, and
 //! all who do in a process share one connection to each.
 
-mod hearing;
+mod listening;
 mod postgres;
 mod redis;
 
@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use hearing::Listeners;
+use listening::Listeners;
 
 /// Wake-ups that wait for their carrier; more are lost.
 const OUTBOX: usize = 4_096;

@@ -11,8 +11,8 @@
 
 mod acknowledgement;
 mod backend;
+mod fair_queue;
 mod results;
-mod turns;
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use kitfleet_domain::webhooks::deliveries::{Attempt, Schedule};
 
 pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;
-pub use turns::attempts_that_fit;
+pub use fair_queue::attempts_that_fit;
 
 /// How long after its time limit an attempt belongs to somebody else.
 const GRACE: Duration = Duration::from_secs(3);

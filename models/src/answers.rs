@@ -9,7 +9,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Deref;
 
-use kitfleet_domain::heavy::run_blocking;
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::validation::has_nul;
 use serde::Deserialize;

@@ -11,7 +11,7 @@ use reqwest::{Client, RequestBuilder, Response, redirect};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::ends::ProviderApi;
+use crate::provider_apis::ProviderApi;
 use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);

@@ -10,9 +10,9 @@
 mod addresses;
 mod answers;
 mod costs;
-mod ends;
 mod exchange;
 mod prompts;
+mod provider_apis;
 
 use std::fmt;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 
 pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step};
 pub use self::costs::{Cost, Prices, Usage};
-use self::ends::{ProviderApi, Question};
 use self::exchange::{Exchange, Refusal};
 pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt};
+use self::provider_apis::{ProviderApi, Question};
 
 /// The longest that a key's test takes, however long a model may.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
@@ -249,8 +249,8 @@ impl Models {
 
     fn end(&self, provider: Provider) -> (Box<dyn ProviderApi>, &ProviderSettings) {
         match provider {
-            Provider::Anthropic => (Box::new(ends::Anthropic), &self.settings.anthropic),
-            Provider::Openai => (Box::new(ends::Openai), &self.settings.openai),
+            Provider::Anthropic => (Box::new(provider_apis::Anthropic), &self.settings.anthropic),
+            Provider::Openai => (Box::new(provider_apis::Openai), &self.settings.openai),
         }
     }
 }

@@ -5,11 +5,11 @@
 //! than a few chunks are in memory. A profile refers to one store at a time, and so does each of its snapshots.
 
 mod archive;
+mod blob_stores;
 mod cookies;
 mod files;
 mod gate;
 mod latest;
-mod places;
 mod portable;
 mod scratch;
 mod seal;
@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use kitfleet_domain::account_semaphore::{AccountSemaphore, AcquireTimeout};
 use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::{KEY_PURPOSE, stores};
-use kitfleet_domain::turns::{AccountSemaphore, AcquireTimeout};
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::Mutex;
@@ -34,13 +34,13 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use self::blob_stores::{BlobStore, CHUNKS_UNDER_WAY, Rows};
+pub use self::blob_stores::{Bucket, Objects};
 pub use self::cookies::Cookie;
 use self::files::ListError;
 pub use self::files::{FOLDERS, Files};
 use self::gate::Gate;
 pub use self::latest::LatestError;
-use self::places::{BlobStore, CHUNKS_UNDER_WAY, Rows};
-pub use self::places::{Bucket, Objects};
 pub use self::portable::{Document, DocumentError, DocumentInfo};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};

@@ -1,8 +1,8 @@
 //! The page that documents the commands of agents (contract: agent-grammar). The tests of the grammar itself are in its crate.
 
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents::commands::ParsedMessage;
 use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
-use kitfleet_domain::agents::wishes::ParsedMessage;
 use kitfleet_domain::limits::Limits;
 use regex::Regex;
 use reqwest::Method;

@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
-use kitfleet_domain::agents::carrying::{self, QueuedTurn, TurnEnding};
+use kitfleet_domain::agents::commands::ParsedMessage;
 use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
+use kitfleet_domain::agents::turn_lifecycle::{self, QueuedTurn, TurnEnding};
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
-use kitfleet_domain::agents::wishes::ParsedMessage;
 use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, StepId, TurnId};
@@ -40,12 +40,12 @@ pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), Bo
     };
     // Nobody else ends a turn of a worker that lives, and until then its agent session takes no other.
     tracing::error!(error = %failure, turn = %id, "agent turn failed");
-    let lose = || async {
+    let fail = || async {
         let mut tx = begin(&context.db).await?;
-        carrying::lose(&mut tx, id).await?;
+        turn_lifecycle::fail_lost(&mut tx, id).await?;
         tx.commit().await
     };
-    persist("end a turn", lose).await?;
+    persist("end a turn", fail).await?;
     Err(failure)
 }
 
@@ -55,7 +55,7 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
         Sealer::fetch(&mut *context.db.acquire().await?, vault).await
     };
     let sealer = context.sealer.get_or_try_init(|| persist("fetch the sealing key of turns", fetch)).await?;
-    let read = || async { carrying::waiting(&mut *context.db.acquire().await?, sealer, id).await };
+    let read = || async { turn_lifecycle::waiting(&mut *context.db.acquire().await?, sealer, id).await };
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
     let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);
     traces::follow(&span, waiting.trace_parent);
@@ -131,7 +131,7 @@ impl RunningTurn<'_> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);
         let read = || async {
-            carrying::pending(&mut *self.context.db.acquire().await?, self.sealer, self.waiting.session).await
+            turn_lifecycle::pending(&mut *self.context.db.acquire().await?, self.sealer, self.waiting.session).await
         };
         let mut steps = persist("read a plan", read).await?;
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
@@ -156,8 +156,8 @@ impl RunningTurn<'_> {
         read: Option<(Decomposer, TurnKind)>,
     ) -> sqlx::Result<Option<TurnEnding>> {
         let write = || async {
-            let mut conn = self.context.lazy.acquire().await?;
-            carrying::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
+            let mut conn = self.context.async_commit_pool.acquire().await?;
+            turn_lifecycle::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
         // To look for somebody does nothing, so that it need not wait until the plan is written.
         let (begun, ahead) = tokio::join!(persist("begin a turn", write), self.look_ahead(&steps, approved));
@@ -234,7 +234,7 @@ impl RunningTurn<'_> {
         let write = || async {
             let receipts = self.context.config.webhooks.vault.as_ref();
             let mut conn = self.context.db.acquire().await?;
-            carrying::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
+            turn_lifecycle::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
         };
         if let Some(channel) = persist("end a turn", write).await? {
             tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));

@@ -34,7 +34,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
-use kitfleet_domain::sessions::keeping::HeldProfile;
+use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};

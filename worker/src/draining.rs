@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::workers::{self, Lease};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -110,7 +110,7 @@ async fn begin_to_drain(context: &Context) -> sqlx::Result<()> {
 }
 
 async fn is_empty(context: &Context) -> sqlx::Result<bool> {
-    workers::is_empty(&mut *context.lazy.acquire().await?, context.id).await
+    workers::is_empty(&mut *context.async_commit_pool.acquire().await?, context.id).await
 }
 
 /// It may be that nobody could be told yet that this worker drains.
@@ -125,14 +125,14 @@ async fn end_overdue(context: &Context) -> sqlx::Result<usize> {
     if !workers::hold_drain(&mut tx, context.id).await? {
         return Ok(0);
     }
-    let ended = leftovers::fail_sessions_of(&mut tx, context.id).await?;
+    let ended = recovery::fail_sessions_of(&mut tx, context.id).await?;
     tx.commit().await?;
     Ok(ended)
 }
 
 async fn end_what_lives(context: &Context) -> sqlx::Result<usize> {
     let mut tx = begin(&context.db).await?;
-    let ended = leftovers::fail_sessions_of(&mut tx, context.id).await?;
+    let ended = recovery::fail_sessions_of(&mut tx, context.id).await?;
     tx.commit().await?;
     Ok(ended)
 }

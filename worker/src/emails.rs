@@ -155,8 +155,11 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
 
 /// Describes a failed attempt in the job's error.
 fn told(outcome: Outcome, number: i32) -> String {
-    let next =
-        if outcome.may_pass() { "the mail is retried unless it expires first" } else { "the mail will not be retried" };
+    let next = if outcome.is_transient() {
+        "the mail is retried unless it expires first"
+    } else {
+        "the mail will not be retried"
+    };
     format!("attempt {number} failed ({}); {next}", outcome.name())
 }
 

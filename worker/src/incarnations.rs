@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::workers;
 use sqlx::{Connection as _, PgConnection};
 
@@ -71,7 +71,7 @@ impl DataDirLock {
     }
 }
 
-/// The proof that an incarnation lives, for as long as this does. Its file is removed by [`bury_dead`].
+/// The proof that an incarnation lives, for as long as this does. Its file is removed by [`remove_dead`].
 pub(crate) struct Living(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Living {
@@ -97,7 +97,7 @@ const BATCH: u32 = 100;
 ///
 /// # Errors
 /// When the file system refuses, or the database fails.
-pub async fn bury_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), RunError> {
+pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), RunError> {
     let mut buried = false;
     for (id, path) in named(data_dir)? {
         let file = match File::open(&path) {
@@ -129,7 +129,7 @@ pub async fn bury_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), R
 async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     loop {
         let mut tx = conn.begin().await?;
-        let ended = leftovers::rescue(&mut tx, i64::from(BATCH)).await?;
+        let ended = recovery::rescue(&mut tx, i64::from(BATCH)).await?;
         tx.commit().await?;
         if ended < BATCH as usize {
             break;

@@ -9,13 +9,13 @@ mod clock;
 pub mod config;
 pub mod crypto_orders;
 mod draining;
+mod egress_routes;
 pub mod emails;
 pub mod incarnations;
 mod live;
 pub mod maintenance;
 mod proxies;
 mod sessions;
-mod ways;
 pub mod webhooks;
 
 use std::io;
@@ -27,19 +27,19 @@ use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
 use kitfleet_domain::sealing::Opener;
-use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
 use kitfleet_jobs::agents::TurnJob;
-use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
+use kitfleet_jobs::backend::{QueueBackend, async_commit_pool};
 use kitfleet_jobs::browser::queue_of;
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
+use kitfleet_jobs::pending_work;
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::Replies;
-use kitfleet_jobs::waiting;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_live::link::Listener;
@@ -109,7 +109,7 @@ pub(crate) struct Context {
     pub(crate) config: WorkerConfig,
     pub(crate) db: PgPool,
     /// Commits here do not wait for the disk.
-    pub(crate) lazy: PgPool,
+    pub(crate) async_commit_pool: PgPool,
     /// Who waits is told here, once it is committed.
     pub(crate) wakeups: Wakeups,
     /// Where the outcomes of steps come to.
@@ -136,7 +136,7 @@ pub(crate) struct Context {
 /// # Errors
 /// When it cannot start, or was declared lost. Its browsers are gone then too.
 pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
-    incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
+    incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
     metrics::gauge!("service_worker_sandboxed").set(u8::from(browsers.is_confined()));
     sessions::note_count(0);
@@ -178,7 +178,7 @@ async fn run_with(
     workers::register(&mut *db.acquire().await?, new).await?;
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
 
-    let lazy = lazy_pool(&db).await?;
+    let async_commit_pool = async_commit_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
@@ -190,7 +190,7 @@ async fn run_with(
         id,
         config,
         db,
-        lazy,
+        async_commit_pool,
         wakeups,
         replies,
         sealer,
@@ -261,7 +261,7 @@ where
     Fut: Future<Output = Result<(), BoxDynError>> + Send + 'static,
 {
     let name = name_of(queue, context.id);
-    let backend = QueueBackend::<J>::new(context.lazy.clone(), queue, wakeups);
+    let backend = QueueBackend::<J>::new(context.async_commit_pool.clone(), queue, wakeups);
     let run = move |job: J, context: Data<Arc<Context>>| {
         // Each job runs in a task: apalis polls all handlers of a queue in one.
         let running = tokio::spawn(handler(job, Arc::clone(&context)));
@@ -293,7 +293,7 @@ type QueueInputs = (Receiver<()>, Arc<Context>);
 /// Carries out what callers want of the browsers on this worker. It is a task, and not on a thread of its own as the queues in
 /// apalis's tables are: each operation would cost switches between threads.
 async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), String> {
-    let backend = OperationBackend::new(context.id, &context.lazy, wakeups);
+    let backend = OperationBackend::new(context.id, &context.async_commit_pool, wakeups);
     let stopped = stopped(&context);
     // In a task, as every job: apalis polls all handlers of a queue in one.
     let run = move |job: OperationJob| tokio::spawn(sessions::carry_out(job, Arc::clone(&context)));
@@ -316,7 +316,7 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
 /// to schedule what nobody had; the others leave it to that one until a tick is late.
 async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
     let failed = LogThrottle::new();
-    let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
+    let attempt = || async { maintenance_jobs::schedule(&mut *context.async_commit_pool.acquire().await?).await };
     loop {
         match attempt().await {
             Ok(Scheduled { anew: true, next }) => {
@@ -351,8 +351,12 @@ struct LeasePoll {
 impl LeasePoll {
     async fn make(&self, context: &Context) -> sqlx::Result<()> {
         let [turns, checks] = &self.served;
-        let waiting =
-            waiting::look(&mut *context.lazy.acquire().await?, context.id, &[turns, checks, EmailJob::QUEUE]).await?;
+        let waiting = pending_work::look(
+            &mut *context.async_commit_pool.acquire().await?,
+            context.id,
+            &[turns, checks, EmailJob::QUEUE],
+        )
+        .await?;
         waiting.wake(&context.wakeups, context.id);
         // One word that was not noticed yet says as much as many.
         if waiting.late_ticks {
@@ -373,7 +377,7 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
         let mut pause = workers::HEARTBEAT;
         let (disk, memory) = measure(&context.config).await;
         let room = context.browsers.lacks(context.config.bounds, disk, memory);
-        let status = key.refresh(&context.lazy, context.config.webhooks.vault.as_ref()).await;
+        let status = key.refresh(&context.async_commit_pool, context.config.webhooks.vault.as_ref()).await;
         let lacks =
             if status.is_none_or(KeyStatus::is_usable) { room } else { Some("the deployment's encryption key") };
         match (lacked, lacks) {
@@ -420,7 +424,7 @@ async fn heartbeat(
     drained: &mut DrainState,
     resources: Resources,
 ) -> sqlx::Result<Option<Lease>> {
-    let lease = workers::heartbeat(&mut *context.lazy.acquire().await?, context.id, resources).await?;
+    let lease = workers::heartbeat(&mut *context.async_commit_pool.acquire().await?, context.id, resources).await?;
     if let Some(lease) = lease {
         drained.heed(lease, context).await?;
     }

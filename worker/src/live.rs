@@ -4,12 +4,12 @@
 //! hands that to all, does what one of them does, and looks again and again at who they are. An api process brings viewers here with the
 //! ticket that they showed it, and forwards bytes from then on.
 
-mod acting;
-mod fingers;
 mod hub;
+mod input_session;
 mod pictures;
-mod seats;
+mod touch_state;
 mod viewer;
+mod viewers;
 
 use std::collections::HashMap;
 use std::io;
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self as tickets, Admission};
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_live::link::{self, Greeting, Incoming, Listener, NotAdmitted};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use self::hub::Hub;
-use self::seats::ViewerHandle;
+use self::viewers::ViewerHandle;
 use crate::Context;
 
 /// Connections at most that have not shown a ticket yet.

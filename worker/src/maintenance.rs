@@ -16,7 +16,7 @@ use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::profiles::{self, ExpiredProfile, Retention};
 use kitfleet_domain::retention::{PurgeOutcome, Terms};
-use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, leftovers};
+use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, recovery};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
@@ -45,7 +45,7 @@ const CHAINS: [(ScheduledJob, Run); 13] = [
     }),
     (sessions::PURGE_FINISHED, |context| {
         let WorkerConfig { result_retention: results, retention: Terms { jobs, .. }, .. } = context.config;
-        Box::pin(async move { purge_finished(&context.lazy, results, jobs).await })
+        Box::pin(async move { purge_finished(&context.async_commit_pool, results, jobs).await })
     }),
     (emails::SEND_DUE, |context| Box::pin(async move { send_due_emails(&context.db).await })),
     (webhooks::GIVE_UP, |context| Box::pin(async move { give_up_deliveries(&context.db).await })),
@@ -74,7 +74,8 @@ const CHAINS: [(ScheduledJob, Run); 13] = [
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
-            sweep_retention(&context.db, &context.lazy, &context.stores, *profile_retention, retention).await;
+            sweep_retention(&context.db, &context.async_commit_pool, &context.stores, *profile_retention, retention)
+                .await;
             Ok(())
         })
     }),
@@ -282,12 +283,12 @@ pub struct Purged {
 
 /// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
 /// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
-/// [`Arm`], which go through `lazy` ([`lazy_pool`](kitfleet_jobs::backend::lazy_pool)): whoever waits for one of them waits for no disk,
+/// [`Arm`], which go through `async_commit_pool` ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)): whoever waits for one of them waits for no disk,
 /// and what a crash of the database brings back is purged once more. What cannot be purged keeps nothing else from it, and is tried
 /// again by the next sweep. Answers how many.
 pub async fn sweep_retention(
     db: &PgPool,
-    lazy: &PgPool,
+    async_commit_pool: &PgPool,
     stores: &Stores,
     profiles: Retention,
     terms: &Terms,
@@ -307,7 +308,7 @@ pub async fn sweep_retention(
     }
     for arm in areas::arms() {
         let mut rows = 0;
-        if let Err(error) = purge_arm(lazy, &arm, terms, &mut rows).await {
+        if let Err(error) = purge_arm(async_commit_pool, &arm, terms, &mut rows).await {
             tracing::error!(%error, arm = arm.name, "cannot purge rows past their retention");
             count_purge(arm.name, PurgeOutcome::Failed, 1);
             purged.failed += 1;
@@ -398,7 +399,7 @@ async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
 /// Wipes results, and deletes finished jobs, as long as there are any.
 async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
     let (mut wiped, mut from) = (0, None);
-    while let Some(batch) = leftovers::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
+    while let Some(batch) = recovery::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
         wiped += batch.count;
         from = Some(batch.last_done_at);
     }

@@ -10,7 +10,7 @@ use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;
 
-use crate::{Context, ways};
+use crate::{Context, egress_routes};
 
 pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(), BoxDynError> {
     let check = job.check;
@@ -31,7 +31,7 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
 }
 
 async fn try_out(context: &Context, proxy: InUse) -> Checked {
-    let upstream = match ways::upstream(proxy, &context.opener) {
+    let upstream = match egress_routes::upstream(proxy, &context.opener) {
         Ok(upstream) => upstream,
         Err(error) => return Checked::unreachable(error.to_string()),
     };

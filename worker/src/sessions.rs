@@ -17,8 +17,8 @@ use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
-use kitfleet_domain::sessions::keeping::{self, HeldProfile, Reason};
-use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
+use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::trace_parent::TraceParent;
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_egress::EgressRoute;
@@ -35,7 +35,7 @@ use tracing::field::Empty;
 use self::watch::Watch;
 use crate::Context;
 use crate::browser::{Browser, ChallengeScan, NotSaved, OperationEnd, View};
-use crate::ways;
+use crate::egress_routes;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
 const GRACE: Duration = Duration::from_secs(3);
@@ -133,7 +133,7 @@ impl Sessions {
         if open.is_empty() {
             return Ok(());
         }
-        for session in rows::ended_among(&mut *context.lazy.acquire().await?, context.id, &open).await? {
+        for session in rows::ended_among(&mut *context.async_commit_pool.acquire().await?, context.id, &open).await? {
             self.close(session);
         }
         Ok(())
@@ -340,18 +340,18 @@ impl Actor {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
         let way = Arc::new(match wanted.proxy_id {
-            Some(_) => Box::pin(ways::open(&self.context, self.session)).await?,
+            Some(_) => Box::pin(egress_routes::open(&self.context, self.session)).await?,
             None => EgressRoute::direct(self.context.browsers.rules()),
         });
         let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way);
-        let measuring = async { Ok(Box::pin(ways::measure(&self.context, &way)).await?) };
+        let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &way)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
             browser.restore(&self.context.stores, held).await?;
         }
         if let Some(measured) = measured {
-            ways::report(&self.context, self.session, &measured).await?;
-            let measuring = ways::keep_measuring(Arc::clone(&self.context), self.session, way);
+            egress_routes::report(&self.context, self.session, &measured).await?;
+            let measuring = egress_routes::keep_measuring(Arc::clone(&self.context), self.session, way);
             self.measuring = Some(AbortOnDropHandle::new(tokio::spawn(measuring)));
         }
         Ok(browser)
@@ -359,7 +359,7 @@ impl Actor {
 
     /// Takes the session's profile in hand, when the session before has let go of it.
     async fn take_profile(&self) -> sqlx::Result<HeldProfile> {
-        let take = || async { keeping::take(&mut *self.context.db.acquire().await?, self.session).await };
+        let take = || async { profile_lease::take(&mut *self.context.db.acquire().await?, self.session).await };
         loop {
             if let Some(held) = persist("lease a profile", take).await? {
                 return Ok(held);
@@ -532,15 +532,15 @@ impl Actor {
         let mut tx = begin(&self.context.db).await?;
         let unneeded = match saved {
             Ok(Some(saved)) => {
-                keeping::replace(&mut tx, held, saved.id, saved.size_bytes, &self.context.config.limits).await?
+                profile_lease::replace(&mut tx, held, saved.id, saved.size_bytes, &self.context.config.limits).await?
             }
             Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
-                keeping::fail(&mut tx, held, reason(error)).await?;
+                profile_lease::fail(&mut tx, held, reason(error)).await?;
                 None
             }
             // Nothing became of nothing, or the browser was a simulated one.
             Ok(None) | Err(_) => {
-                keeping::let_go(&mut tx, self.session).await?;
+                profile_lease::let_go(&mut tx, self.session).await?;
                 None
             }
         };
@@ -569,7 +569,7 @@ impl Actor {
         }
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
-            let errored = leftovers::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure).await?;
+            let errored = recovery::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure).await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)
         };
@@ -596,7 +596,7 @@ async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Challe
 
 /// Lets go of a session's profile, however long the database is away.
 async fn let_go(context: &Context, session: SessionId) {
-    let let_go = || async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
+    let let_go = || async { profile_lease::let_go(&mut *context.db.acquire().await?, session).await };
     if let Err(error) = persist("release a profile", let_go).await {
         tracing::error!(%error, %session, "cannot release a profile");
     }
@@ -632,7 +632,7 @@ enum WriteOutcome {
 }
 
 /// Writes that a person does not act any more. `false` when their session has ended, or they did not.
-pub(crate) async fn cease(context: &Context, intent: IntentId) -> bool {
+pub(crate) async fn release_input(context: &Context, intent: IntentId) -> bool {
     finish(context, intent, &Outcome::Done.into()).await != WriteOutcome::TooLate
 }
 

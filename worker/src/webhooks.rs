@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::vault::{UnsealError, Vault};
 use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
@@ -38,7 +38,7 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
         return Ok(());
     };
     let sender = Arc::new(sender);
-    let backend = DeliveryBackend::new(context.db.clone(), &context.lazy, settings, wakeups, due);
+    let backend = DeliveryBackend::new(context.db.clone(), &context.async_commit_pool, settings, wakeups, due);
     let run = move |job: AttemptJob| {
         let sender = Arc::clone(&sender);
         // In a task, as every job: apalis polls all handlers of a queue in one. A panic is the task's.

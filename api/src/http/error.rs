@@ -8,12 +8,12 @@ use std::time::Duration;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::encryption_key::KeyStatus;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
-use kitfleet_domain::seldom::LogThrottle;
-use kitfleet_domain::turns::AcquireTimeout;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -49,7 +49,7 @@ impl Problem {
     }
 
     /// Returns whether the same request may succeed later.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         self.0.headers.contains_key(RETRY_AFTER)
     }
 

@@ -19,7 +19,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use kitfleet_domain::heavy::run_blocking;
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::validation::{FieldError, Invalid, find_nuls, join_path};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};

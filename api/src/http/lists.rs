@@ -183,7 +183,7 @@ fn entries<T: ListItem>() -> ObjectBuilder {
 
 macro_rules! named_by_their_entries {
     ($($envelope:ident)*) => {$(
-        impl<T: Listed> ToSchema for $envelope<T> {
+        impl<T: ListItem> ToSchema for $envelope<T> {
             fn name() -> Cow<'static, str> {
                 T::LIST.into()
             }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kitfleet_domain::agents::carrying::DECOMPOSED;
 use kitfleet_domain::agents::lanes::{self, TRANSITIONS};
+use kitfleet_domain::agents::turn_lifecycle::DECOMPOSED;
 use kitfleet_domain::agents::turns::TurnKind;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;

@@ -8,8 +8,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::Problem;
-use crate::http::hung_up::ClientDisconnect;
 use crate::http::state::App;
 
 pub async fn run(State(app): State<App>, mut request: Request, next: Next) -> Response {

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::carrying;
-use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::agents::turn_lifecycle;
+use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
 use sqlx::PgPool;
@@ -74,7 +74,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = leftovers::rescue(&mut tx, BATCH).await?;
+        let ended = recovery::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "ended operations of lost workers");
@@ -85,7 +85,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = carrying::rescue(&mut tx, BATCH).await?;
+        let ended = turn_lifecycle::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "ended agent turns of lost workers");

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_jobs::wakeups::Wakeups;
 use sqlx::PgPool;
 use tokio::net::{TcpListener, TcpStream};
@@ -26,8 +26,8 @@ use tokio_util::task::TaskTracker;
 use crate::http::body::{DrainedBody, WrittenBody};
 use crate::http::client::Peer;
 use crate::http::connections::{ConnectionSlot, Connections};
-use crate::http::impatient::SlowReaderGuard;
 use crate::http::malformed::RejectionRewriter;
+use crate::http::slow_reader::SlowReaderGuard;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{metrics, rescue};
 

@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use kitfleet_domain::account_semaphore::AccountSemaphore;
 use kitfleet_domain::account_share::AccountShares;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::{self, Sealer};
@@ -24,7 +25,6 @@ use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::status;
 use kitfleet_domain::status::subscribers::Unsubscriber;
-use kitfleet_domain::turns::AccountSemaphore;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
@@ -39,18 +39,18 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::board::StatusCache;
 use crate::http::connections::ConnectionLimits;
+use crate::http::database_probe::DatabaseProbe;
 use crate::http::error::Problem;
 use crate::http::hashing::Hashing;
 use crate::http::kinds;
 use crate::http::last_used::LastUsed;
-use crate::http::line::WaitQueue;
 use crate::http::providers::{ProviderConfig, Providers};
-use crate::http::pulse::DatabaseProbe;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
-use crate::http::readings::TranscriptSearches;
+use crate::http::status_cache::StatusCache;
 use crate::http::streams::Streams;
+use crate::http::transcript_search::TranscriptSearches;
+use crate::http::wait_queue::WaitQueue;
 
 /// Maximum number of concurrent audit log export batches, in this process and per account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use kitfleet_domain::ids::{AccountId, NotificationStreamId};
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::notifications::{self, CHANNEL, STREAM_LEASE, Settings};
-use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_jobs::wakeups::Wakeups;
 use sqlx::PgPool;
 use tokio::sync::{Notify, watch};

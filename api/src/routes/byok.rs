@@ -79,7 +79,7 @@ macro_rules! provider {
                 description = "Succeeds when no key is stored.",
                 responses((status = 204, description = "No key is stored"), Restricted, Database),
             )]
-            pub async fn remove(caller: Caller, State(app): State<App>, _body: Unused) -> Result<StatusCode> {
+            pub async fn remove(caller: Caller, State(app): State<App>, _body: IgnoredBody) -> Result<StatusCode> {
                 clear_key(&app, &caller, $provider).await
             }
 
@@ -89,7 +89,7 @@ macro_rules! provider {
                 responses((status = 200, description = "The test result", body = ProviderKeyTest), Restricted,
                           NoProviderKey, RateLimited, Sealing),
             )]
-            pub async fn test(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<ProviderKeyTest>> {
+            pub async fn test(caller: Caller, State(app): State<App>, _body: IgnoredBody) -> Result<Answer<ProviderKeyTest>> {
                 test_key(&app, &caller, $provider).await
             }
         }

@@ -103,7 +103,7 @@ impl From<&'static str> for NotReady {
 /// Checks only the process itself.
 #[utoipa::path(
     get, path = "/healthz", tag = "Operations", operation_id = "getHealth",
-    responses((status = 200, description = "The process is alive", body = Alive)),
+    responses((status = 200, description = "The process is alive", body = Liveness)),
 )]
 async fn alive() -> Answer<Liveness> {
     Answer(Liveness { status: "ok" })
@@ -116,7 +116,7 @@ async fn alive() -> Answer<Liveness> {
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
     params(("for" = Option<String>, Query, description = "`api`: ready even without a live worker", example = "api")),
-    responses((status = 200, description = "The process is ready", body = Ready), InvalidQuery, Database),
+    responses((status = 200, description = "The process is ready", body = Readiness), InvalidQuery, Database),
 )]
 async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Readiness>> {
     let audience = query.parsed("for", Audience::parse)?.unwrap_or(Audience::Sessions);

@@ -316,7 +316,7 @@ fn second_factor() -> RefOr<Schema> {
 #[utoipa::path(
     post, path = "/v1/auth/mfa/challenge", tag = "Authentication", operation_id = "meetMfaChallenge",
     request_body = ChallengeProof,
-    responses((status = 200, description = "Signed in", body = ChallengeMet), Body, LoggingIn, RateLimited, Database),
+    responses((status = 200, description = "Signed in", body = ChallengeResult), Body, LoggingIn, RateLimited, Database),
 )]
 async fn challenge(
     State(app): State<App>,

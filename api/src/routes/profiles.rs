@@ -31,8 +31,8 @@ use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::ClientDisconnect;
 use crate::http::json::{IgnoredBody, Json, Unchecked};
 use crate::http::kinds;
 use crate::http::lists::{self, ListItem, Page, Paging, Query};

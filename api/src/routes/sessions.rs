@@ -1,7 +1,7 @@
 //! Sessions (contract: sessions): creating, reading and destroying them. Operations on a session are in [`operations`].
 
 pub mod challenges;
-mod driving;
+mod dispatch;
 pub mod live;
 mod live_links;
 mod operations;
@@ -38,8 +38,8 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::ClientDisconnect;
 use crate::http::json::{IgnoredBody, Unchecked};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
@@ -173,7 +173,7 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
     match waiter.outcome(app.config.open_timeout, None).await? {
         AwaitedOutcome::Ended(ending, _) => match *ending {
             IntentEnding { outcome: Outcome::Done, done_at, .. } => Ok(done_at),
-            other => Err(driving::refusal(other.outcome)),
+            other => Err(dispatch::refusal(other.outcome)),
         },
         AwaitedOutcome::Crowded(not_yet) => Err(not_yet.into()),
         AwaitedOutcome::Nothing => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
@@ -352,7 +352,7 @@ impl From<CreateError> for Problem {
             CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::CapacityExhausted => Self::capacity_exhausted(error.to_string()),
             CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is available"),
-            CreateError::WorkersSilent => driving::worker_silent(),
+            CreateError::WorkersSilent => dispatch::worker_silent(),
             CreateError::Database(error) => error.into(),
         }
     }

@@ -268,7 +268,7 @@ async fn send_to(
 #[utoipa::path(
     post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerificationEmail",
     request_body = Address,
-    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = SentLink), Body, RateLimited, Database),
 )]
 async fn resend_verification(
     State(app): State<App>,
@@ -299,7 +299,7 @@ struct LoginRequest {
 /// Takes the e-mail address and the password. An account with a second factor receives a challenge instead of a session.
 #[utoipa::path(
     post, path = "/v1/auth/login", tag = "Authentication", operation_id = "logIn",
-    request_body = LogIn,
+    request_body = LoginRequest,
     responses(
         (status = 200, description = "Logged in, or a second factor is required", body = LoginResult),
         Unauthorized, Body, LoggingIn, RateLimited, Database,
@@ -376,7 +376,7 @@ impl LoginFailures {
 #[utoipa::path(
     post, path = "/v1/auth/magic-link/request", tag = "Authentication", operation_id = "requestMagicLink",
     request_body = Address,
-    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = SentLink), Body, RateLimited, Database),
 )]
 async fn request_magic_link(
     State(app): State<App>,
@@ -408,7 +408,7 @@ async fn consume_magic_link(
 #[utoipa::path(
     post, path = "/v1/auth/password-reset/request", tag = "Authentication", operation_id = "requestPasswordReset",
     request_body = Address,
-    responses((status = 200, description = "A link is mailed if the address has an account", body = Sent), Body, RateLimited, Database),
+    responses((status = 200, description = "A link is mailed if the address has an account", body = SentLink), Body, RateLimited, Database),
 )]
 async fn request_password_reset(
     State(app): State<App>,

@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use crate::http::board::CachedStatus;
 use crate::http::client::ClientInfo;
 use crate::http::error::Result;
 use crate::http::json::OpenJson;
@@ -24,6 +23,7 @@ use crate::http::openapi::{Body, Database, RateLimited, named, one_of};
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::http::status_cache::CachedStatus;
 
 pub fn routes() -> Routes {
     Routes::new().public(routes!(show)).public(routes!(subscribe))
@@ -234,7 +234,7 @@ impl From<&CachedStatus> for PublicStatus {
 /// Responds within a second, even if the database does not respond.
 #[utoipa::path(
     get, path = "/v1/status", tag = "Status", operation_id = "getStatus",
-    responses((status = 200, description = "The status of the service", body = Shown)),
+    responses((status = 200, description = "The status of the service", body = PublicStatus)),
 )]
 async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<PublicStatus>) {
     let seen = app.board.see(&app.db).await;

@@ -231,7 +231,7 @@ struct AcceptedInvite {
     post, path = "/v1/team/invites/accept", tag = "Teams", operation_id = "acceptTeamInvite",
     request_body = LinkToken,
     responses(
-        (status = 200, description = "The membership", body = Accepted),
+        (status = 200, description = "The membership", body = AcceptedInvite),
         Restricted, Body, Accepting, Database,
     ),
 )]

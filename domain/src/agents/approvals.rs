@@ -12,7 +12,7 @@ use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-use super::wishes::Command;
+use super::commands::Command;
 use crate::operations::Match;
 
 /// Words that need approval, by language and by what they do. A word matches a whole word and a phrase consecutive words; `word*` matches

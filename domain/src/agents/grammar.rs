@@ -28,7 +28,7 @@ use self::complaints::{GrammarError, GrammarErrorKind};
 use self::lexing::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
-use super::wishes::{Command, ElementQuery, ParsedMessage, WaitCondition};
+use super::commands::{Command, ElementQuery, ParsedMessage, WaitCondition};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::commands::{Command, ParsedMessage};
 use super::dictionary::Dictionary;
 use super::grammar;
-use super::wishes::{Command, ParsedMessage};
 
 /// What stands for a text that is not shown.
 pub const HIDDEN: &str = "•••";
@@ -150,7 +150,7 @@ fn stands_alone(text: &str, from: usize, to: usize) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::wishes::ElementQuery;
+    use super::super::commands::ElementQuery;
     use super::*;
 
     fn typing(values: &[&str]) -> ParsedMessage {

@@ -291,7 +291,7 @@ pub async fn standing(
     patience: Duration,
 ) -> sqlx::Result<Option<LaneState>> {
     sqlx::query_as!(
-        Standing,
+        LaneState,
         r#"select mode as "mode: Mode",
                   case when heard_at > now() - make_interval(secs => $2) then driver end as driver
            from agent_sessions where session_id = $1 and status = 'active'"#,

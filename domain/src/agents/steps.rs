@@ -12,11 +12,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::carrying::QueuedTurn;
+use super::commands::{Command, ElementQuery, WaitCondition};
 use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
+use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
-use super::wishes::{Command, ElementQuery, WaitCondition};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 

@@ -17,7 +17,7 @@ use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::limits::Limits;
 use crate::operations::Candidate;
 use crate::sessions::intents::ReplyTo;
-use crate::sessions::{SessionStatus, leftovers};
+use crate::sessions::{SessionStatus, recovery};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
@@ -247,7 +247,7 @@ pub async fn accept(
     }
     if !found.stands {
         // Fail with the same outcome as the next operation would.
-        if !leftovers::fail_idle(&mut *conn, worker, driver, "unknown", &leftovers::worker_gone()).await? {
+        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone()).await? {
             return Ok(MessageOutcome::DriverLost);
         }
         close_if_ended(conn, new.account, new.session).await?;

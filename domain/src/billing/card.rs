@@ -221,7 +221,7 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
 /// When the database fails.
 pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
-        Giver,
+        TierSubscription,
         r#"select id, tier as "tier!: Tier" from card_subscriptions
            where account_id = $1 and gives and not ended and tier is not null order by started_at desc, id desc limit 1"#,
         account as _,
@@ -247,7 +247,7 @@ pub struct OwnedSubscription {
 /// When the database fails.
 pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
-        Shown,
+        OwnedSubscription,
         "select status, current_period_end, cancel_at_period_end from card_subscriptions
          where account_id = $1
          order by not ended and gives desc, started_at desc, id desc limit 1",
@@ -308,7 +308,7 @@ pub struct PendingNotice {
 /// When the database fails.
 pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
-        Waiting,
+        PendingNotice,
         r#"update card_notices set account_id = $2 where customer = $1 and account_id is null
            returning template as "template: _", details"#,
         customer,

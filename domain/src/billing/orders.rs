@@ -512,7 +512,7 @@ pub struct PaidOrder {
 /// When the database fails.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
-        Lasting,
+        PaidOrder,
         r#"select id, product as "product: Tier" from crypto_orders
            where account_id = $1 and status = 'paid' and lapsed_at is null and paid_until > now()
            order by ended_at desc, id desc limit 1"#,
@@ -556,7 +556,7 @@ pub async fn stale(
     limit: i64,
 ) -> sqlx::Result<Vec<StaleOrder>> {
     sqlx::query_as!(
-        Stale,
+        StaleOrder,
         r#"select id, payment_id as "payment_id!" from crypto_orders
            where status = 'pending' and payment_id is not null and created_at < now() - make_interval(secs => $1) and id > $2
            order by id limit $3"#,

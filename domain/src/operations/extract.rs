@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::locators::require_element;
 use super::{Element, OperationOutput, OperationSpec, Parameters, require_selector};
-use crate::heavy::weight;
+use crate::blocking::weight;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 

@@ -11,7 +11,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::{Captured, OperationOutput, OperationResult};
-use crate::heavy::run_blocking;
+use crate::blocking::run_blocking;
 
 impl OperationResult {
     /// The form in which it is stored.

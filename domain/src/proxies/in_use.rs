@@ -91,7 +91,7 @@ impl LockedProxy {
 /// When the database fails.
 pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<LockedProxy>> {
     sqlx::query_as!(
-        Kept,
+        LockedProxy,
         r#"select id, scheme as "scheme: _", host, port, username, sealed_password, sealed_config
            from proxies where id = $1 and account_id = $2 and lost_at is null for share"#,
         id as _,

@@ -4,9 +4,9 @@ use sqlx::PgConnection;
 
 use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
+use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::agents::steps::{self as agent_steps, SealedTexts, ShownElement, describe};
 use crate::agents::typed::Typed;
-use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
 use crate::operations::{self, ROLES, Target};

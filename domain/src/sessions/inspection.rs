@@ -254,7 +254,7 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
         r#"select s.id, s.account_id, o.email, s.api_key_id as "api_key_id: ApiKeyId", s.status as "status: SessionStatus",
                   s.archetype, s.purpose, s.label, s.worker_id as "worker_id: WorkerId", s.live, s.profile_in_hand,
                   s.profile_id as "profile_id: ProfileId", s.proxy_id as "proxy_id: ProxyId",
-                  case when s.live then s.challenge end as "challenge: Json<Standing>", s.created_at, s.updated_at,
+                  case when s.live then s.challenge end as "challenge: Json<ChallengeState>", s.created_at, s.updated_at,
                   s.ended_at as "ended_at: Timestamp",
                   w.name as "worker_name?", w.status as "worker_status?", w.last_seen_at as "last_seen_at?: Timestamp",
                   coalesce(w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $2), false)

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
-use super::leftovers::{self, worker_gone};
+use super::recovery::{self, worker_gone};
 use super::{BehavioralProfile, SessionStatus};
+use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
 use crate::events::{self, EventType};
-use crate::heavy::run_blocking;
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
@@ -116,7 +116,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if leftovers::fail_idle(&mut tx, found.worker, session, wanted.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, wanted.kind, &gone).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -161,7 +161,7 @@ struct SessionRow {
 /// Moves a session of a worker that lives from `ready` to `busy`, and says in any case how it was found, by the same look.
 async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as!(
-        Found,
+        SessionRow,
         r#"with found as materialized (
                select s.id, s.status, s.worker_id, s.challenge, coalesce(w.status in ('active', 'draining'), false) as stands,
                       coalesce(w.last_seen_at > now() - make_interval(secs => $9), false) as heard,
@@ -179,7 +179,7 @@ async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sql
                select $3, id, worker_id, $4, $5, $6, $7, $8, $11 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
-                  challenge as "challenge: Json<Standing>",
+                  challenge as "challenge: Json<ChallengeState>",
                   case when exists (select from claimed) then streamed end as taken
            from found"#,
         wanted.session as _,

@@ -41,7 +41,7 @@ pub async fn pause(
 /// When the database fails.
 pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
-        r#"select challenge as "challenge!: Json<Standing>" from sessions where id = $1 and live and challenge is not null"#,
+        r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
         session as _,
     );
     Ok(found.fetch_optional(conn).await?.map(|Json(standing)| standing))

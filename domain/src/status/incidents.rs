@@ -391,7 +391,7 @@ pub struct IncidentMail {
 /// When the database fails.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
-        Told,
+        IncidentMail,
         r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message,
                   i.status = 'resolved' as "over!"
            from incident_updates u join incidents i on i.id = u.incident_id where u.id = $1"#,

@@ -580,7 +580,7 @@ pub async fn finish(
     let durations: Vec<_> = ended.iter().map(|one| one.duration_ms).collect();
     let pauses: Vec<_> = schedule.pauses.iter().map(Duration::as_secs_f64).collect();
     sqlx::query_as!(
-        Tally,
+        AttemptCounts,
         r#"with endpoint as materialized (
                select id, disabled_at is not null as disabled, consecutive_failures
                from webhook_endpoints where id = $1 for no key update

@@ -13,7 +13,7 @@ use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::hearing::{ChannelSubscriptions, ConnectionLog};
+use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
 /// How long a connection that was lost is left alone.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, RedisError, RedisResult, Value};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::hearing::{ChannelSubscriptions, ConnectionLog};
+use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp, WakeupTransport};
 
 /// How long wake-ups wait for an answer of Redis before they go another way.

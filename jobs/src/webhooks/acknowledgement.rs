@@ -13,8 +13,8 @@ use kitfleet_domain::webhooks::deliveries::{AttemptResult, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::AttemptJob;
+use super::fair_queue::{Recipient, recipient_of};
 use super::results::Results;
-use super::turns::{Recipient, recipient_of};
 
 /// What the backend hears of the attempts that it handed out.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ mod tests {
     use sqlx::PgPool;
     use tokio::sync::mpsc::unbounded_channel;
 
-    use super::super::turns::tests::{attempts, settings};
+    use super::super::fair_queue::tests::{attempts, settings};
     use super::*;
 
     /// Places are given back by attempts that end with nothing, panic, or are given up before they end.

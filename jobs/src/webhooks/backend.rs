@@ -13,7 +13,7 @@ use apalis_core::task::builder::TaskBuilder;
 use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
 use kitfleet_domain::ids::DeliveryId;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt};
 use sqlx::PgPool;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::acknowledgement::{Acknowledge, Report};
+use super::fair_queue::{Bounds, FairQueue, recipient_of};
 use super::results::Results;
-use super::turns::{Bounds, FairQueue, recipient_of};
 use super::{AttemptJob, Settings};
 use crate::backend::{RETRY, planned_once};
 
@@ -47,14 +47,20 @@ pub struct DeliveryBackend {
 }
 
 impl DeliveryBackend {
-    /// Serves deliveries. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]), for claims;
+    /// Serves deliveries. `async_commit_pool` is a pool whose commits do not wait for the disk ([`crate::backend::async_commit_pool`]), for claims;
     /// results are written over `db`. `due` is told when the table holds something of which there may have been no wake-up.
     #[must_use]
-    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: Receiver<()>, due: Receiver<()>) -> Self {
+    pub fn new(
+        db: PgPool,
+        async_commit_pool: &PgPool,
+        settings: Settings,
+        wakeups: Receiver<()>,
+        due: Receiver<()>,
+    ) -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
             // Claims are made one after the other, and what is due is looked for beside them.
-            claiming: planned_once(lazy, 2),
+            claiming: planned_once(async_commit_pool, 2),
             acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
             wakeups,
             due,
@@ -83,7 +89,7 @@ impl DeliveryBackend {
     }
 
     /// Looks for what has become due and, if there is anything, for what is due to endpoints that do not answer.
-    fn look_around(&mut self) {
+    fn poll_queue(&mut self) {
         if !self.ticks.is_empty() {
             return;
         }
@@ -127,7 +133,7 @@ impl DeliveryBackend {
             return false;
         }
         self.tick.as_mut().reset(Instant::now() + self.turns.pause());
-        self.look_around();
+        self.poll_queue();
         true
     }
 

@@ -17,9 +17,9 @@ use tokio::sync::mpsc::{self, Sender};
 
 use super::json::MAX_TEXT;
 use super::{DocumentInfo, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, PIECE, VERSION, values};
+use crate::blob_stores::CHUNKS_UNDER_WAY;
 use crate::cookies::Cookie;
 use crate::files;
-use crate::places::CHUNKS_UNDER_WAY;
 use crate::webkit::databases::{self, Database, Info, ReadError, Record, Store};
 use crate::webkit::key_paths::KeyPath;
 use crate::webkit::names::{Kind, Origin, Site};

@@ -5,7 +5,7 @@
 //! that whoever asks sets the pace, and nothing is painted that nobody waits for.
 
 pub mod asked;
-pub mod hands;
+pub mod input_queue;
 mod painting;
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use kitfleet_host_protocol::{HostError, LiveEvent, PageInfo, Picture};
 use webkit2gtk::WebViewExt;
 
 use self::asked::Open;
-use self::hands::InputQueue;
+use self::input_queue::InputQueue;
 use self::painting::{Rect, Surface};
 use crate::browser::Browser;
 

@@ -152,9 +152,9 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::Page => json(&browser.page().await),
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
-        HostCommand::LendHands { lend } => json(&live::hands::lend(browser, lend).await?),
-        HostCommand::HandsRest => json(&live::hands::rest(browser).await?),
-        HostCommand::Act { acts } => json(&live::hands::act(browser, acts)?),
+        HostCommand::GrantInput { lend } => json(&live::input_queue::lend(browser, lend).await?),
+        HostCommand::InputIdle => json(&live::input_queue::rest(browser).await?),
+        HostCommand::Act { acts } => json(&live::input_queue::act(browser, acts)?),
     })
 }
 

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::carrying::TurnEnding;
-use kitfleet_domain::agents::consulting::{self, ModelUsage, TurnContext};
+use kitfleet_domain::agents::commands::{self, Command, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
+use kitfleet_domain::agents::model_turns::{self, ModelUsage, TurnContext};
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
 use kitfleet_domain::agents::texts::{TextOrigins, TextSources};
+use kitfleet_domain::agents::turn_lifecycle::TurnEnding;
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
-use kitfleet_domain::agents::wishes::{self, Command, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
@@ -65,7 +65,7 @@ impl RunningTurn<'_> {
     pub(super) async fn means(&self) -> sqlx::Result<Option<ModelClient>> {
         let bundled = self.context.models.bundled();
         let choose = || async {
-            let mut conn = self.context.lazy.acquire().await?;
+            let mut conn = self.context.async_commit_pool.acquire().await?;
             decomposers::choose(&mut conn, self.waiting.account, bundled.is_some()).await
         };
         Ok(match persist("choose the interpreter of a message", choose).await? {
@@ -87,14 +87,14 @@ impl RunningTurn<'_> {
         let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
         let write = || async {
             let mut conn = self.context.db.acquire().await?;
-            consulting::begin(&mut conn, &self.waiting, asker, whom).await
+            model_turns::begin(&mut conn, &self.waiting, asker, whom).await
         };
         if !persist("begin a turn", write).await? {
             return Ok(None);
         }
         let recall = || async {
-            let mut conn = self.context.lazy.acquire().await?;
-            consulting::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
+            let mut conn = self.context.async_commit_pool.acquire().await?;
+            model_turns::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
         };
         let history = persist("read the earlier messages of an agent session", recall).await?;
         let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
@@ -169,7 +169,7 @@ impl RunningTurn<'_> {
         let write = || async {
             let mut tx = begin(&self.context.db).await?;
             let plan = (first, &steps[first..]);
-            let running = consulting::extend(&mut tx, self.sealer, &self.waiting, &shown, plan).await?;
+            let running = model_turns::extend(&mut tx, self.sealer, &self.waiting, &shown, plan).await?;
             tx.commit().await?;
             Ok(running)
         };
@@ -190,8 +190,8 @@ impl RunningTurn<'_> {
         };
         let agents = &self.context.config.agents;
         let standing = || async {
-            let mut conn = self.context.lazy.acquire().await?;
-            consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
+            let mut conn = self.context.async_commit_pool.acquire().await?;
+            model_turns::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
         let TurnContext { stop, tokens_left, bundled_cents } =
             persist("read the state of an agent session", standing).await?;
@@ -256,7 +256,7 @@ impl RunningTurn<'_> {
         taken.cost_cents = to_a_ten_thousandth(taken.cost_cents + asked.cost.cents());
         let (which, taken) = ((provider, asked.model.as_str()), &progress.taken);
         let note = || async {
-            consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
+            model_turns::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
         };
         persist("record the tokens of a model request", note).await?;
         Ok(heard.map_err(|failure| match failure {
@@ -323,7 +323,7 @@ fn shown(message: &str, steps: &[Step]) -> String {
         return hiding::unread(message);
     }
     let plan = steps.iter().map(|step| step.wish.clone()).collect();
-    hiding::shown(message, &wishes::ParsedMessage::Plan(plan))
+    hiding::shown(message, &commands::ParsedMessage::Plan(plan))
 }
 
 /// What was said before, as a model is told. Nobody has said what is blank.

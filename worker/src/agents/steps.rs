@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
-use kitfleet_domain::agents::carrying;
+use kitfleet_domain::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, kind};
-use kitfleet_domain::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::{is_transient, persist};
 use kitfleet_domain::ids::{IntentId, StepId};
@@ -19,7 +19,7 @@ use kitfleet_domain::operations::{
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{SessionStatus, pauses};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::driving::{DispatchError, DispatchOutcome, Dispatcher};
+use kitfleet_jobs::dispatch::{DispatchError, DispatchOutcome, Dispatcher};
 use serde::Deserialize;
 use tokio::time::sleep;
 
@@ -128,8 +128,8 @@ impl RunningTurn<'_> {
         };
         let (about_to, patience) = (&*step, self.context.config.agents.heartbeat_timeout);
         let note = || async {
-            let mut conn = self.context.lazy.acquire().await?;
-            carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
+            let mut conn = self.context.async_commit_pool.acquire().await?;
+            turn_lifecycle::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
         if let Some(stop) = persist("record the start of a step", note).await? {
             return Ok(StepOutcome::Stopped(stop.reason()));

@@ -11,7 +11,7 @@ use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
-use kitfleet_domain::heavy::run_blocking;
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
 use nix::sys::signal::kill;

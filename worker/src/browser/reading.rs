@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use chrono::DateTime;
-use kitfleet_domain::heavy::{json_bytes, run_blocking};
+use kitfleet_domain::blocking::{json_bytes, run_blocking};
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Cookie, Extract, Extracted, Extraction, OperationResult, PageError, PageErrorKind,
     PageStanding, PageState, SessionState, SubExtraction, Take, Transform,

@@ -53,7 +53,7 @@ impl View {
         Self { source, size, watcher: 0, watchers: Arc::default() }
     }
 
-    /// The same for somebody else, who is not disturbed when those before cease to watch.
+    /// The same for somebody else, who is not disturbed when those before release_input to watch.
     #[must_use]
     pub fn for_another(&self) -> Self {
         Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
@@ -94,9 +94,9 @@ impl View {
     ///
     /// # Errors
     /// When the browser has ended.
-    pub async fn lend_hands(&self, lend: bool) -> Result<(), Failure> {
+    pub async fn grant_input(&self, lend: bool) -> Result<(), Failure> {
         match &self.source {
-            Source::Host(line) => call(line, HostCommand::LendHands { lend }).await.map_err(CallError::into_failure),
+            Source::Host(line) => call(line, HostCommand::GrantInput { lend }).await.map_err(CallError::into_failure),
             Source::Simulated(_) => Ok(()),
         }
     }
@@ -105,9 +105,9 @@ impl View {
     ///
     /// # Errors
     /// When the browser has ended.
-    pub async fn hands_rest(&self) -> Result<bool, Failure> {
+    pub async fn input_idle(&self) -> Result<bool, Failure> {
         match &self.source {
-            Source::Host(line) => call(line, HostCommand::HandsRest).await.map_err(CallError::into_failure),
+            Source::Host(line) => call(line, HostCommand::InputIdle).await.map_err(CallError::into_failure),
             Source::Simulated(_) => Ok(true),
         }
     }

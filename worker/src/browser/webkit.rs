@@ -15,11 +15,11 @@ use kitfleet_domain::operations::{
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
-use kitfleet_domain::sessions::keeping::HeldProfile;
+use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
-    self as protocol, Cookie, Device, HostCommand, HostError, Page, PageError, PageErrorKind, SubmissionRule, WAY_OUT,
-    WAY_OUT_PORT, WaitUntil,
+    self as protocol, Cookie, Device, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError, Page, PageError,
+    PageErrorKind, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde_json::{Map, Value, json};
@@ -80,7 +80,7 @@ impl Webkit {
     ) -> Result<Self, Failure> {
         let opening = async {
             if confinement.is_whole() {
-                Guard::open_in(&host.directory().session(), WAY_OUT, Arc::clone(way), rules)
+                Guard::open_in(&host.directory().session(), EGRESS_SOCKET, Arc::clone(way), rules)
             } else {
                 Guard::open(Arc::clone(way), rules).await
             }
@@ -95,7 +95,7 @@ impl Webkit {
             platform: archetype.platform.clone(),
             max_touch_points: archetype.max_touch_points,
             languages: vec!["en-US".to_owned()],
-            proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(WAY_OUT_PORT)),
+            proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };

@@ -7,14 +7,14 @@ use kitfleet_domain::agents::lanes;
 use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live as tickets;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::acting::{InputSession, ViewerInput};
+use super::input_session::{InputSession, ViewerInput};
 use super::pictures::Pictures;
-use super::seats::{Control, Viewers};
+use super::viewers::{Control, Viewers};
 use crate::Context;
 use crate::sessions::LiveHandle;
 
@@ -138,7 +138,7 @@ impl Hub {
         let admissions = self.seats.admissions();
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
-        let mut conn = context.lazy.acquire().await?;
+        let mut conn = context.async_commit_pool.acquire().await?;
         self.seats.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
         self.seats.tell_control(standing.as_ref());

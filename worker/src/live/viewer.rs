@@ -18,11 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
-use super::acting::{InputRight, ViewerInput};
-use super::fingers;
 use super::hub::Hub;
+use super::input_session::{InputRight, ViewerInput};
 use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
-use super::seats::{Control, ViewerHandle};
+use super::touch_state;
+use super::viewers::{Control, ViewerHandle};
 
 /// How often a viewer is asked whether it is there.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -286,7 +286,7 @@ impl<'a> Viewer<'a> {
         }
         let count = match &what {
             InputRight::Events(events) => {
-                fingers::check(events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
+                touch_state::check(events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
                 events.len()
             }
             InputRight::Lane(_) if admission.takes_over => EVENTS_OF_A_CHANGE,

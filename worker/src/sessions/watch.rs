@@ -6,8 +6,8 @@ use std::time::Duration;
 use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeType, Finding};
 use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::{ChallengeId, SessionId};
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::operations::Operation;
-use kitfleet_domain::seldom::LogThrottle;
 use kitfleet_domain::sessions::pauses;
 use tokio::time::{Instant, sleep_until, timeout};
 

@@ -73,7 +73,7 @@ macro_rules! kept_nowhere {
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            while items.next_element::<Nowhere>()?.is_some() {}
+            while items.next_element::<Discarded>()?.is_some() {}
             Ok($nothing)
         }
     };

@@ -312,7 +312,7 @@ impl<'a, 'r> Part<'a, 'r> {
 
 macro_rules! numbers {
     ($($deserialize:ident: $visit:ident($read:ident as $number:ty), $expected:expr;)*) => {$(
-        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
             match self.value.and_then(Value::$read).and_then(|number| <$number>::try_from(number).ok()) {
                 Some(number) => visitor.$visit(number),
                 None => {

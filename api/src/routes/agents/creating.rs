@@ -89,7 +89,7 @@ async fn create(
             (StoredResponse::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
         }
         // The browser may still open. A repeated request then reads the outcome.
-        Ok(Some(New { opened: Err(problem), .. })) if problem.may_pass() => return Err(problem),
+        Ok(Some(New { opened: Err(problem), .. })) if problem.is_transient() => return Err(problem),
         Ok(Some(New { opened: Err(problem), .. })) => {
             (StoredResponse::problem(&app, problem, PATH, &caller.request_id), true)
         }

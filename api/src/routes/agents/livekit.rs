@@ -83,7 +83,7 @@ impl IntoParams for RoleParameter {
 /// sessions.
 #[utoipa::path(
     get, path = "/v1/agent-sessions/{id}/livekit-token", tag = "Agent sessions", operation_id = "getAgentSessionLivekitToken",
-    params(IdPath<AgentSessionId>, AsRole),
+    params(IdPath<AgentSessionId>, RoleParameter),
     responses((status = 200, description = "The token, which is valid only for the caller's role", body = RoomAccess),
               Restricted, InvalidQuery, NoAgentSession, AgentElsewhere, Sealing),
 )]

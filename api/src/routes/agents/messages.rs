@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{
@@ -16,7 +17,6 @@ use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::AcquireTimeout;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
 use kitfleet_jobs::replies::Work;
@@ -37,9 +37,9 @@ use crate::http::openapi::{
     AgentElsewhere, AgentGone, AgentRoom, Body, Database, InvalidQuery, NoAgentSession, Restricted,
 };
 use crate::http::path::{IdPath, not_found};
-use crate::http::readings::ReadingError;
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::http::transcript_search::ReadingError;
 
 /// Maximum number of steps that one message can approve.
 const MOST_APPROVALS: usize = 100;

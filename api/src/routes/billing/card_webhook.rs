@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use kitfleet_domain::billing::card_events::Event;
 use kitfleet_domain::billing::card_signature;
-use kitfleet_domain::heavy::run_blocking;
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_jobs::billing::card::{self, EventOutcome};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -88,7 +88,7 @@ impl Refused {
     post, path = "/v1/billing/card-webhook", tag = "Billing", operation_id = "takeCardEvent",
     request_body = CardEvent,
     params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of the time and the body")),
-    responses((status = 200, description = "The event is stored, or was already stored", body = Received), Telling),
+    responses((status = 200, description = "The event is stored, or was already stored", body = WebhookReceipt), Telling),
 )]
 async fn receive(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
     let taken = judge(&app, request).await;

@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use kitfleet_domain::billing::ipn::PaymentNotice;
 use kitfleet_domain::billing::ipn_signature;
-use kitfleet_domain::heavy::run_blocking;
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_jobs::billing::crypto;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -66,7 +66,7 @@ struct WebhookReceipt {
     post, path = "/v1/billing/crypto-webhook", tag = "Billing", operation_id = "takeCryptoNotice",
     request_body = CryptoNotice,
     params(("x-nowpayments-sig" = String, Header, description = "Hexadecimal HMAC-SHA512 of the body with sorted keys")),
-    responses((status = 200, description = "The notification is accepted", body = Received), Telling),
+    responses((status = 200, description = "The notification is accepted", body = WebhookReceipt), Telling),
 )]
 async fn take(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
     let (parts, body) = request.into_parts();

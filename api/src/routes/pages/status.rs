@@ -17,7 +17,6 @@ use kitfleet_jobs::status::confirm as confirm_subscription;
 use utoipa_axum::routes;
 
 use super::{document, headers};
-use crate::http::board::CachedStatus;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::Query;
@@ -25,6 +24,7 @@ use crate::http::openapi::{Database, InvalidQuery, RateLimited};
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::http::status_cache::CachedStatus;
 
 pub fn routes() -> Routes {
     Routes::new()

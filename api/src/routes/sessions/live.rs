@@ -36,7 +36,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use super::WRITE_SESSIONS;
-use super::driving::not_ready;
+use super::dispatch::not_ready;
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use super::WRITE_SESSIONS;
-use super::driving::not_ready;
+use super::dispatch::not_ready;
 use super::live::{LiveTicket, live_ticket};
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;

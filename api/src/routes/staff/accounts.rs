@@ -163,7 +163,7 @@ async fn shown(conn: &mut PgConnection, id: AccountId) -> Result<Answer<Customer
 /// Disables the account's credentials and ends its live sessions.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/suspend", tag = "Staff", operation_id = "suspendCustomer",
-    params(IdPath<AccountId>), request_body = Because,
+    params(IdPath<AccountId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The account", body = CustomerAccount),
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
@@ -181,7 +181,7 @@ async fn suspend(
 /// Reactivate an account
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/reactivate", tag = "Staff", operation_id = "reactivateCustomer",
-    params(IdPath<AccountId>), request_body = Because,
+    params(IdPath<AccountId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The account", body = CustomerAccount),
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
@@ -336,7 +336,7 @@ struct StaffNote {
 /// Writes the note to the account's audit log, where the account owner can read it.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{id}/notes", tag = "Staff", operation_id = "recordNote",
-    params(IdPath<AccountId>), request_body = Note,
+    params(IdPath<AccountId>), request_body = StaffNote,
     responses(
         (status = 201, description = "The account", body = CustomerAccount),
         Unauthorized, Body, NoCustomer, Database,

@@ -93,7 +93,7 @@ async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOr
 /// Marks the order as failed. The order must be pending, and its payment deadline must have passed.
 #[utoipa::path(
     post, path = "/v1/admin/crypto-orders/{id}/expire", tag = "Staff", operation_id = "expireCustomerOrder",
-    params(IdPath<OrderId>), request_body = Because,
+    params(IdPath<OrderId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The order", body = CustomerOrder),
         Unauthorized, Body, NoOrder, OutOfPlace, Database,
@@ -110,7 +110,7 @@ async fn expire(State(app): State<App>, StaffAction { id, by }: StaffAction<Orde
 /// Marks the order as paid. The order must be pending, or failed and flagged because money arrived for it later.
 #[utoipa::path(
     post, path = "/v1/admin/crypto-orders/{id}/settle", tag = "Staff", operation_id = "settleCustomerOrder",
-    params(IdPath<OrderId>), request_body = Because,
+    params(IdPath<OrderId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The order", body = CustomerOrder),
         Unauthorized, Body, NoOrder, OutOfPlace, Database,

@@ -173,7 +173,7 @@ async fn stats(_: Staff, State(app): State<App>) -> Result<Answer<QueueNumbersLi
 /// Runs a failed job or a dead letter again. Browser operations are never run twice.
 #[utoipa::path(
     post, path = "/v1/admin/jobs/{id}/retry", tag = "Staff", operation_id = "retryJob",
-    params(("id" = String, Path, description = "The job")), request_body = Because,
+    params(("id" = String, Path, description = "The job")), request_body = ReasonBody,
     responses((status = 200, description = "The job", body = Job), Unauthorized, Body, NoJob, OutOfPlace, Database),
 )]
 async fn retry(
@@ -193,7 +193,7 @@ async fn retry(
 /// Cancels a waiting job permanently.
 #[utoipa::path(
     post, path = "/v1/admin/jobs/{id}/cancel", tag = "Staff", operation_id = "cancelJob",
-    params(("id" = String, Path, description = "The job")), request_body = Because,
+    params(("id" = String, Path, description = "The job")), request_body = ReasonBody,
     responses((status = 200, description = "The job", body = Job), Unauthorized, Body, NoJob, OutOfPlace, Database),
 )]
 async fn cancel(

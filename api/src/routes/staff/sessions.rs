@@ -369,7 +369,7 @@ async fn shown(conn: &mut PgConnection, id: SessionId) -> Result<Answer<Customer
 /// Has the same effect as the account owner's DELETE. It works even if the worker is dead.
 #[utoipa::path(
     post, path = "/v1/admin/sessions/{id}/destroy", tag = "Staff", operation_id = "destroyCustomerSession",
-    params(IdPath<SessionId>), request_body = Because,
+    params(IdPath<SessionId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The session", body = CustomerSessionDetail),
         Unauthorized, Body, NoSession, OutOfPlace, Database,

@@ -180,7 +180,7 @@ async fn drain(
 /// Places sessions on the worker again. Fails for a worker that is stopping.
 #[utoipa::path(
     post, path = "/v1/admin/workers/{id}/undrain", tag = "Staff", operation_id = "undrainWorker",
-    params(IdPath<WorkerId>), request_body = Because,
+    params(IdPath<WorkerId>), request_body = ReasonBody,
     responses(
         (status = 200, description = "The worker", body = WorkerRow),
         Unauthorized, Body, NoWorker, OutOfPlace, Database,

@@ -5,7 +5,7 @@
 use kitfleet_domain::challenges::ChallengeType;
 use kitfleet_domain::events::EventType;
 use kitfleet_domain::operations::FailureClass;
-use kitfleet_domain::sessions::keeping::Reason;
+use kitfleet_domain::sessions::profile_lease::Reason;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::super::wishes::ElementQuery;
+use super::super::commands::ElementQuery;
 use super::*;
 
 /// Names that need approval, between bars.

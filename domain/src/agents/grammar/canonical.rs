@@ -1,7 +1,7 @@
 //! Wishes as the grammar writes them itself.
 
 use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS};
-use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
+use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 
 /// Writes a plan so that it is read as this plan again, a step a line. It holds what was to be typed, in clear.
 #[must_use]

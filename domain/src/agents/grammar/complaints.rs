@@ -8,7 +8,7 @@ use winnow::stream::{LocatingSlice, Location, TokenSlice};
 
 use super::lexing::Token;
 use super::vocabulary::{self, VERBS, Verb};
-use crate::agents::wishes::ParsedMessage;
+use crate::agents::commands::ParsedMessage;
 
 /// What cannot be done, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree as _;
 
 use super::tests::reading;
 use super::{KEYS, NOUNS, VERBS, print};
-use crate::agents::wishes::{Command, ElementQuery, ExtractItem, ParsedMessage, WaitCondition};
+use crate::agents::commands::{Command, ElementQuery, ExtractItem, ParsedMessage, WaitCondition};
 use crate::operations::CaptureKind;
 
 /// A text that can be said in quotes, whatever is in it.

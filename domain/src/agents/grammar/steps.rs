@@ -20,7 +20,7 @@ use super::vocabulary::{
     ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, StepSyntax, UNCLEAR,
     UNITS, VERBS, Verb, WITH,
 };
-use crate::agents::wishes::{Command, ElementQuery, ExtractItem, WaitCondition};
+use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::operations::CaptureKind;
 
 /// How far a scroll goes that does not say: most of a phone's screen.

@@ -9,7 +9,7 @@ use winnow::token::any;
 use super::complaints::{GrammarError, GrammarErrorKind};
 use super::lexing::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
-use crate::agents::wishes::ElementQuery;
+use crate::agents::commands::ElementQuery;
 
 /// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;

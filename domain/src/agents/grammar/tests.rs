@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{NOUNS, Rules, VERBS, print, read};
 use crate::addresses::Destinations;
-use crate::agents::wishes::{Command, ElementQuery, ParsedMessage};
+use crate::agents::commands::{Command, ElementQuery, ParsedMessage};
 use crate::limits::Limits;
 
 /// What is read with the limits that there are when nobody says otherwise.

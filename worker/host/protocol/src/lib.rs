@@ -17,10 +17,10 @@ use serde_json::value::RawValue;
 pub const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The socket of the egress guard, in the browser's folder, for a family with a network of its own.
-pub const WAY_OUT: &str = "way-out";
+pub const EGRESS_SOCKET: &str = "way-out";
 
 /// The port of that network's loopback which leads to that socket.
-pub const WAY_OUT_PORT: u16 = 1080;
+pub const EGRESS_PORT: u16 = 1080;
 
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -130,13 +130,13 @@ pub enum HostCommand {
     },
     /// From now on a person acts, and is asked what a page asks; or not any more: then what is open is closed as it is without a
     /// person. Replies `null`.
-    LendHands {
+    GrantInput {
         /// Whether a person acts.
         lend: bool,
     },
     /// Replies when the page has handled all that a person did, or asks something, or has said nothing for a while: with whether nothing
     /// is asked.
-    HandsRest,
+    InputIdle,
     /// Do what a person does, and reply at once with whether the page answers; when it does not, nothing is done. What a page makes of it
     /// a person sees.
     Act {
@@ -168,8 +168,8 @@ impl HostCommand {
             Self::Page => "page",
             Self::Watch { .. } => "watch",
             Self::Unwatch { .. } => "unwatch",
-            Self::LendHands { .. } => "lend_hands",
-            Self::HandsRest => "hands_rest",
+            Self::GrantInput { .. } => "grant_input",
+            Self::InputIdle => "input_idle",
             Self::Act { .. } => "act",
         }
     }

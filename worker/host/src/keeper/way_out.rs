@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use kitfleet_host_protocol::{WAY_OUT, WAY_OUT_PORT};
+use kitfleet_host_protocol::{EGRESS_PORT, EGRESS_SOCKET};
 
 /// A thread here copies bytes and calls nothing deep.
 const STACK: usize = 64 * 1024;
 
 /// Listens until the process ends. While there is no guard, everybody is turned away.
 pub fn open(directory: &Path) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, WAY_OUT_PORT))?;
-    let guard = directory.join(WAY_OUT);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT))?;
+    let guard = directory.join(EGRESS_SOCKET);
     apart(move || {
         for connection in listener.incoming() {
             // Too many open files, most likely: others may close.

@@ -16,7 +16,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(capture))
@@ -35,7 +35,7 @@ async fn capture(
     Json(body): Json<CaptureBody>,
 ) -> Result<Done> {
     let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
-    driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
+    dispatch::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
 }
 
 /// Body of `capture`

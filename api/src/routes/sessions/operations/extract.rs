@@ -21,7 +21,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(extract))
@@ -40,7 +40,7 @@ async fn extract(
     body: Unchecked<ExtractBody>,
 ) -> Result<Done> {
     let operation = body.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
+    dispatch::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
 }
 
 /// Body of `extract`

@@ -16,7 +16,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(navigate))
@@ -41,7 +41,7 @@ async fn navigate(
     let operation = body.check(|NavigateBody { url, wait_until, timeout_ms }| {
         Navigate::parse(url, wait_until.unwrap_or_default(), timeout_ms, destinations, limits)
     })?;
-    driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
+    dispatch::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
 /// Body of `navigate`

@@ -18,7 +18,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(search))
@@ -40,7 +40,7 @@ async fn search(
 ) -> Result<Done> {
     require_real_driver(&app)?;
     let operation = body?.check(|body| body.into_operation(&app.config.limits))?;
-    driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await
+    dispatch::run(&app, &caller, path.id()?, Operation::Search(operation)).await
 }
 
 /// Body of `search`

@@ -15,7 +15,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(snapshot))
@@ -36,7 +36,7 @@ async fn snapshot(
     path: IdPath<SessionId>,
     Json(SnapshotBody {}): Json<SnapshotBody>,
 ) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::Snapshot(Snapshot::default())).await
+    dispatch::run(&app, &caller, path.id()?, Operation::Snapshot(Snapshot::default())).await
 }
 
 /// Body of `snapshot`, which has no fields

@@ -12,7 +12,7 @@ use crate::http::openapi::{Driving, NoSession, Restricted};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(READ_STATE, routes!(state))
@@ -27,5 +27,5 @@ pub fn routes() -> Routes {
     responses((status = 200, description = "The state", body = SessionState), Restricted, NoSession, Driving),
 )]
 async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::StateCapture(StateCapture {})).await
+    dispatch::run(&app, &caller, path.id()?, Operation::StateCapture(StateCapture {})).await
 }

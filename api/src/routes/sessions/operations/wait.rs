@@ -21,7 +21,7 @@ use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
-use crate::routes::sessions::driving::{self, Done};
+use crate::routes::sessions::dispatch::{self, Done};
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(wait))
@@ -43,10 +43,10 @@ async fn wait(
     let session = path.id()?;
     if let Condition::UrlMatches { pattern } = &operation.condition {
         // Compiling the pattern takes time, so require a ready session first.
-        driving::require_ready(&app, &caller, session).await?;
+        dispatch::require_ready(&app, &caller, session).await?;
         app.patterns.compile(pattern).await?;
     }
-    driving::run(&app, &caller, session, Operation::Wait(operation)).await
+    dispatch::run(&app, &caller, session, Operation::Wait(operation)).await
 }
 
 /// Body of `wait`

@@ -81,7 +81,7 @@ impl Reason {
 /// When the database fails.
 pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
-        Held,
+        HeldProfile,
         r#"update sessions s set profile_in_hand = true
            from profiles p
            where s.id = $1 and s.status = 'creating' and p.id = s.profile_id and not exists (

@@ -11,9 +11,9 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::steps::{self, Step, StepColumns, StepStatus};
 use super::turns::{self, Decomposer, Request, TurnKind, TurnTexts};
-use super::{Sealer, consulting, receipts};
+use super::{Sealer, model_turns, receipts};
 use crate::audit::{self, Actor, AuditRow, Entry};
-use crate::heavy::run_blocking;
+use crate::blocking::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
 use crate::limits::Limits;
 use crate::trace_parent::TraceParent;
@@ -257,7 +257,7 @@ async fn write_end(
             Some((Entry { action: "agent.decompose.deterministic", target, payload }, kind))
         }
         Some((Decomposer::Claude, kind)) => {
-            consulting::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
+            model_turns::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
         }
         None => None,
     };
@@ -322,7 +322,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     .fetch_all(&mut *conn)
     .await?;
     for id in &left {
-        lose(&mut *conn, *id).await?;
+        fail_lost(&mut *conn, *id).await?;
     }
     Ok(left.len())
 }
@@ -332,7 +332,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
 ///
 /// # Errors
 /// When the database fails.
-pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
+pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s
          set status = case when i.id is null then 'skipped'
@@ -362,7 +362,7 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     .fetch_optional(&mut *conn)
     .await?;
     if let Some(ended) = ended
-        && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
+        && let Some(entry) = model_turns::entry(&mut *conn, (id, ended.session), ended.kind).await?
     {
         audit::record(conn, ended.account, &Actor::System, entry).await?;
         metrics::counter!(DECOMPOSED, "result_kind" => ended.kind.name()).increment(1);

@@ -11,12 +11,12 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::carrying::{QueuedTurn, StopReason};
 use super::steps::{self, Step};
+use super::turn_lifecycle::{QueuedTurn, StopReason};
 use super::turns::{TurnKind, TurnTexts};
 use crate::audit::Entry;
+use crate::blocking::run_blocking;
 use crate::byok::Provider;
-use crate::heavy::run_blocking;
 use crate::ids::{AgentSessionId, TurnId};
 
 /// What models have taken for one turn.

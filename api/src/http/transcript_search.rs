@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitfleet_domain::heavy::apart;
+use kitfleet_domain::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
+use kitfleet_domain::blocking::run_idle;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::turns::{AccountPermit, AccountSemaphore, AcquireTimeout};
 
 use crate::http::error::Problem;
 
@@ -113,7 +113,7 @@ impl TranscriptSearch<'_> {
             drop(turn);
             done
         };
-        Ok(apart("reading", work).await?)
+        Ok(run_idle("reading", work).await?)
     }
 }
 

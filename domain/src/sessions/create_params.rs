@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::archetypes;
-use crate::heavy::json_bytes;
+use crate::blocking::json_bytes;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 

@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::fingers::TouchState;
 use super::hub::Hub;
-use super::seats::SeatId;
+use super::touch_state::TouchState;
+use super::viewers::SeatId;
 use crate::Context;
 use crate::browser::InputOutcome;
 use crate::sessions::{self, LiveHandle};
@@ -114,7 +114,7 @@ impl<'a> InputSession<'a> {
         let waited = self.fingers.any() || self.hub.pictures.asks();
         let lifted = self.fingers.lift_all();
         self.send(lifted).await;
-        match timeout(TAKEN_WITHIN, self.stage.view.hands_rest()).await.unwrap_or_else(|_| Err(silent())) {
+        match timeout(TAKEN_WITHIN, self.stage.view.input_idle()).await.unwrap_or_else(|_| Err(silent())) {
             Ok(asks_nothing) if asks_nothing || waited => self.rest().await,
             Ok(_) => self.now = Some(Now { last_input: Instant::now(), ..now }),
             Err(failure) => self.fail(failure).await,
@@ -200,7 +200,7 @@ impl<'a> InputSession<'a> {
         self.now = Some(Now { seat, last_input: now });
         let before = self.fingers.clone();
         let acts = self.fingers.acts(events, self.hub.viewport(), now);
-        let lend = async { if begins { self.stage.view.lend_hands(true).await } else { Ok(()) } };
+        let lend = async { if begins { self.stage.view.grant_input(true).await } else { Ok(()) } };
         // One after the other: the browser is told in this order.
         let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
         match done.unwrap_or_else(|_| Err(silent())) {
@@ -245,14 +245,14 @@ impl<'a> InputSession<'a> {
             return;
         }
         let rests = timeout(TAKEN_WITHIN, async {
-            tokio::try_join!(biased; self.stage.view.act(lifted), self.stage.view.lend_hands(false))
+            tokio::try_join!(biased; self.stage.view.act(lifted), self.stage.view.grant_input(false))
         });
         if let Err(failure) = rests.await.unwrap_or_else(|_| Err(silent())) {
             return self.fail(failure).await;
         }
         let mut held = self.stage.claim.lock().await;
         if let Some(intent) = held.take() {
-            sessions::cease(self.context, intent).await;
+            sessions::release_input(self.context, intent).await;
         }
     }
 

@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::{Problem, Result};
-use crate::http::hung_up::ClientDisconnect;
 use crate::http::metrics::{self, Refusal};
 
 /// Interval at which the first in the queue checks for a slot.

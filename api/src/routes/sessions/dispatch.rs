@@ -11,7 +11,7 @@ use kitfleet_domain::operations::{Operation, Outcome};
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::driving::{DispatchError, DispatchOutcome, Dispatcher};
+use kitfleet_jobs::dispatch::{DispatchError, DispatchOutcome, Dispatcher};
 
 use super::challenges::paused;
 use crate::http::auth::Caller;

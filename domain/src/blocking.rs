@@ -29,7 +29,7 @@ pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// When the machine has no thread for it, or the work panics.
-pub async fn apart<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+pub async fn run_idle<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = oneshot::channel();
     // Not one of the runtime's threads, for which a process that stops would wait.
     thread::Builder::new().name(name.to_owned()).spawn(move || {

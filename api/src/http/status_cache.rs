@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::status::components::{self, Component, Measured, REPORTS_EVERY, State as Condition};
 use kitfleet_domain::status::{self, StatusPage};
 use sqlx::{ConnectOptions as _, PgConnection, PgPool};

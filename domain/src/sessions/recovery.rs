@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use super::intents::{SessionInfo, finish, finish_and_notify, record_failure};
-use super::keeping;
+use super::profile_lease;
 use crate::database::is_transient;
 use crate::ids::{IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Outcome};
@@ -57,7 +57,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         };
         settle(alone, failed).await?;
     }
-    keeping::forsake(conn, None, limit).await?;
+    profile_lease::forsake(conn, None, limit).await?;
     Ok(ended)
 }
 

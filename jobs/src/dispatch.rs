@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::persist;
@@ -9,8 +10,7 @@ use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
 use kitfleet_domain::sessions::intents::{self, Claim, IntentEnding};
-use kitfleet_domain::sessions::{SessionStatus, leftovers};
-use kitfleet_domain::turns::AcquireTimeout;
+use kitfleet_domain::sessions::{SessionStatus, recovery};
 use sqlx::{PgConnection, PgPool};
 
 use crate::notifications;
@@ -128,7 +128,7 @@ impl Dispatcher<'_> {
 async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
     let mut tx = db.begin().await?;
-    let ended = leftovers::give_up(&mut tx, intent, failure.clone()).await?;
+    let ended = recovery::give_up(&mut tx, intent, failure.clone()).await?;
     tx.commit().await?;
     if ended {
         return Ok(failure);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use kitfleet_domain::addresses::{Destinations, Distance, reached_by};
-use kitfleet_domain::seldom::LogThrottle;
+use kitfleet_domain::log_throttle::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
 
