@@ -193,7 +193,7 @@ struct OperationUnderWay {
     id: IntentId,
     /// Kind of operation, such as `navigate`
     kind: String,
-    /// `queued`, `running`, or `unknown` when its worker died while it ran, so that nothing tells what it did
+    /// `queued`, `running`, or `unknown` when its worker died while it ran
     status: String,
     /// Request that started the operation
     request_id: String,
