@@ -15,7 +15,8 @@ use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{
-    auth, database_probe, deprecation, observe, own_task, page_headers, problems, status_cache, rate_limits, unknown_fields,
+    auth, database_probe, deprecation, observe, own_task, page_headers, problems, rate_limits, status_cache,
+    unknown_fields,
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
