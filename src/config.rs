@@ -49,7 +49,7 @@ use self::auth::{ApiKeys, Auth, Mfa};
 use self::billing::Billing;
 use self::egress::Egress;
 pub use self::email::Email;
-use self::limits::LimitsTable;
+use self::limits::{LimitsTable, REMOVED};
 use self::live::Live;
 pub use self::machine::memory_bytes;
 pub use self::mistakes::ConfigError;
@@ -565,7 +565,12 @@ impl Config {
         let config: Self = serde_path_to_error::deserialize(serde_ignored::Deserializer::new(layers, &mut note))
             .map_err(|error| bad_value(&error, &variables))?;
         if let Some(key) = unknown.first() {
-            return Err(ConfigError(format!("unknown key `{key}`{}", origin(key, file, &variables))));
+            let origin = origin(key, file, &variables);
+            return Err(ConfigError(if REMOVED.contains(&key.as_str()) {
+                format!("`{key}` was removed, because the limit is fixed now: delete the key{origin}")
+            } else {
+                format!("unknown key `{key}`{origin}")
+            }));
         }
         config.check()?;
         let data_dir = std::path::absolute(&config.data_dir).map_err(|error| one_line(&error))?;

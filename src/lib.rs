@@ -117,7 +117,12 @@ async fn migrate(config: &Config, format: Format) -> Result<()> {
 
 fn openapi(config: &Config) -> Result<()> {
     let base_url = config.server.base_url_at(config.server.listen);
-    output::line(&serde_json::to_string_pretty(&kitfleet_api::openapi(&base_url))?)
+    let document = kitfleet_api::DocumentConfig {
+        base_url: &base_url,
+        limits: &config.limits,
+        max_token_budget: config.agents.max_token_budget,
+    };
+    output::line(&serde_json::to_string_pretty(&kitfleet_api::openapi(&document))?)
 }
 
 fn toml(config: &Config) -> String {

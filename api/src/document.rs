@@ -3,6 +3,7 @@
 //!
 //! The document is assembled as JSON in a fixed order, so that it is reproducible.
 
+mod bounds;
 mod examples;
 mod names;
 mod problems;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use axum::http::Method;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::limits::Limits;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -25,8 +27,26 @@ use crate::http::routing::Rows;
 
 use problems::Answers;
 
-/// Builds the contract of a service at `base_url` from the `described` routes and their rows.
-pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
+/// Settings that the contract shows.
+#[derive(Debug, Clone, Copy)]
+pub struct DocumentConfig<'a> {
+    /// Address at which customers reach the service.
+    pub base_url: &'a str,
+    /// Limits in force.
+    pub limits: &'a Limits,
+    /// Maximum token budget of an agent session.
+    pub max_token_budget: u32,
+}
+
+/// Builds the contract of a service from the `described` routes and their rows.
+pub fn contract(described: OpenApi, rows: &Rows, config: &DocumentConfig<'_>) -> Value {
+    let mut document = assemble(described, rows, config.base_url);
+    bounds::apply(&mut document["components"], config);
+    document
+}
+
+/// The contract with the bounds that routes declare.
+fn assemble(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let mut described = serde_json::to_value(described).unwrap_or_default();
     let (mut paths, mut schemas) = (members(&mut described["paths"]), members(&mut described["components"]["schemas"]));
     let mut parameters = Map::from_iter([("ServiceAccount".to_owned(), account_header())]);

@@ -15,6 +15,7 @@ mod rooms;
 mod router;
 mod routes;
 
+pub use document::DocumentConfig;
 pub use http::connections::ConnectionLimits;
 pub use http::metrics::install as install_metrics;
 pub use http::providers::ProviderConfig;

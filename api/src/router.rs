@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::document;
+use crate::document::{self, DocumentConfig};
 use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
@@ -70,10 +70,10 @@ fn health(app: App) -> Router {
 /// The whole service.
 fn router(app: App) -> Router {
     let (router, described, rows) = routes().split();
-    let base_url = app.config.base_url.clone();
+    let config = app.config.clone();
     let contract = Contract::new({
         let rows = rows.clone();
-        move || document::contract(described, &rows, &base_url)
+        move || document::contract(described, &rows, &config.document())
     });
     cross(router.layer(Extension(contract)), app, rows)
 }
@@ -110,11 +110,11 @@ pub async fn serve_health(
     Ok(())
 }
 
-/// The contract of a service that customers reach at `base_url`: what it serves as `/openapi.json`.
+/// The contract that a service with these settings serves as `/openapi.json`.
 #[must_use]
-pub fn openapi(base_url: &str) -> Value {
+pub fn openapi(config: &DocumentConfig<'_>) -> Value {
     let (_, described, rows) = routes().split();
-    document::contract(described, &rows, base_url)
+    document::contract(described, &rows, config)
 }
 
 /// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
@@ -337,7 +337,7 @@ mod tests {
     #[tokio::test]
     async fn the_contract_is_served_as_it_is_printed() {
         let app = app();
-        let printed = openapi(&app.config.base_url);
+        let printed = openapi(&app.config.document());
         let (status, media_type, contract) = ask(router(app), Method::GET, "/openapi.json").await;
         assert_eq!((status, media_type.as_str()), (200, "application/json"));
         assert_eq!((&contract, &contract["openapi"]), (&printed, &"3.1.0".into()));

@@ -8,6 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use super::values::duration;
 
+/// Settings of earlier versions that are constants now.
+pub(super) const REMOVED: [&str; 16] = [
+    "limits.extraction_name_chars",
+    "limits.sub_extractions",
+    "limits.list_matches",
+    "limits.selector_chars",
+    "limits.locator_chars",
+    "limits.snapshot_chars",
+    "limits.snapshot_nodes",
+    "limits.pattern_chars",
+    "limits.url_chars",
+    "limits.title_chars",
+    "limits.open_body_values",
+    "limits.body_values",
+    "limits.mfa_guess_window",
+    "limits.device_label_chars",
+    "limits.webhook_description_chars",
+    "limits.password_max_chars",
+];
+
+/// Settings of the section. A skipped field is a constant.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Limits", default = "Limits::default")]
 pub(super) struct LimitsTable {
@@ -27,16 +48,26 @@ pub(super) struct LimitsTable {
     #[serde(with = "duration")]
     max_time_wait: Duration,
     extractions: usize,
+    #[serde(skip)]
     extraction_name_chars: usize,
+    #[serde(skip)]
     sub_extractions: usize,
+    #[serde(skip)]
     list_matches: usize,
+    #[serde(skip)]
     selector_chars: usize,
+    #[serde(skip)]
     locator_chars: usize,
+    #[serde(skip)]
     snapshot_chars: usize,
+    #[serde(skip)]
     snapshot_nodes: usize,
+    #[serde(skip)]
     pattern_chars: usize,
     result_bytes: usize,
+    #[serde(skip)]
     url_chars: usize,
+    #[serde(skip)]
     title_chars: usize,
     query_chars: usize,
     #[serde(with = "duration")]
@@ -60,7 +91,9 @@ pub(super) struct LimitsTable {
     page_bytes: usize,
     answer_bytes_per_account: u64,
     answer_bytes: u64,
+    #[serde(skip)]
     open_body_values: usize,
+    #[serde(skip)]
     body_values: usize,
     audit_export_rows: u32,
     usage_days_default: u32,
@@ -84,19 +117,22 @@ pub(super) struct LimitsTable {
     api_keys: u32,
     oauth_clients: u32,
     password_min_chars: usize,
+    #[serde(skip)]
     password_max_chars: usize,
     recovery_codes: usize,
     totp_drift_periods: u16,
     challenge_guesses: u32,
     mfa_guesses: u32,
-    #[serde(with = "duration")]
+    #[serde(skip)]
     mfa_guess_window: Duration,
     device_state_min_chars: usize,
     device_state_max_chars: usize,
+    #[serde(skip)]
     device_label_chars: usize,
     team_name_chars: usize,
     webhook_endpoints: u32,
     webhook_events: usize,
+    #[serde(skip)]
     webhook_description_chars: usize,
 }
 

@@ -133,7 +133,7 @@ impl Config {
             (
                 limits.password_min_chars <= limits.password_max_chars,
                 "limits.password_min_chars",
-                "must not exceed limits.password_max_chars",
+                "must not exceed the maximum of a password, 1,024",
             ),
             (
                 limits.device_state_min_chars <= limits.device_state_max_chars,
@@ -155,7 +155,6 @@ impl Config {
                 "limits.usage_days_default",
                 "must not exceed limits.usage_days_max",
             ),
-            (limits.url_chars >= 1, "limits.url_chars", "must be at least 1"),
             (
                 (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
                 "limits.result_bytes",

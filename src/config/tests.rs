@@ -204,7 +204,7 @@ fn bounds_do_not_contradict_each_other() {
     for (bounds, key) in [
         ("device_state_min_chars = 200", "`limits.device_state_min_chars`"),
         ("max_form_timeout = \"5s\"", "`limits.default_form_timeout`"),
-        ("password_max_chars = 11", "`limits.password_min_chars`"),
+        ("password_min_chars = 2000", "`limits.password_min_chars`"),
     ] {
         let told = mistake(&format!("[limits]\n{bounds}"), &[]);
         assert!(told.contains(key) && told.contains("must not exceed"), "{told}");
@@ -223,6 +223,17 @@ fn bounds_do_not_contradict_each_other() {
         let told = mistake(&format!("[agents]\n{setting}"), &[]);
         assert!(told.contains("`agents.") && told.contains("must"), "{told}");
     }
+}
+
+#[test]
+fn removed_setting_is_rejected_with_its_reason() {
+    let error = mistake("[limits]\nselector_chars = 100", &[]);
+    assert!(error.contains("`limits.selector_chars` was removed") && error.contains("delete the key"), "{error}");
+    let error = mistake("", &[("KITFLEET_LIMITS__URL_CHARS", "100")]);
+    assert!(
+        error.contains("`limits.url_chars` was removed") && error.contains("KITFLEET_LIMITS__URL_CHARS"),
+        "{error}"
+    );
 }
 
 #[test]

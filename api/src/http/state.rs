@@ -39,6 +39,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::document::DocumentConfig;
 use crate::http::connections::ConnectionLimits;
 use crate::http::database_probe::DatabaseProbe;
 use crate::http::error::Problem;
@@ -128,6 +129,14 @@ pub struct ApiConfig {
     pub crypto: CryptoConfig,
     /// Settings of mails to status page subscribers.
     pub status: status::Settings,
+}
+
+impl ApiConfig {
+    /// Settings that the contract shows.
+    pub fn document(&self) -> DocumentConfig<'_> {
+        let max_token_budget = self.agents.max_token_budget;
+        DocumentConfig { base_url: &self.base_url, limits: &self.limits, max_token_budget }
+    }
 }
 
 /// Settings of live views (contract: live 24, 26).
