@@ -39,7 +39,10 @@ use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("agent_model_uses", "at most one per turn, purged with it"), ("bundled_model_spending", "one per account")],
+    kept: &[
+        ("agent_model_uses", "at most one per turn, purged with it"),
+        ("bundled_model_spending", "one per account"),
+    ],
     purges: &[
         Purge::new("agents", "agent_session_creates", |conn, _, limit| Box::pin(creates::purge(conn, limit))),
         Purge::new("agents", "agent_steps", |conn, terms, limit| {
@@ -230,7 +233,7 @@ pub struct AgentSession {
     pub id: AgentSessionId,
     /// Account that owns it.
     pub account_id: AccountId,
-    /// Its driver session.
+    /// Driver session.
     pub session_id: SessionId,
     /// Mode, which determines the possible drivers.
     pub mode: Mode,
@@ -422,7 +425,7 @@ impl From<Row> for AgentSession {
 }
 
 /// Stores pending changes of the account's agent sessions: closes those whose driver session has ended, and takes the lane from
-/// humans that were silent for `patience`. Reads call it first, so that every change a caller sees is in the audit log. Waits for
+/// humans who were silent for `patience`. Reads call it first, so that every change a caller sees is in the audit log. Waits for
 /// another transaction that does the same.
 async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
     let unsettled = sqlx::query_scalar!(
@@ -459,7 +462,7 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
     tx.commit().await
 }
 
-/// Returns an agent session of the account by its id. A human that was silent for `patience` no longer drives.
+/// Returns an agent session of the account by its id. A human who was silent for `patience` no longer drives.
 ///
 /// # Errors
 /// Returns an error if the database fails.

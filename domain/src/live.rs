@@ -89,7 +89,7 @@ pub struct NewTicket<'a> {
     pub session: SessionId,
     /// Role of the viewer.
     pub role: Role,
-    /// Name of the client. An agent session uses it to identify the human that drives.
+    /// Name of the client. An agent session uses it to identify the human who drives.
     pub client_id: Option<&'a str>,
     /// True when the viewer may change who drives the agent session.
     pub takes_over: bool,
@@ -150,7 +150,7 @@ pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) 
     .await
 }
 
-/// A viewer that used a ticket.
+/// A viewer who used a ticket.
 #[derive(Debug, Clone)]
 pub struct Admission {
     /// Id of the ticket.

@@ -28,7 +28,7 @@ pub enum Create {
     Opening {
         /// The agent session.
         id: AgentSessionId,
-        /// Its driver session.
+        /// Driver session.
         driver: SessionId,
     },
 }

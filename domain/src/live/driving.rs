@@ -52,9 +52,9 @@ pub async fn change(
     let client = ClientId::parse(found.client_id).map_err(|_| LaneError::NotDriving)?;
     let (ip_address, user_agent) = (found.ip_address, found.user_agent);
     let actor = Actor::Customer { account: found.acting, key: found.key, ip_address, user_agent };
-    let whose = (found.account, found.id);
+    let agent_session = (found.account, found.id);
     match change {
-        Change::TakeOver => lanes::take_over(conn, whose, &client, patience, changes_per_hour, &actor).await,
-        Change::HandBack => lanes::hand_back(conn, whose, &client, patience, &actor).await,
+        Change::TakeOver => lanes::take_over(conn, agent_session, &client, patience, changes_per_hour, &actor).await,
+        Change::HandBack => lanes::hand_back(conn, agent_session, &client, patience, &actor).await,
     }
 }

@@ -1,4 +1,4 @@
-//! Public links to a live view: anyone that has the link may watch (contract: live 29 to 33).
+//! Public links to a live view: anyone who has the link may watch (contract: live 29 to 33).
 
 use std::time::Duration;
 

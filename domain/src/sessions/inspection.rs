@@ -126,7 +126,7 @@ pub enum WaitsFor {
     Approval,
     /// The person who drives the agent session.
     Human,
-    /// Its worker, to save the profile. The session has ended.
+    /// The worker, to save the profile. The session has ended.
     ProfileSave,
 }
 

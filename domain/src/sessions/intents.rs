@@ -94,7 +94,7 @@ pub async fn claim(
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
     let spec = operation.spec();
-    let wanted = ClaimRequest {
+    let claim = ClaimRequest {
         account,
         session,
         intent,
@@ -104,12 +104,12 @@ pub async fn claim(
         sealed,
         reply,
     };
-    let Some(found) = take_session(&mut *conn, &wanted).await? else { return Ok(Claim::NoSession) };
+    let Some(found) = take_session(&mut *conn, &claim).await? else { return Ok(Claim::NoSession) };
     let gone = match found {
         SessionRow { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
         SessionRow { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         SessionRow { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
-        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !wanted.goes_on => {
+        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !claim.goes_on => {
             return Ok(Claim::Paused(standing));
         }
         // Another transaction claimed, paused or ended the session first.
@@ -117,7 +117,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, wanted.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -158,7 +158,7 @@ struct SessionRow {
 
 /// Moves a session of a live worker from `ready` to `busy`. Returns the state before the claim, also after a failed claim, from
 /// the same snapshot.
-async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
+async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as!(
         SessionRow,
         r#"with found as materialized (
@@ -181,17 +181,17 @@ async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sql
                   challenge as "challenge: Json<ChallengeState>",
                   case when exists (select from claimed) then streamed end as taken
            from found"#,
-        wanted.session as _,
-        wanted.account as _,
-        wanted.intent as _,
-        wanted.kind,
-        wanted.request,
-        wanted.sealed,
-        wanted.reply.channel,
-        wanted.reply.request_id,
+        claim.session as _,
+        claim.account as _,
+        claim.intent as _,
+        claim.kind,
+        claim.request,
+        claim.sealed,
+        claim.reply.channel,
+        claim.reply.request_id,
         workers::LEASE.as_secs_f64(),
-        wanted.goes_on,
-        wanted.reply.trace_parent.map(|parent| parent.to_string()),
+        claim.goes_on,
+        claim.reply.trace_parent.map(|parent| parent.to_string()),
     )
     .fetch_optional(conn)
     .await
@@ -518,7 +518,7 @@ const NOTICE_BYTES: usize = 7_500;
 /// Builds the payload of a notice. An ending that is too long is left out; the receiver reads it from the row.
 fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) -> sqlx::Result<String> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Payload<'a> {
         intent: IntentId,
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<&'a Outcome>,
@@ -529,18 +529,18 @@ fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) 
         #[serde(skip_serializing_if = "Option::is_none")]
         done_at: Option<Timestamp>,
     }
-    let written = |told: &Told<'_>| serde_json::to_string(told).map_err(|e| sqlx::Error::Encode(e.into()));
+    let written = |payload: &Payload<'_>| serde_json::to_string(payload).map_err(|e| sqlx::Error::Encode(e.into()));
     let IntentEnding { outcome, result, browser_time, .. } = ending;
     let may_fit = |result: &StoredResult| result.content.is_none() && result.json.get().len() < NOTICE_BYTES;
     if result.as_ref().is_none_or(may_fit) {
         let (outcome, result) = (Some(outcome), result.as_ref().map(|result| &*result.json));
         let browser_us = browser_time.and_then(microseconds);
-        let whole = written(&Told { intent, outcome, result, browser_us, done_at })?;
+        let whole = written(&Payload { intent, outcome, result, browser_us, done_at })?;
         if whole.len() < NOTICE_BYTES {
             return Ok(whole);
         }
     }
-    written(&Told { intent, outcome: None, result: None, browser_us: None, done_at: None })
+    written(&Payload { intent, outcome: None, result: None, browser_us: None, done_at: None })
 }
 
 fn microseconds(time: Duration) -> Option<i64> {
