@@ -133,7 +133,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("agents")
 };
 
-/// Purpose in the vault of everything stored about agent sessions.
 const PURPOSE: &str = "agents";
 
 /// Seals and opens messages, steps and their results.
@@ -145,7 +144,7 @@ impl Sealer {
     /// configured.
     ///
     /// # Errors
-    /// Returns an error if the database fails.
+    /// Returns database errors.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }
@@ -359,7 +358,7 @@ pub struct NewAgentSession {
 /// Stores an agent session for a driver session created in the same transaction, and records `agent_session.created`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewAgentSession,
@@ -465,7 +464,7 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
 /// Returns an agent session of the account by its id. A human who was silent for `patience` no longer drives.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -490,7 +489,7 @@ pub async fn find(
 /// Returns true if the account has an agent session with this id.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from agent_sessions where id = $1 and account_id = $2) as "exists!""#,
@@ -515,7 +514,7 @@ pub struct Filter<'a> {
 /// Returns up to `limit` agent sessions of the account, newest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -547,7 +546,7 @@ pub async fn list(
 /// Returns `None` if the agent session was already closed or does not exist.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,
@@ -577,7 +576,7 @@ pub async fn close(
 /// Closes an agent session of the account if its driver session has ended. Returns true if this call closed it.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select not coalesce(s.live, false) as "ended!"
@@ -597,7 +596,7 @@ pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: Age
 /// Returns true if [`close_ended`] would close an agent session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a where a.status = 'active'
@@ -609,7 +608,7 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
 /// Closes up to `limit` agent sessions whose driver session has ended, and returns their number. `conn` is in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
@@ -631,7 +630,7 @@ pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u6
 /// other sessions.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
     let active = sqlx::query_scalar!(
         "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
@@ -659,7 +658,7 @@ pub struct TooManyBytes {
 /// Triggers maintain the byte counts, and an index covers them.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn require_room(
     conn: &mut PgConnection,
     account: AccountId,
@@ -681,7 +680,7 @@ pub async fn require_room(
 /// still running, or if there is no such agent session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let purged = sqlx::query!(
         "delete from agent_sessions where id = $1 and account_id = $2 and status = 'closed' and turn_id is null",

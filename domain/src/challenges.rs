@@ -142,7 +142,7 @@ pub struct Challenge {
 /// Stores a challenge and records the event `session.challenge_detected`. Runs in the transaction that pauses the session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn record(
     conn: &mut PgConnection,
     account: AccountId,
@@ -169,7 +169,7 @@ pub async fn record(
 /// Returns a challenge of the session by its id.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<Option<Challenge>> {
     sqlx::query_as!(
         Challenge,
@@ -186,7 +186,7 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
 /// Ends a challenge that is still open, and returns the time. Returns `None` if the challenge had already ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome) -> sqlx::Result<Option<Timestamp>> {
     sqlx::query_scalar!(
         r#"update challenges set outcome = $2, ended_at = now() where id = $1 and outcome is null

@@ -106,7 +106,7 @@ pub struct NewTicket<'a> {
 /// Creates a ticket and returns it with its expiry. Returns `None` if the session has ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
     let by = CredentialColumns::of(new.credential);
@@ -138,7 +138,7 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
 /// Returns whether the session of a valid ticket is still live. Returns `None` if the ticket is not valid for this session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
@@ -167,7 +167,7 @@ pub struct Admission {
 /// worker.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn use_up(
     conn: &mut PgConnection,
     session: SessionId,
@@ -201,7 +201,7 @@ pub async fn use_up(
 /// The end of the session does not count: its browser closes soon, and its viewers receive the reason.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
         r#"select t.id as "id!" from live_tickets t left join live_links l on l.id = t.link_id

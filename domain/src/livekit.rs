@@ -39,7 +39,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("livekit")
 };
 
-/// Purpose of the secrets in the vault.
 const PURPOSE: &str = "livekit";
 
 /// Validity of a token. It limits the time to join; a participant who has joined stays.
@@ -115,7 +114,7 @@ pub struct MacNode {
 /// Registers a node, or replaces the node of the same name (contract: livekit 1). Returns true with a new node.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn register(
     conn: &mut PgConnection,
     node: &CheckedMacNode<'_>,

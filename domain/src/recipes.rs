@@ -41,7 +41,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("recipes")
 };
 
-/// Purpose of the steps in the vault.
 const PURPOSE: &str = "recipes";
 
 /// Keys to open the steps of agent sessions and to seal those of recipes.
@@ -213,7 +212,7 @@ async fn require_accessible(
 /// Returns up to `limit` recipes of the account, newest first, starting after `after`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -278,7 +277,7 @@ pub async fn find(
 /// Deletes a recipe of the account and records `recipe.deleted`. Returns `false` if the account has no such recipe.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, actor: &Actor) -> sqlx::Result<bool> {
     let label = sqlx::query_scalar!(
         "delete from recipes where id = $1 and account_id = $2 returning label",
@@ -291,7 +290,6 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, a
     Ok(true)
 }
 
-/// Deletes all recipes of an account that is being deleted.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from recipes where account_id = $1", account as _).execute(conn).await?;
     Ok(())

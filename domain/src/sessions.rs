@@ -400,7 +400,7 @@ fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedP
 /// Returns a session of the account by its id.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
@@ -433,7 +433,7 @@ pub struct Filter<'a> {
 /// sessions is bounded by the account's limit. Ended sessions have their own indexes, which operations do not update.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -529,7 +529,7 @@ pub enum Destroyed {
 /// Returns `None` if the account has no such session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -589,7 +589,7 @@ pub async fn destroy(
 /// Returns the account's live sessions.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
     sqlx::query_scalar!("select id from sessions where account_id = $1 and live order by id", account as _,)
         .fetch_all(conn)
@@ -599,7 +599,7 @@ pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 /// Returns those of the given sessions that are no longer live on `worker`. The worker has their browsers open.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn ended_among(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -620,7 +620,7 @@ pub async fn ended_among(
 /// of deleted rows. It examines the same `limit` oldest sessions as the purges of operations and challenges do.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
@@ -653,7 +653,6 @@ pub struct ExpiredSession {
     pub id: SessionId,
     /// Account that owns the session.
     pub account: AccountId,
-    /// True when the limit of the free tier applies.
     free_tier: bool,
 }
 
@@ -668,7 +667,7 @@ impl ExpiredSession {
 /// Returns up to `limit` sessions that have reached their maximum age, in the order of their ids, starting after `after`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn over_age(
     conn: &mut PgConnection,
     ages: SessionAgeLimits,

@@ -28,7 +28,6 @@ const FEWEST_SPACED_LETTERS: usize = 3;
 
 #[derive(Deserialize)]
 struct Language {
-    /// Endings that each single word may have.
     #[serde(default)]
     endings: Vec<String>,
     /// True when the language does not separate words, so that its words match anywhere in a name.

@@ -36,7 +36,7 @@ pub enum Create {
 /// Returns the state of an idempotency key of the account; `None` if it was never used.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Create>> {
     let row = sqlx::query!(
         r#"select c.http_status, c.body, a.id as "id?", a.session_id as "driver?"
@@ -60,7 +60,7 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sql
 /// already in use. Waits for a concurrent transaction that is about to reserve it.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id: AgentSessionId) -> sqlx::Result<bool> {
     let reserved = sqlx::query!(
         "insert into agent_session_creates (account_id, key, agent_session_id) values ($1, $2, $3) on conflict do nothing",
@@ -76,7 +76,7 @@ pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id:
 /// Stores the response for a created agent session, unless one is already stored.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_session_creates set http_status = $3, body = $4
@@ -102,7 +102,7 @@ const FORGOTTEN_AT_ONCE: i64 = 16;
 /// refusals are kept, because a client repeats a request soon after the first attempt.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn refuse(
     conn: &mut PgConnection,
     account: AccountId,
@@ -137,7 +137,7 @@ pub async fn refuse(
 /// agent session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from agent_session_creates where (account_id, key) in (

@@ -36,7 +36,7 @@ impl Decomposer {
 /// Selects the decomposer of the account's next message. A missing consent increments a metric.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {

@@ -8,7 +8,7 @@ use std::iter::successors;
 /// A set of distinct texts.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// The texts in sorted order.
+    /// Sorted and distinct.
     texts: Vec<Box<str>>,
     /// Index of the longest other text that is a prefix of each text.
     prefixes: Vec<Option<usize>>,
@@ -82,7 +82,6 @@ struct BytePosition {
     first_behind: Option<usize>,
 }
 
-/// Length in bytes of the common prefix of two texts.
 fn in_common(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

@@ -45,7 +45,6 @@ pub struct Rules<'r> {
     pub most_characters: usize,
 }
 
-/// Input shared by the parsers of all steps.
 #[derive(Clone, Copy)]
 struct Context<'r> {
     message: &'r str,

@@ -35,7 +35,6 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Co
     without(reply, typed(plan).chain(doubtful)).text
 }
 
-/// Returns the texts that a plan types.
 fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
     plan.filter_map(|wish| match wish {
         Command::Type { value, .. } => Some(value.as_str()),

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 /// Deletes up to `limit` steps of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -29,7 +29,7 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
 /// Returns the number of deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -48,7 +48,7 @@ pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i
 /// Deletes up to `limit` receipts of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -67,7 +67,7 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
 /// deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))

@@ -17,7 +17,6 @@ use crate::validation::{Invalid, Rules};
 /// Metric that counts changes of control, by `from` and `to`.
 pub const TRANSITIONS: &str = "service_pair_mode_transition_total";
 
-/// Maximum length of a client id in characters.
 const CLIENT_CHARS: usize = 128;
 
 /// Name that a human's client chooses. Clients that act at the same time must use different names.
@@ -88,7 +87,6 @@ pub fn transitions() -> [(&'static str, &'static str); 2] {
     [(ai, human), (human, ai)]
 }
 
-/// An agent session with a locked row.
 #[derive(Debug)]
 pub(super) struct Locked {
     account: AccountId,
@@ -288,7 +286,7 @@ pub struct LaneState {
 /// Returns the state of a session's lane. Returns `None` if the session belongs to no active agent session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
@@ -310,7 +308,7 @@ pub async fn standing(
 /// the lane.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,
@@ -384,7 +382,7 @@ async fn change_mode(
 /// Returns true if [`time_out`] would take a lane from a human.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
     let silent = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions
@@ -398,7 +396,7 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
 /// locked rows, because a heartbeat may just be written to them.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions

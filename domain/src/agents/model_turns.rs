@@ -85,7 +85,7 @@ pub struct TurnContext {
 /// Returns the preconditions for the next step of the turn. A human who was silent for `patience` does not count as driving.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
@@ -189,7 +189,7 @@ pub async fn extend(
 /// Returns the texts of the last `limit` answered turns of an agent session, oldest first, as its transcript shows them.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn talk(
     conn: &mut PgConnection,
     sealer: &Sealer,

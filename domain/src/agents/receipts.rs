@@ -8,7 +8,6 @@ use sqlx::PgConnection;
 use crate::ids::{AccountId, AgentSessionId};
 use crate::vault::{UnsealError, Vault};
 
-/// Purpose of receipts in the vault.
 pub(super) const PURPOSE: &str = "agent receipts";
 
 /// Fingerprints of a message, the one with the current key first.
@@ -57,7 +56,7 @@ pub enum Receipt {
 /// Returns the state of an idempotency key of the account; `None` if it was never used.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
     let row = sqlx::query!(
         "select fingerprint, http_status, octet_length(sealed_body) as bytes
@@ -80,7 +79,7 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt)
 /// Returns the sealed body of a completed receipt; `None` if it was deleted with its agent session or account.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Vec<u8>>> {
     let body = sqlx::query_scalar!(
         r#"select sealed_body as "sealed_body!" from agent_message_receipts
@@ -111,7 +110,6 @@ pub(super) async fn reserve(
     Ok(reserved.rows_affected() > 0)
 }
 
-/// Completes a receipt with the response of its turn.
 pub(super) async fn complete(
     conn: &mut PgConnection,
     account: AccountId,

@@ -296,7 +296,6 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
 /// [`MOST_BYTES`] sealed bytes; beyond that, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
-/// Sealed texts to type of an agent session.
 #[derive(Debug, Default)]
 pub(crate) struct SealedTexts {
     steps: Vec<(StepId, Vec<u8>)>,
@@ -306,7 +305,7 @@ pub(crate) struct SealedTexts {
 /// Reads the texts to type of an agent session.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<SealedTexts> {
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
@@ -507,7 +506,6 @@ impl StepColumns {
         })
     }
 
-    /// Number of stored bytes.
     pub(super) fn bytes(&self) -> usize {
         self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
     }
@@ -564,7 +562,6 @@ pub(super) async fn of_turns(
 }
 
 impl SealedStep {
-    /// Number of bytes.
     pub(super) fn bytes(&self) -> usize {
         let parts =
             [&self.sealed_shown, &self.sealed_result, &self.sealed_text_origins, &self.content].into_iter().flatten();

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use url::{Host, Url};
 
-/// Maximum number of hosts taken from the customer's messages.
 const MOST_HOSTS: usize = 100;
 /// Maximum number of letters and digits of a text that is also matched with different separators, such as a number or a date.
 const MOST_RESPELLED: usize = 64;
@@ -25,11 +24,9 @@ const UNGUESSABLE: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextOrigins {
     named: Vec<NamedHost>,
-    /// Origins that have shown the text.
     seen: Vec<String>,
 }
 
-/// A host named by the customer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NamedHost {
     host: String,
@@ -151,7 +148,6 @@ struct Searchable {
     raw: String,
     /// The words, with one space before, between and after them. In scripts without word separators, each letter is a word.
     words: String,
-    /// The words without spaces.
     letters: String,
 }
 

@@ -90,7 +90,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
 /// Returns the steps of the current plan that wait for approval, and the planned steps after them.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
     let turn = sqlx::query_scalar!(
         "select turn_id from agent_steps s
@@ -159,7 +159,7 @@ impl StopReason {
 /// who drives and whether the credential of the message is still valid.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -222,7 +222,7 @@ pub struct TurnEnding {
 /// not in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -312,7 +312,7 @@ async fn write_end(
 /// number of turns. `conn` is in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
@@ -333,7 +333,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
 /// outcome is unknown. Steps without an operation are skipped.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s

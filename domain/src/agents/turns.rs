@@ -182,7 +182,7 @@ impl Full {
 /// returns.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -302,7 +302,6 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
     Ok(())
 }
 
-/// Reply of a turn whose worker died.
 const LOST: &str = "The worker that performed this turn died, and so did its browser. The outcome of the step in progress is unknown: \
                     check the site for its effect, close this agent session, and create another one.";
 
@@ -339,7 +338,7 @@ pub struct TurnAnswer {
 /// Number of stored bytes of a turn's response; `None` while the turn has not ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
@@ -370,7 +369,7 @@ pub struct SealedAnswer {
 /// Reads the response of a turn; `None` while the turn has not ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn answer(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -423,7 +422,6 @@ fn weight(steps: &[SealedStep]) -> usize {
     steps.iter().map(SealedStep::bytes).sum()
 }
 
-/// Unseals steps for customers.
 fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
     let intents = steps.into_iter().map(|sealed| {
         let (step, content) = sealed.open(sealer)?;
@@ -462,7 +460,7 @@ pub struct TranscriptTurn {
 /// turn, or with that turn if the flag is set.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn ended(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -510,7 +508,7 @@ struct SealedTurn {
 /// Reads these turns of an agent session, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn transcript(
     conn: &mut PgConnection,
     session: AgentSessionId,

@@ -134,7 +134,6 @@ enum Finder {
     /// Too many texts to search for: every text is treated as a match.
     Everything,
     These {
-        /// Beginnings of the spellings.
         heads: Dictionary,
         /// All spellings, in lower case.
         spellings: Dictionary,

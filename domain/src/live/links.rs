@@ -55,7 +55,7 @@ pub enum LinkOutcome {
 /// Creates a link. `conn` is in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOutcome> {
     let lives = sqlx::query_scalar!("select live from sessions where id = $1 for no key update", new.session as _);
     if !lives.fetch_optional(&mut *conn).await?.unwrap_or_default() {
@@ -87,7 +87,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOu
 /// Returns the session's valid links, newest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Vec<Link>> {
     sqlx::query_as!(
         Link,
@@ -105,7 +105,7 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
 /// link.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLinkId) -> sqlx::Result<bool> {
     let taken = sqlx::query!(
         "update live_links l set revoked_at = now() from sessions s
@@ -121,7 +121,7 @@ pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLink
 /// must roll back on `None`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn ticket(
     conn: &mut PgConnection,
     secret: &str,

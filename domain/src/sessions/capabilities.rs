@@ -10,7 +10,7 @@ use crate::ids::{AccountId, SessionId};
 /// nothing if they are equal to the stored ones or the session has ended. `conn` is in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn report(
     conn: &mut PgConnection,
     session: SessionId,

@@ -10,7 +10,7 @@ pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Re
 /// Returns the number of live sessions by status. The query reads only live sessions.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn live(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
     let counted = sqlx::query!(
         r#"select status as "status: SessionStatus", count(*) as "sessions!" from sessions where live group by status"#

@@ -36,7 +36,7 @@ pub enum Claim {
 /// receive the result may repeat it with the same intent. `conn` is not in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     person: InputClaim<'_>,

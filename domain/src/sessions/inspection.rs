@@ -67,7 +67,7 @@ pub struct SessionFilter {
 /// ended sessions of other accounts.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Result<Vec<SessionSummary>> {
     let SessionFilter { all, status, account, worker, profile, before, limit } = *filter;
     let all = all || matches!(status, Some(SessionStatus::Destroyed | SessionStatus::Errored));
@@ -249,7 +249,7 @@ pub struct AgentInfo {
 /// Returns a session, live or ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<SessionDetail>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, o.email, s.api_key_id as "api_key_id: ApiKeyId", s.status as "status: SessionStatus",
@@ -373,7 +373,7 @@ impl SessionDetail {
 /// Returns the account of a session, live or ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn account_of(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(r#"select account_id as "account: AccountId" from sessions where id = $1"#, id as _)
         .fetch_optional(conn)

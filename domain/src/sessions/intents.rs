@@ -63,7 +63,7 @@ pub enum Claim {
 /// session, and `Some(None)` if the worker's row has been deleted, which happens only after the session has ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -84,7 +84,7 @@ pub async fn sealing_key(
 /// caller must notify the worker.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
@@ -294,7 +294,7 @@ pub async fn take(
 /// Returns a worker's queued intents.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<IntentId>> {
     sqlx::query_scalar!("select id from intents where worker_id = $1 and status = 'queued' order by id", worker as _)
         .fetch_all(conn)
@@ -305,7 +305,7 @@ pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<V
 /// receive the reply to [`take`].
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null
@@ -323,7 +323,7 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
 /// Returns intents to the queue that a worker took but did not begin.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents set status = 'queued', started_at = null where id = any($1) and status = 'running'",
@@ -384,7 +384,7 @@ impl ReplyNotice {
 /// claim.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
     let Outcome::Failed { failure } = &ending.outcome else {
         return Ok(end(conn, id, ending).await?.map(|ended| ended.notice));
@@ -550,7 +550,7 @@ fn microseconds(time: Duration) -> Option<i64> {
 /// Returns the worker of an intent; `None` if there is no intent with this id.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<WorkerId>> {
     let worker = sqlx::query_scalar!(r#"select worker_id as "worker: WorkerId" from intents where id = $1"#, id as _);
     worker.fetch_optional(conn).await

@@ -15,7 +15,7 @@ use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 /// ended or is already paused. `conn` is in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn pause(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -39,7 +39,7 @@ pub async fn pause(
 /// Returns the challenge that pauses a live session, if there is one.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
@@ -52,7 +52,7 @@ pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
 /// transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<bool> {
     let Some(challenge) = challenges::find(&mut *conn, session, id).await? else { return Ok(false) };
     Ok(end(conn, challenge, ChallengeOutcome::Disappeared).await?.is_some())
@@ -74,7 +74,7 @@ pub enum ResolveOutcome {
 /// Ends a challenge at the account owner's request, and resumes the session. `conn` is not in a transaction.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn resolve(
     conn: &mut PgConnection,
     account: AccountId,

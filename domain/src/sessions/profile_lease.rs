@@ -78,7 +78,7 @@ impl Reason {
 /// that has not been declared dead, and if the session has ended or has no profile.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
         HeldProfile,
@@ -100,7 +100,7 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
 /// left `creating`, or it could take the lease again.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
@@ -114,7 +114,7 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
 /// snapshot may still refer to it.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn replace(
     conn: &mut PgConnection,
     held: &HeldProfile,
@@ -148,7 +148,7 @@ pub async fn replace(
 /// Releases the lease and records that the session did not update its profile. A repeated call records nothing.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
         tell(conn, (held.account, held.session, held.profile), reason).await?;
@@ -160,7 +160,7 @@ pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -
 /// that had been destroyed normally, it records that the profile was not saved.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"

@@ -80,7 +80,7 @@ async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Resu
 /// has ended.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
     let session = sqlx::query_scalar!(
         "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
@@ -102,7 +102,7 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
 /// sessions.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,
@@ -152,7 +152,7 @@ async fn fail_sessions(
 /// Returns `false` if an operation or a destroy changed the session first; that one then reports the failure.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn fail_idle(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -190,7 +190,7 @@ pub struct WipedResults {
 /// Pass the previous `last_done_at` as `from` to skip rows already wiped: until the next vacuum, the index still contains them.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn wipe_results(
     conn: &mut PgConnection,
     age: Duration,
@@ -220,7 +220,7 @@ pub async fn wipe_results(
 /// deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from intents where id = any(array(
@@ -240,7 +240,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// rows.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns database errors.
 pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

@@ -36,7 +36,6 @@ fn step(wish: &Command) -> String {
     }
 }
 
-/// Quotes a text and escapes quotation marks and backslashes in it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }

@@ -49,7 +49,6 @@ pub fn same(one: &str, other: &str) -> bool {
 
 type Text<'m> = LocatingSlice<&'m str>;
 
-/// Pairs of opening and closing quotation marks.
 const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
 
 /// Splits a message into tokens, in time linear in its length.

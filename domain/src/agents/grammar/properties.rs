@@ -37,7 +37,6 @@ fn sought() -> impl Strategy<Value = ElementQuery> {
     ]
 }
 
-/// A query without a role gets the role of a checkbox.
 fn checkable() -> impl Strategy<Value = ElementQuery> {
     sought().prop_map(|sought| match sought {
         ElementQuery::Described { role: None, words } => {

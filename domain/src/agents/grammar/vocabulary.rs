@@ -8,7 +8,6 @@ use crate::operations::CaptureKind;
 /// A verb that begins a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
-    /// Rule for the rest of the step.
     pub(super) act: StepSyntax,
     /// Title in the documentation.
     pub title: &'static str,
@@ -222,7 +221,6 @@ pub struct Noun {
     pub role: Option<&'static str>,
     /// Names of the element. The first is the canonical one.
     pub names: &'static [&'static str],
-    /// Names of several such elements.
     pub(super) plurals: &'static [&'static str],
 }
 
@@ -348,7 +346,6 @@ pub static MODIFIERS: [(&str, &[&str]); 4] = [
     ("Meta", &["meta", "cmd", "command"]),
 ];
 
-/// Formats of a capture.
 pub(super) static CAPTURES: [(CaptureKind, &[&str]); 3] = [
     (
         CaptureKind::Screenshot,
@@ -425,7 +422,6 @@ pub(super) static STANDINGS: [(bool, &[&str]); 2] = [
     ),
 ];
 
-/// Names of the page's address.
 pub(super) const ADDRESS: &[&str] = &["address", "url", "page address"];
 
 /// Tests of an awaited address: true for a regular expression, false for a contained text.
