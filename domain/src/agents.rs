@@ -1,8 +1,8 @@
-//! Agent sessions (contract: agents): a browser that is told in words what to do, by an AI, by a human, or by both in turns.
+//! Agent sessions (contract: agents): browsers driven by natural-language messages, by a human, or by both in turn.
 //!
-//! An agent session owns one driver session, which is a session like any other: it takes a slot of the account, ends as sessions
-//! end, and can be driven directly. An agent session whose driver session has ended is closed from that moment on, whoever
-//! looks; it is written down, and in the audit log, by who looks first, or within seconds.
+//! An agent session owns one driver session. That is an ordinary session: it takes a slot of the account, ends like other
+//! sessions, and accepts operations directly. When the driver session ends, the agent session counts as closed at once. The next
+//! read stores the closing and its audit entry; without a read, a job does so within seconds.
 
 pub mod approvals;
 pub mod commands;
@@ -39,7 +39,10 @@ use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("agent_model_uses", "one a turn at most, purged with it"), ("bundled_model_spending", "one an account")],
+    kept: &[
+        ("agent_model_uses", "at most one per turn, purged with it"),
+        ("bundled_model_spending", "one per account"),
+    ],
     purges: &[
         Purge::new("agents", "agent_session_creates", |conn, _, limit| Box::pin(creates::purge(conn, limit))),
         Purge::new("agents", "agent_steps", |conn, terms, limit| {
@@ -130,35 +133,36 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("agents")
 };
 
-/// What the vault is told that what is said in agent sessions is for.
 const PURPOSE: &str = "agents";
 
-/// Seals what was said, and what was made of it.
+/// Seals and opens messages, steps and their results.
 #[derive(Debug, Clone)]
 pub struct Sealer(Vault);
 
 impl Sealer {
-    /// One that uses the deployment's keys where it has some, and otherwise one that its processes share.
+    /// Returns a sealer with the deployment's keys, or with a key shared by all processes through the database if none are
+    /// configured.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns database errors.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }
 
-    /// Seals something of the turn or step of this id.
+    /// Seals a value that belongs to the turn or step with the id `owner`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the value cannot be serialized.
     pub fn seal(&self, owner: &str, secret: &impl Serialize) -> sqlx::Result<Vec<u8>> {
         let text = serde_json::to_vec(secret).map_err(|error| sqlx::Error::Encode(error.into()))?;
         Ok(run_blocking(text.len(), || self.0.seal(PURPOSE, owner, &text)))
     }
 
-    /// Opens something of the turn or step of this id.
+    /// Opens a value that belongs to the turn or step with the id `owner`.
     ///
     /// # Errors
-    /// When it was sealed with a key that this process does not have, or by another version of this program.
+    /// Returns an error if the value was sealed with a key that this process does not have, or by another version of this
+    /// program.
     pub fn open<T: DeserializeOwned>(&self, owner: &str, sealed: &[u8]) -> sqlx::Result<T> {
         run_blocking(sealed.len(), || {
             let text = self.0.open(PURPOSE, owner, sealed).map_err(|error| sqlx::Error::Decode(error.into()))?;
@@ -167,39 +171,39 @@ impl Sealer {
     }
 }
 
-/// Returns the lane to the AI where a human who drives was not heard of for long.
+/// Job that returns the lane to the AI when the driving human has sent no heartbeat for too long.
 pub const SWEEP_PAIR_HEARTBEATS: ScheduledJob = ScheduledJob { name: "sweep_pair_heartbeats", period: 5 };
 
-/// Closes agent sessions whose driver session has ended.
+/// Job that closes agent sessions whose driver session has ended.
 pub const CLOSE_ENDED: ScheduledJob = ScheduledJob { name: "close_agent_sessions", period: 5 };
 
-/// Characters of a message (contract: agents 15).
+/// Maximum length of a message in characters (contract: agents 15).
 pub const MESSAGE_CHARS: usize = 10_000;
 
-/// What an operator may choose of agent sessions.
+/// Settings of agent sessions that the operator can change.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a human who drives may be silent.
+    /// Time after which a silent human loses the lane.
     pub heartbeat_timeout: Duration,
-    /// Tokens that models may use for an agent session that asks for no number.
+    /// Token budget of an agent session that requests none.
     pub default_token_budget: u32,
-    /// Tokens that an agent session may ask for.
+    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Steps of one turn.
+    /// Maximum number of steps of a turn.
     pub max_steps_per_turn: usize,
-    /// How often a model may be asked for one message.
+    /// Maximum number of model calls for a message.
     pub max_model_calls_per_turn: u32,
-    /// What an account may spend in a month of the key that the deployment pays for, in cents; as much as it likes when there is none.
+    /// Maximum monthly spending of an account on the deployment's model key, in cents; `None` is unlimited.
     pub bundled_monthly_cents: Option<u32>,
-    /// How long an element that is described in words may take to appear.
+    /// Maximum wait for an element that a message describes in words.
     pub locate_timeout: Duration,
-    /// How long a turn may take before it begins no further step.
+    /// Time after which a turn starts no further step.
     pub turn_timeout: Duration,
-    /// Bytes of what the steps of a turn come to, as JSON. What is beyond is withheld, and ends the turn.
+    /// Maximum size of the results of a turn's steps, in bytes of JSON. A larger result is withheld and ends the turn.
     pub turn_result_bytes: usize,
-    /// Messages that an agent session takes.
+    /// Maximum number of messages of an agent session.
     pub max_turns: u32,
-    /// Bytes that are kept of them, with their receipts: an agent session that has more takes no further one.
+    /// Maximum stored bytes of an agent session's turns, steps and receipts. At the limit, it accepts no further message.
     pub max_transcript_bytes: u64,
 }
 
@@ -221,108 +225,108 @@ impl Default for Settings {
     }
 }
 
-/// An agent session, as customers see it.
+/// An agent session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct AgentSession {
-    /// Its id.
+    /// Id of the agent session.
     pub id: AgentSessionId,
-    /// Whose it is.
+    /// Account that owns it.
     pub account_id: AccountId,
-    /// Its driver session.
+    /// Driver session.
     pub session_id: SessionId,
-    /// Who may drive.
+    /// Mode, which determines the possible drivers.
     pub mode: Mode,
-    /// Who does.
+    /// Current driver.
     pub control: Control,
-    /// Where it stands.
+    /// Current status.
     pub status: AgentStatus,
-    /// Why it is closed.
+    /// Reason it was closed.
     pub close_reason: Option<CloseReason>,
-    /// The device that its browser is.
+    /// Device that the browser emulates.
     pub archetype: String,
-    /// What its browser began with.
+    /// Profile loaded into the browser.
     pub profile_id: Option<ProfileId>,
-    /// The saved proxy that its browser leaves through; it may be gone when that has ended.
+    /// Saved proxy for the browser's traffic. It may have been deleted after the session ended.
     pub proxy_id: Option<ProxyId>,
-    /// The customer's words.
+    /// Label chosen by the customer.
     pub label: Option<String>,
-    /// Tokens that models may use for it.
+    /// Maximum number of model tokens.
     pub token_budget: i32,
-    /// Tokens that they have used.
+    /// Number of model tokens used.
     pub tokens_used: i64,
-    /// When it was asked for.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When its row last changed.
+    /// Time of the last change to the row.
     pub updated_at: Timestamp,
-    /// When it was closed.
+    /// Time it was closed.
     pub destroyed_at: Option<Timestamp>,
 }
 
-/// Who may drive an agent session.
+/// Possible drivers of an agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Mode {
-    /// The customer, by operations on the driver session.
+    /// The customer, through operations on the driver session.
     Manual,
-    /// The AI, by messages.
+    /// The AI, through messages.
     #[default]
     Ai,
-    /// The AI, until a human takes over.
+    /// The AI, and a human after a takeover.
     Pair,
 }
 
 impl Mode {
-    /// As the contract spells them.
+    /// All names in the contract.
     pub const NAMES: [&'static str; 3] = ["manual", "ai", "pair"];
 
-    /// As the contract spells it.
+    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Who drives.
+/// Current driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
-    /// Messages do.
+    /// The AI. Messages are accepted.
     Ai,
-    /// A human does, and messages are refused.
+    /// A human. Messages are rejected.
     Human,
 }
 
-/// Where an agent session stands.
+/// Status of an agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// Its browser is there.
+    /// The driver session is live.
     Active,
-    /// It was closed, for good.
+    /// It was closed. This is final.
     Closed,
 }
 
 impl AgentStatus {
-    /// As the contract spells it.
+    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Why an agent session was closed (contract: agents 7).
+/// Reason why an agent session was closed (contract: agents 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum CloseReason {
-    /// DELETE.
+    /// The customer called DELETE.
     Customer,
-    /// Its driver session ended: it errored, was destroyed, or reached the age of a free-tier session.
+    /// The driver session ended: it errored, was destroyed, or reached its maximum age.
     DriverSessionEnded,
     /// The account was suspended.
     AccountSuspended,
@@ -331,30 +335,30 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// As the contract spells it.
+    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// An agent session to be.
+/// Parameters of a new agent session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAgentSession {
-    /// Its id.
+    /// Id of the agent session.
     pub id: AgentSessionId,
-    /// Whose it will be.
+    /// Account that will own it.
     pub account: AccountId,
-    /// Who may drive it.
+    /// Initial mode.
     pub mode: Mode,
-    /// Tokens that models may use for it.
+    /// Maximum number of model tokens.
     pub token_budget: i32,
 }
 
-/// Writes an agent session around a driver session that was created in the same transaction, and `agent_session.created`.
+/// Stores an agent session for a driver session created in the same transaction, and records `agent_session.created`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewAgentSession,
@@ -419,9 +423,9 @@ impl From<Row> for AgentSession {
     }
 }
 
-/// Writes down what has become of the account's agent sessions by itself: those whose driver session has ended are closed, and humans
-/// who were not heard of for `patience` drive no more. So whoever is told of it finds it in the audit log. Who is at that already is
-/// waited for.
+/// Stores pending changes of the account's agent sessions: closes those whose driver session has ended, and takes the lane from
+/// humans who were silent for `patience`. Reads call it first, so that every change a caller sees is in the audit log. Waits for
+/// another transaction that does the same.
 async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
     let unsettled = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a left join sessions s on s.id = a.session_id
@@ -457,10 +461,10 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
     tx.commit().await
 }
 
-/// The account's agent session of this id. A human who was not heard of for `patience` does not drive any more.
+/// Returns an agent session of the account by its id. A human who was silent for `patience` no longer drives.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -482,10 +486,10 @@ pub async fn find(
     Ok(row.map(AgentSession::from))
 }
 
-/// Whether the account has an agent session of this id.
+/// Returns true if the account has an agent session with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from agent_sessions where id = $1 and account_id = $2) as "exists!""#,
@@ -496,21 +500,21 @@ pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessio
     .await
 }
 
-/// Which agent sessions to list.
+/// Filter for a list of agent sessions.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
-    /// Only those that stand there.
+    /// Only agent sessions with this status.
     pub status: Option<AgentStatus>,
-    /// Only those with exactly this label.
+    /// Only agent sessions with exactly this label.
     pub label: Option<&'a str>,
-    /// Only those before this one, in the list's order.
+    /// Only agent sessions after this one in the order of the list.
     pub after: Option<AgentSessionId>,
 }
 
-/// The account's agent sessions, newest first, at most `limit`.
+/// Returns up to `limit` agent sessions of the account, newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -538,11 +542,11 @@ pub async fn list(
     Ok(rows.into_iter().map(AgentSession::from).collect())
 }
 
-/// Closes the account's agent session, and says so in the audit log. Answers its driver session, whose end is the caller's
-/// business; `None` when it was closed before, or there is none.
+/// Closes an agent session of the account and records it in the audit log. Returns the driver session, which the caller must end.
+/// Returns `None` if the agent session was already closed or does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,
@@ -569,10 +573,10 @@ pub async fn close(
     Ok(driver)
 }
 
-/// Closes the account's agent session if its driver session has ended. Whether that was so, and nobody had done it.
+/// Closes an agent session of the account if its driver session has ended. Returns true if this call closed it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select not coalesce(s.live, false) as "ended!"
@@ -589,10 +593,10 @@ pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: Age
     Ok(close(conn, account, id, CloseReason::DriverSessionEnded, &Actor::System).await?.is_some())
 }
 
-/// Whether any agent session is active whose driver session has ended, which [`close_ended`] would close.
+/// Returns true if [`close_ended`] would close an agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a where a.status = 'active'
@@ -601,10 +605,10 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     ended.fetch_one(conn).await
 }
 
-/// Closes agent sessions whose driver session has ended, at most `limit`. Answers how many. `conn` is in a transaction.
+/// Closes up to `limit` agent sessions whose driver session has ended, and returns their number. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
@@ -622,10 +626,11 @@ pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u6
     Ok(closed)
 }
 
-/// Closes all agent sessions of an account that may not act any more. Their driver sessions end with those of the account.
+/// Closes all agent sessions of a suspended or deleted account. The caller ends the driver sessions together with the account's
+/// other sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
     let active = sqlx::query_scalar!(
         "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
@@ -639,21 +644,21 @@ pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: Close
     Ok(())
 }
 
-/// The account's agent sessions keep as many bytes as they may.
+/// The stored bytes of the account's agent sessions have reached their limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account's agent sessions store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
-    /// Bytes that they keep.
+    /// Stored bytes.
     pub current: i64,
-    /// Bytes that they may keep.
+    /// Maximum stored bytes.
     pub limit: u64,
 }
 
-/// Whether the account's agent sessions may keep more than they do (contract: agents 38). The caller has locked the account. An
-/// index holds the counts, which triggers keep.
+/// Checks that the account's agent sessions may store more bytes (contract: agents 38). The caller has locked the account.
+/// Triggers maintain the byte counts, and an index covers them.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn require_room(
     conn: &mut PgConnection,
     account: AccountId,
@@ -671,11 +676,11 @@ pub async fn require_room(
     Ok(if has_room { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
-/// Deletes an agent session that is closed, with all that was said in it, its receipts and its idempotency key. `false` when a
-/// turn of it is still under way, or there is no such agent session.
+/// Deletes a closed agent session with its turns, steps, receipts and idempotency key. Returns `false` if one of its turns is
+/// still running, or if there is no such agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let purged = sqlx::query!(
         "delete from agent_sessions where id = $1 and account_id = $2 and status = 'closed' and turn_id is null",
@@ -687,7 +692,7 @@ pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: Agent
     Ok(purged.rows_affected() > 0)
 }
 
-/// What a deleted account loses: its agent sessions are closed, and no message can be repeated any more.
+/// Closes the agent sessions of a deleted account. Deletes its receipts, idempotency keys and model spending.
 async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     close_of(&mut *conn, account, CloseReason::AccountDeleted).await?;
     sqlx::query!("delete from agent_message_receipts where account_id = $1", account as _).execute(&mut *conn).await?;

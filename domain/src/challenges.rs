@@ -1,6 +1,7 @@
-//! Challenges (contract: challenges): what pages ask to find out whether whoever visits them is a person.
+//! Challenges (contract: challenges): checks that pages use to find out whether the visitor is a person.
 //!
-//! They are detected, and neither solved nor evaded. One that is found pauses its session ([`crate::sessions::pauses`]).
+//! The service detects challenges; it neither solves nor evades them. A detected challenge pauses its session
+//! ([`crate::sessions::pauses`]).
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("challenges")
 };
 
-/// Which system asks (contract: challenges 1).
+/// The system that presents a challenge (contract: challenges 1).
 #[derive(
     Debug,
     Clone,
@@ -39,109 +40,109 @@ pub(crate) const AREA: Area = Area {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum ChallengeType {
-    /// A widget of Cloudflare's on somebody's page.
+    /// Cloudflare's widget, embedded in a page.
     CloudflareTurnstile,
-    /// A page of Cloudflare's before somebody's.
+    /// Cloudflare's page that is served before the requested one.
     CloudflareInterstitial,
-    /// Google's checkbox, or its pictures.
+    /// Google's checkbox or image selection.
     RecaptchaV2,
-    /// Google's score, which asks nobody anything.
+    /// Google's score, which asks for no interaction.
     RecaptchaV3,
-    /// `hCaptcha`'s checkbox, or its pictures.
+    /// `hCaptcha`'s checkbox or image selection.
     Hcaptcha,
-    /// Arkose Labs' puzzles.
+    /// Arkose Labs' puzzle.
     ArkoseFuncaptcha,
-    /// `GeeTest`'s sliders.
+    /// `GeeTest`'s slider.
     Geetest,
-    /// `DataDome`'s page.
+    /// `DataDome`'s block page.
     Datadome,
-    /// HUMAN's button that is to be held.
+    /// HUMAN's press-and-hold button.
     Perimeterx,
-    /// Akamai's page that is to be waited for.
+    /// Akamai's waiting page.
     Akamai,
-    /// Imperva's page.
+    /// Imperva's challenge page.
     Imperva,
-    /// Kasada's page.
+    /// Kasada's challenge page.
     Kasada,
-    /// AWS WAF's page.
+    /// The challenge page of AWS WAF.
     AwsWaf,
-    /// Somebody's own.
+    /// A challenge of an unknown system, such as the site's own.
     Generic,
 }
 
 impl ChallengeType {
-    /// Every one.
+    /// All types.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-    /// As the contract spells them.
+    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract and the database spell it.
+    /// Returns the name used in the contract and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What was seen on a page.
+/// A challenge detected on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Whose it is.
+    /// System that presents the challenge.
     pub kind: ChallengeType,
-    /// How sure that is, 0 to 1.
+    /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
-    /// How it was told, in our own words and the names of hosts.
+    /// Evidence for the detection. Contains only fixed phrases and host names, no text of the page.
     pub detail: String,
 }
 
-/// The challenge by which a session is paused.
+/// The challenge that a session is paused for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChallengeState {
-    /// Which.
+    /// Id of the challenge.
     pub challenge_id: ChallengeId,
-    /// Whose it is.
+    /// System that presents the challenge.
     #[serde(rename = "type")]
     pub kind: ChallengeType,
-    /// When it was.
+    /// Time of the detection.
     pub detected_at: Timestamp,
 }
 
-/// How a challenge ended, after which its session went on.
+/// Reason why a challenge ended and its session continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum ChallengeOutcome {
-    /// Its owner said so.
+    /// The account owner reported it solved.
     Resolved,
-    /// The page does not show it any more.
+    /// The page no longer shows it.
     Disappeared,
 }
 
-/// A challenge, and what became of it.
+/// A stored challenge.
 #[derive(Debug, Clone)]
 pub struct Challenge {
-    /// Which.
+    /// Id of the challenge.
     pub id: ChallengeId,
-    /// Whose browser it came to.
+    /// Session whose browser showed the challenge.
     pub session_id: SessionId,
-    /// Whose it is.
+    /// System that presents the challenge.
     pub kind: ChallengeType,
-    /// How sure that is, 0 to 1.
+    /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
-    /// How it was told.
+    /// Evidence for the detection.
     pub detail: String,
-    /// When it was.
+    /// Time of the detection.
     pub detected_at: Timestamp,
-    /// How it ended; `None` as long as it stands, or when its session ended before it.
+    /// Outcome. `None` while the challenge is open, and when its session ended first.
     pub outcome: Option<ChallengeOutcome>,
-    /// When.
+    /// Time of the outcome.
     pub ended_at: Option<Timestamp>,
 }
 
-/// Writes a challenge and tells of it (`session.challenge_detected`), in the transaction that pauses its session.
+/// Stores a challenge and records the event `session.challenge_detected`. Runs in the transaction that pauses the session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn record(
     conn: &mut PgConnection,
     account: AccountId,
@@ -165,10 +166,10 @@ pub async fn record(
     Ok(())
 }
 
-/// The session's challenge of this id.
+/// Returns a challenge of the session by its id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<Option<Challenge>> {
     sqlx::query_as!(
         Challenge,
@@ -182,10 +183,10 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
     .await
 }
 
-/// Ends a challenge that has not ended. Answers when.
+/// Ends a challenge that is still open, and returns the time. Returns `None` if the challenge had already ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome) -> sqlx::Result<Option<Timestamp>> {
     sqlx::query_scalar!(
         r#"update challenges set outcome = $2, ended_at = now() where id = $1 and outcome is null
@@ -197,12 +198,12 @@ pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome
     .await
 }
 
-/// Counts what has become of a challenge, when that is committed. `None` of one that was detected.
+/// Increments the metric for a detection (`None`) or an outcome. Call it after the transaction has committed.
 pub fn count(kind: ChallengeType, outcome: Option<ChallengeOutcome>) {
     metrics::counter!("service_challenge_total", "type" => kind.name(), "outcome" => named(outcome)).increment(1);
 }
 
-/// All that is counted: types, and what can become of them.
+/// All label pairs of the metric: every type with `detected` and with every outcome.
 pub fn counted() -> impl Iterator<Item = (&'static str, &'static str)> {
     let outcomes = [None, Some(ChallengeOutcome::Resolved), Some(ChallengeOutcome::Disappeared)].map(named);
     ChallengeType::ALL.iter().flat_map(move |kind| outcomes.map(|outcome| (kind.name(), outcome)))
@@ -212,7 +213,7 @@ fn named(outcome: Option<ChallengeOutcome>) -> &'static str {
     outcome.map_or("detected", Into::into)
 }
 
-/// Deletes challenges of sessions that ended longer ago than `age`, up to `limit`. Answers how many.
+/// Deletes up to `limit` challenges of sessions that ended longer ago than `age`. Returns the number of deleted rows.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

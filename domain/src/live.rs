@@ -1,7 +1,8 @@
-//! Who may watch a session's browser, and act in it (contract: live 24 to 28).
+//! Access to a session's live view (contract: live 24 to 28).
 //!
-//! A ticket is shown once, to the worker that has the browser, which uses it up. Its row stays, and says by what credential its viewer
-//! was let in: when that is revoked, or whoever asked for it may not see the session any more, the viewer has to leave.
+//! A ticket is valid for one connection: the worker that runs the browser marks it used. The row stays, because it records the
+//! credential that the viewer was admitted with. If that credential is revoked, or its account may no longer see the session, the
+//! viewer is disconnected.
 
 pub mod driving;
 pub mod links;
@@ -32,7 +33,7 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("live")
 };
 
-/// What somebody may do who was let in, to a live view or to a room of `LiveKit`'s.
+/// Permissions of a participant in a live view or in a `LiveKit` room.
 #[derive(
     Debug,
     Default,
@@ -51,59 +52,61 @@ pub(crate) const AREA: Area = Area {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
-    /// Look.
+    /// May watch.
     #[default]
     Viewer,
-    /// Act too, while a human has the control.
+    /// May watch, and may act while a human has control.
     Controller,
 }
 
 impl Role {
-    /// Every one.
+    /// All roles.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all roles in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract and metrics name it.
+    /// Returns the name used in the contract and in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
+    /// Parses a role.
+    ///
     /// # Errors
-    /// On field `role`, when it is none.
+    /// Returns an error on field `role` if the text names no role.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let known = Self::ALL.iter().copied().find(|role| role.name() == text);
         known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
     }
 }
 
-/// A ticket that is asked for.
+/// Parameters of a new ticket.
 #[derive(Debug)]
 pub struct NewTicket<'a> {
-    /// Whose browser is to be seen. It is the caller's, or of an account whose team they are on.
+    /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
-    /// As what.
+    /// Role of the viewer.
     pub role: Role,
-    /// What the client calls itself, where a human has to say so who drives an agent session.
+    /// Name of the client. An agent session uses it to identify the human who drives.
     pub client_id: Option<&'a str>,
-    /// Whether it may change who drives an agent session, as whoever asks may.
+    /// True when the viewer may change who drives the agent session.
     pub takes_over: bool,
-    /// Who asks.
+    /// Account that requests the ticket.
     pub acting: AccountId,
-    /// From where.
+    /// IP address and user agent of the request.
     pub origin: Origin,
-    /// By what.
+    /// Credential of the request.
     pub credential: Credential,
-    /// How long it is good.
+    /// Time the ticket is valid.
     pub ttl: Duration,
 }
 
-/// Makes a ticket, and says when it expires. `None` when the session lives no more.
+/// Creates a ticket and returns it with its expiry. Returns `None` if the session has ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
     let by = CredentialColumns::of(new.credential);
@@ -132,10 +135,10 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
     Ok(expires_at.map(|at| (ticket, at)))
 }
 
-/// Whether the session of a ticket that is good still lives. `None` when the ticket is none that is good for this session.
+/// Returns whether the session of a valid ticket is still live. Returns `None` if the ticket is not valid for this session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
@@ -147,23 +150,24 @@ pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) 
     .await
 }
 
-/// A viewer who was let in.
+/// A viewer who used a ticket.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// By which ticket.
+    /// Id of the ticket.
     pub id: Uuid,
-    /// As what.
+    /// Role of the viewer.
     pub role: Role,
-    /// What their client calls itself, if it does.
+    /// Name of the viewer's client, if the ticket has one.
     pub client_id: Option<String>,
-    /// Whether they may change who drives an agent session.
+    /// True when the viewer may change who drives the agent session.
     pub takes_over: bool,
 }
 
-/// Uses a ticket up, at the worker that has the session. `None` when it is none that is good for it.
+/// Marks a ticket as used, on the worker that runs the session. Returns `None` if the ticket is not valid for the session on this
+/// worker.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn use_up(
     conn: &mut PgConnection,
     session: SessionId,
@@ -183,16 +187,21 @@ pub async fn use_up(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(admission) = used else { return Ok(None) };
-    // The credential may have been revoked since.
+    // The credential may have been revoked after the ticket was issued.
     Ok(withdrawn(conn, &[admission.id]).await?.is_empty().then_some(admission))
 }
 
-/// Those of these admissions that do not hold any more: the account is suspended, the credential was revoked, has expired or does not work
-/// on the free tier (contract: authorization 4), or whoever was let in has not been an admin of the account's team ever since; or the link was
-/// taken back or has expired that they came by. Not those to a session that has ended: its browser ends soon, and its viewers are told so.
+/// Returns those of the given admissions that are no longer valid. An admission loses its validity in these cases:
+///
+/// * The account was suspended.
+/// * The credential was revoked, has expired or does not work on the free tier (contract: authorization 4).
+/// * The acting account has not been an admin of the owner's team continuously since the admission.
+/// * The viewer came through a link that was revoked or has expired.
+///
+/// The end of the session does not count: its browser closes soon, and its viewers receive the reason.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
         r#"select t.id as "id!" from live_tickets t left join live_links l on l.id = t.link_id
@@ -206,8 +215,9 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
     Ok(admissions.iter().copied().filter(|id| !holding.contains(id)).collect())
 }
 
-/// Deletes tickets that nobody came by, or by a link, as they expire, and others a day later, but none by which somebody watches a session that
-/// lives, up to `limit`. Answers how many.
+/// Deletes up to `limit` expired tickets and returns the number of deleted rows. An unused ticket, and a ticket issued through a
+/// link, is deleted as soon as it expires; other tickets are kept for one more day. A used ticket is kept while its session is
+/// live.
 async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_tickets where id = any(array(

@@ -1,5 +1,5 @@
-//! Agent sessions by video (contract: livekit): the machines with a LiveKit server, on which of them a session has its room, and the
-//! tokens that let somebody in.
+//! Agent sessions over video (contract: livekit): the nodes that run a LiveKit server, the assignment of agent sessions to rooms
+//! on them, and the tokens for these rooms.
 
 use std::fmt;
 use std::time::Duration;
@@ -39,27 +39,26 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("livekit")
 };
 
-/// What the vault is told the secrets are for.
 const PURPOSE: &str = "livekit";
 
-/// How long a token lets somebody in. Who is in stays.
+/// Validity of a token. It limits the time to join; a participant who has joined stays.
 pub const TOKEN_TTL: Duration = Duration::from_mins(10);
 
-/// A machine as staff describes it.
+/// Description of a node, as staff enter it.
 pub struct NewMacNode<'a> {
-    /// Which: the same name again replaces it.
+    /// Name of the node. Registering an existing name replaces that node.
     pub name: &'a str,
-    /// Where its LiveKit server is: `wss://…`.
+    /// Address of the node's LiveKit server: `wss://…`.
     pub livekit_url: &'a str,
-    /// Which key of that server tokens are signed with.
+    /// API key of that server that tokens are signed with.
     pub api_key: &'a str,
-    /// The key's secret.
+    /// Secret of the API key.
     pub api_secret: &'a str,
-    /// Rooms that it can have at a time.
+    /// Maximum number of simultaneous rooms. `None` is unlimited.
     pub capacity: Option<i32>,
 }
 
-/// A machine whose description holds to the rules (contract: livekit 2).
+/// A validated description of a node (contract: livekit 2).
 pub struct CheckedMacNode<'a> {
     name: String,
     livekit_url: String,
@@ -67,8 +66,10 @@ pub struct CheckedMacNode<'a> {
 }
 
 impl<'a> NewMacNode<'a> {
+    /// Validates the description.
+    ///
     /// # Errors
-    /// On every field that breaks a rule. No message repeats the secret.
+    /// Returns an error on each field that breaks a rule. No message repeats the secret.
     pub fn check(self) -> Result<CheckedMacNode<'a>, Invalid> {
         const MOST: usize = 255;
         let mut rules = Rules::default();
@@ -97,30 +98,30 @@ impl<'a> NewMacNode<'a> {
     }
 }
 
-/// A machine that is registered.
+/// A registered node.
 #[derive(Debug)]
 pub struct MacNode {
-    /// Which.
+    /// Id of the node.
     pub id: MacNodeId,
-    /// What staff calls it.
+    /// Name of the node.
     pub name: String,
-    /// Where its LiveKit server is.
+    /// Address of the node's LiveKit server.
     pub livekit_url: String,
-    /// Since when.
+    /// Time of the registration.
     pub created_at: Timestamp,
 }
 
-/// Registers a machine, or replaces the one of this name (contract: livekit 1). Answers whether it is new.
+/// Registers a node, or replaces the node of the same name (contract: livekit 1). Returns true with a new node.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn register(
     conn: &mut PgConnection,
     node: &CheckedMacNode<'_>,
     vault: &Vault,
 ) -> sqlx::Result<(MacNode, bool)> {
     let mut tx = conn.begin().await?;
-    // The secret is sealed for the row's id, which of two that come at once the first has drawn.
+    // The secret is sealed with the row's id. The lock makes two simultaneous registrations of one name use the same id.
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('mac_nodes ' || $1, 0))", node.name)
         .fetch_one(&mut *tx)
         .await?;
@@ -146,16 +147,15 @@ pub async fn register(
     Ok((stored, known.is_none()))
 }
 
-/// Where an agent session has its room.
+/// The node that hosts an agent session's room.
 pub struct AgentRoom {
     node: MacNodeId,
-    /// Where the LiveKit server is.
+    /// Address of the node's LiveKit server.
     pub livekit_url: String,
     api_key: String,
     secret: Vec<u8>,
 }
 
-/// A machine as its row has it.
 struct Machine {
     node: MacNodeId,
     livekit_url: String,
@@ -171,13 +171,13 @@ impl Machine {
     }
 }
 
-/// Why an agent session has no room.
+/// Reason why an agent session has no room.
 #[derive(Debug, thiserror::Error)]
 pub enum NoRoom {
-    /// There is no machine, or none with room.
+    /// No node has a free room, or there is no node.
     #[error("no machine has free capacity")]
     Full,
-    /// Machines have room, and none of their secrets can be opened; or that of the machine cannot where the room is.
+    /// The API secret cannot be opened: that of the assigned node, or those of all nodes with a free room.
     #[error(transparent)]
     Unreadable(#[from] UnsealError),
     /// The database failed.
@@ -185,11 +185,12 @@ pub enum NoRoom {
     Database(#[from] sqlx::Error),
 }
 
-/// The node on which the agent session has its room, or gets it now: of those whose secret can be opened, the one that is least full for
-/// what it can have (contract: livekit 6). A room is nowhere that nobody could be let into it.
+/// Returns the node that hosts the agent session's room, and assigns one if needed. Of the nodes with a free room and an API
+/// secret that opens, it picks the least loaded relative to its capacity (contract: livekit 6). A node whose secret does not open
+/// gets no rooms, because this process could not issue tokens for them.
 ///
 /// # Errors
-/// When there is none with room, whose secret this process can open, or the database fails.
+/// Returns an error if no node has a free room and a secret that this process can open, or if the database fails.
 pub async fn place(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -199,12 +200,13 @@ pub async fn place(
         return Ok(machine.open(vault)?);
     }
     let mut tx = conn.begin().await?;
-    // They are few, and who counts their rooms is followed by whoever counts next.
+    // Serializes assignments: the next transaction counts the rooms after this one has committed. There are few nodes, so locking
+    // all is cheap.
     sqlx::query!("select id from mac_nodes order by id for no key update").fetch_all(&mut *tx).await?;
     if let Some(machine) = find_room(&mut tx, session).await? {
         return Ok(machine.open(vault)?);
     }
-    // One without a capacity is taken to be full at a hundred rooms when it is compared with others.
+    // For the comparison, a node without a capacity counts as full at 100 rooms.
     let with_room = sqlx::query_as!(
         Machine,
         "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
@@ -250,11 +252,11 @@ async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Re
     .await
 }
 
-/// What lets somebody into a room.
+/// A signed token for a room.
 pub struct RoomToken(String);
 
 impl RoomToken {
-    /// The token itself.
+    /// Returns the token's text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -268,7 +270,7 @@ impl fmt::Debug for RoomToken {
 }
 
 impl AgentRoom {
-    /// A token for the agent session's room, good from `now` for [`TOKEN_TTL`] (contract: livekit 5), for somebody of the account.
+    /// Issues a token for the agent session's room. It expires [`TOKEN_TTL`] after `now` (contract: livekit 5).
     #[must_use]
     pub fn token(
         &self,
@@ -278,7 +280,7 @@ impl AgentRoom {
         now: Timestamp,
     ) -> (RoomToken, Timestamp) {
         let expires_at = Timestamp(now.0 + TOKEN_TTL);
-        // A second participant of one identity would throw the first one out.
+        // LiveKit disconnects a participant when a second one joins with the same identity, so each token has its own.
         let identity = format!("{}:{account}:{}", role.name(), Uuid::now_v7().simple());
         let claims = json!({
             "iss": self.api_key,
@@ -298,7 +300,7 @@ impl AgentRoom {
     }
 }
 
-/// A JSON Web Token (RFC 7519), signed with HMAC SHA-256.
+/// Builds a JSON Web Token (RFC 7519), signed with HMAC SHA-256.
 fn signed(claims: &impl Serialize, secret: &[u8]) -> String {
     let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let claims = serde_json::to_value(claims).unwrap_or_default();
@@ -312,9 +314,10 @@ fn signed(claims: &impl Serialize, secret: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// RFC 7515, appendix A.1, signs another spelling of its header: this was signed by another implementation.
+    /// The expected token comes from another implementation. The example in RFC 7515, appendix A.1, spells the header
+    /// differently.
     #[test]
-    fn a_token_is_signed_as_others_sign() {
+    fn token_matches_another_implementation() {
         let token =
             signed(&json!({"sub": "1234567890", "name": "John Doe", "iat": 1_516_239_022}), b"your-256-bit-secret");
         assert_eq!(
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_checked_field_by_field() {
+    fn each_invalid_node_field_is_reported() {
         let good = || NewMacNode {
             name: "mac-1",
             livekit_url: "wss://mac-1.example.com/",
@@ -333,10 +336,10 @@ mod tests {
             api_secret: "secret",
             capacity: Some(4),
         };
-        let checked = good().check().expect("it holds to the rules");
+        let checked = good().check().expect("a valid node");
         assert_eq!(checked.livekit_url, "wss://mac-1.example.com");
         let refused = |new: NewMacNode<'_>| {
-            let invalid = new.check().err().expect("it breaks a rule").0;
+            let invalid = new.check().err().expect("an invalid node").0;
             invalid.into_iter().map(|error| error.field).collect::<Vec<_>>()
         };
         for url in

@@ -1,5 +1,5 @@
-//! Recipes (contract: recipes): what was done in an agent session, step by step. A recipe is captured once and never changes; its
-//! steps are sealed, because they hold what was typed.
+//! Recipes (contract: recipes): the recorded steps of an agent session. A recipe is captured once and never changes. Its steps
+//! are sealed, because they contain typed text.
 
 mod source;
 pub mod steps;
@@ -25,7 +25,7 @@ use crate::vault::{UnsealError, Vault};
 pub use self::source::{SealedSteps, SourceError};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("recipes", "so many an account, until somebody deletes them")],
+    kept: &[("recipes", "limited per account; kept until the account owner deletes them")],
     actions: &["recipe.created", "recipe.deleted"],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     bounds: &[("recipes", Bound::Account("`limits.recipes` (1,000), each of `limits.recipe_bytes` (256 KiB)"))],
@@ -41,40 +41,39 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("recipes")
 };
 
-/// What the vault is told the steps are for.
 const PURPOSE: &str = "recipes";
 
-/// What opens the steps of agent sessions, and seals those of recipes.
+/// Keys to open the steps of agent sessions and to seal those of recipes.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
-    /// The one.
+    /// Opens the steps of agent sessions.
     pub agents: &'a Sealer,
-    /// And the other.
+    /// Seals and opens the steps of recipes.
     pub recipes: &'a Vault,
 }
 
-/// A recipe, as customers see it in a list.
+/// A recipe without its steps.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// Its id.
+    /// Id of the recipe.
     pub id: RecipeId,
-    /// Whose it is.
+    /// Account that owns the recipe.
     pub account_id: AccountId,
-    /// What it was made of; `None` once that is gone.
+    /// Agent session the recipe was captured from. `None` after that session was deleted.
     pub agent_session_id: Option<AgentSessionId>,
-    /// What its maker calls it.
+    /// Label chosen by the creator.
     pub label: String,
-    /// What its maker says of it.
+    /// Description written by the creator.
     pub description: String,
-    /// How many steps it has.
+    /// Number of steps.
     pub intent_count: i32,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// The same: it never changes.
+    /// Equal to `created_at`, because a recipe never changes.
     pub updated_at: Timestamp,
 }
 
-/// What its maker says of a recipe.
+/// The validated texts of a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipeTexts {
     label: String,
@@ -82,9 +81,11 @@ pub struct RecipeTexts {
 }
 
 impl RecipeTexts {
+    /// Trims and validates the texts.
+    ///
     /// # Errors
-    /// On `label`, when it does not have 1 to 120 characters without the white space around it, and on `description`, when it has
-    /// more than 2,000.
+    /// Returns an error on `label` if it has fewer than 1 or more than 120 characters without surrounding white space, and on
+    /// `description` if it has more than 2,000 characters.
     pub fn parse(label: &str, description: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let (label, description) = (label.trim(), description.unwrap_or_default());
         let mut rules = Rules::default();
@@ -95,18 +96,18 @@ impl RecipeTexts {
     }
 }
 
-/// Why there is no new recipe.
+/// Reason why a recipe was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// Its steps cannot be had.
+    /// The steps cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The account has as many as it may have.
+    /// The account has reached its limit of recipes.
     #[error("the account has {current} recipes; the limit is {limit}")]
     TooMany {
-        /// Now.
+        /// Number of recipes of the account.
         current: i64,
-        /// Allowed.
+        /// Maximum number of recipes.
         limit: i64,
     },
 }
@@ -117,12 +118,12 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Makes a recipe of what was done in an agent session up to now, and writes `recipe.created`. The account's row is locked
-/// meanwhile, so that those that are made at once count each other.
+/// Creates a recipe from the steps that an agent session has completed so far, and records `recipe.created`. The account's row is
+/// locked, so that simultaneous calls count each other's recipes.
 ///
 /// # Errors
-/// When the account may not see such an agent session, its steps are too many, the account has as many recipes
-/// as it may have, or the database fails.
+/// Returns an error if the account may not see the agent session, its steps exceed a limit, the account has reached its limit of
+/// recipes, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -174,10 +175,10 @@ pub async fn create(
     Ok(recipe)
 }
 
-/// What was done in an agent session up to now, for whoever thinks of making a recipe of it.
+/// Returns the steps that a recipe of this agent session would have now.
 ///
 /// # Errors
-/// When the account may not see such an agent session, its steps are too many, or the database fails.
+/// Returns an error if the account may not see the agent session, its steps exceed a limit, or the database fails.
 pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
@@ -189,8 +190,8 @@ pub async fn preview(
     source::steps(conn, of, limits).await
 }
 
-/// Sees to it that an agent session stays, which is the account's, or that of a team on which the actor is admin
-/// (contract: recipes 3).
+/// Checks that the agent session belongs to the account, or to a team on which the actor is an admin (contract: recipes 3). Locks
+/// its row against deletion.
 async fn require_accessible(
     conn: &mut PgConnection,
     account: AccountId,
@@ -208,10 +209,10 @@ async fn require_accessible(
     if is_admin { Ok(()) } else { Err(SourceError::NoAgentSession) }
 }
 
-/// The account's recipes, newest first, at most `limit`, beginning behind `after`.
+/// Returns up to `limit` recipes of the account, newest first, starting after `after`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -230,10 +231,10 @@ pub async fn list(
     .await
 }
 
-/// Why a recipe cannot be read.
+/// Reason why a recipe cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Its steps were sealed with a key that this process does not have.
+    /// The steps were sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
     /// The database failed.
@@ -241,10 +242,10 @@ pub enum ReadError {
     Database(#[from] sqlx::Error),
 }
 
-/// The account's recipe of this id, with its steps.
+/// Returns a recipe of the account with its steps.
 ///
 /// # Errors
-/// When its steps cannot be opened, or the database fails.
+/// Returns an error if the steps cannot be opened or the database fails.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -273,10 +274,10 @@ pub async fn find(
     Ok(Some((recipe, steps)))
 }
 
-/// Deletes the account's recipe, and writes `recipe.deleted`. `false` when it has no such recipe.
+/// Deletes a recipe of the account and records `recipe.deleted`. Returns `false` if the account has no such recipe.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, actor: &Actor) -> sqlx::Result<bool> {
     let label = sqlx::query_scalar!(
         "delete from recipes where id = $1 and account_id = $2 returning label",
@@ -289,7 +290,6 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, a
     Ok(true)
 }
 
-/// Deletes all recipes of an account that is being deleted.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from recipes where account_id = $1", account as _).execute(conn).await?;
     Ok(())

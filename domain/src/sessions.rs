@@ -1,8 +1,8 @@
 //! Browser sessions (contract: sessions).
 //!
-//! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
-//! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
-//! [`intents`], and what is left when nobody comes back from there is ended by [`leftovers`].
+//! The status of a session is also its lock. An operation claims the session by moving it from `ready` to `busy` under the
+//! operation's id, and only that id can release it. The creation counts as the first claim. [`intents`] holds the claims, and
+//! [`recovery`] ends claims and sessions that their caller or worker abandoned.
 
 pub mod capabilities;
 pub mod census;
@@ -63,67 +63,67 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("sessions")
 };
 
-/// Destroys free-tier sessions that reached their age.
+/// Job that destroys sessions that have reached their maximum age.
 pub const SWEEP_FREE_TIER: ScheduledJob = ScheduledJob { name: "sweep_free_tier", period: 5 };
 
-/// Wipes results of operations, and deletes finished jobs.
+/// Job that wipes the results of operations and deletes finished jobs.
 pub const PURGE_FINISHED: ScheduledJob = ScheduledJob { name: "purge_finished", period: 60 };
 
-/// A session, as customers see it.
+/// A session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// Whose it is.
+    /// Account that owns the session.
     pub account_id: AccountId,
-    /// The key that made it; `None` for a web session.
+    /// API key that created the session; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
-    /// Where it stands.
+    /// Current status.
     pub status: SessionStatus,
-    /// The device it is.
+    /// Device that the session emulates.
     pub archetype: String,
-    /// What it is for.
+    /// Purpose of the session.
     pub purpose: String,
-    /// The customer's words.
+    /// Label chosen by the customer.
     pub label: Option<String>,
-    /// The customer's data, as JSON: it is passed on as it was written.
+    /// Metadata of the customer as JSON. The order of its members is preserved.
     pub metadata: Option<String>,
-    /// What its egress can do, typed.
+    /// Capabilities of the session's proxy, as the worker measured them.
     pub egress_capabilities: Option<Value>,
-    /// What its egress can do, as reported.
+    /// Full report of that measurement.
     pub egress_capability_report: Option<Value>,
-    /// The challenge by which it is paused.
+    /// Challenge that pauses the session.
     pub challenge: Option<Json<ChallengeState>>,
-    /// When it was asked for.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When its row last changed.
+    /// Time of the last change to the row.
     pub updated_at: Timestamp,
-    /// Its last successful state read.
+    /// Time of the last successful state capture.
     pub last_state_at: Option<Timestamp>,
-    /// When it was destroyed.
+    /// Time of destruction.
     pub destroyed_at: Option<Timestamp>,
 }
 
-/// Where a session stands. The last two are terminal.
+/// Status of a session. The last two are terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// Its browser opens.
+    /// The browser is opening.
     Creating,
-    /// It takes an operation.
+    /// The session accepts an operation.
     Ready,
-    /// An operation runs.
+    /// An operation is running.
     Busy,
-    /// It was ended.
+    /// The session was ended.
     Destroyed,
-    /// Its browser failed.
+    /// The browser failed.
     Errored,
 }
 
 impl Session {
-    /// The same when its browser has opened, at that moment.
+    /// Returns the session as it is after its browser opened at the given time.
     #[must_use]
     pub fn opened(self, at: Timestamp) -> Self {
         Self { status: SessionStatus::Ready, updated_at: at, ..self }
@@ -131,99 +131,99 @@ impl Session {
 }
 
 impl SessionStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Creating, Self::Ready, Self::Busy, Self::Destroyed, Self::Errored];
 
-    /// As the contract spells it.
+    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// How deliberate a session's user seems: typing and touching take this long.
+/// Simulated pace of the user: determines how long typing and touching take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum BehavioralProfile {
-    /// Takes their time.
+    /// Slow.
     Casual,
-    /// Neither slow nor quick.
+    /// Average.
     #[default]
     Regular,
-    /// Quick.
+    /// Fast.
     PowerUser,
 }
 
-/// A session to be.
+/// Parameters of a new session.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// Whose it will be.
+    /// Account that will own the session.
     pub account_id: AccountId,
-    /// The key that makes it.
+    /// API key that creates the session.
     pub api_key_id: Option<ApiKeyId>,
-    /// An id of the catalogue; `None` for the profile's device, or the catalogue's default.
+    /// Id of an archetype. `None` selects the profile's device, or else the default of the catalogue.
     pub archetype: Option<&'a str>,
-    /// What it is for.
+    /// Purpose of the session.
     pub purpose: &'a str,
-    /// How its user behaves.
+    /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// The customer's words.
+    /// Label chosen by the customer.
     pub label: Option<&'a str>,
-    /// The customer's data.
+    /// Metadata of the customer.
     pub metadata: Option<Map<String, Value>>,
-    /// What it begins with.
+    /// Profile to load into the browser.
     pub profile: Option<ProfileId>,
-    /// Whether challenges pause it.
+    /// True when detected challenges pause the session.
     pub detect_challenges: bool,
-    /// The saved proxy that it leaves through, and the vault that opens what that keeps, where there is one.
+    /// Saved proxy for the session's traffic, and the vault that opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
 
-/// A session whose browser is about to open.
+/// A new session whose browser has not opened yet.
 #[derive(Debug)]
 pub struct Created {
-    /// The session, as it was written.
+    /// The stored session.
     pub session: Session,
-    /// The intent that opens its browser.
+    /// Intent that opens the browser.
     pub intent: IntentId,
-    /// Who owns the browser.
+    /// Worker that runs the browser.
     pub worker: WorkerId,
 }
 
-/// Why there is no new session.
+/// Reason why a session was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The profile is not to be had.
+    /// The profile cannot be leased.
     #[error(transparent)]
     Profile(#[from] profiles::ChangeError),
-    /// The account has no such saved proxy.
+    /// The account has no saved proxy with this id.
     #[error("there is no such saved proxy")]
     NoProxy,
-    /// A live session leaves through the proxy, which serves one at a time.
+    /// Another live session uses the proxy, which serves only one at a time.
     #[error("the agent session {0} uses the proxy; a WireGuard configuration can serve only one session at a time")]
     ProxyInUse(AgentSessionId),
-    /// What the proxy keeps cannot be opened.
+    /// The secrets of the proxy cannot be opened.
     #[error(transparent)]
     ProxySealed(#[from] UnsealError),
-    /// The account has as many live sessions as its own limit, or that of its tier, allows.
+    /// The account has reached the number of live sessions that its own limit or that of its tier allows.
     #[error("the account has {current} live sessions; the limit is {limit}")]
     ConcurrencyLimit {
-        /// Live now.
+        /// Number of live sessions.
         current: i64,
-        /// Allowed.
+        /// Maximum number of live sessions.
         limit: i64,
     },
-    /// The account was suspended in this very moment.
+    /// The account was suspended during the call.
     #[error("the account is suspended")]
     AccountSuspended,
-    /// Every slot of the workers is taken, or others wait for them.
+    /// All slots of the workers are taken, or the free ones are reserved for queued requests.
     #[error("no browser is free")]
     CapacityExhausted,
-    /// No worker lives.
+    /// No worker is alive.
     #[error("no browser is available")]
     NoWorker,
-    /// The same, but there are workers that nobody has heard of for a while and that may well live.
+    /// No worker has sent a heartbeat within its lease, but at least one has not been declared dead and may still be alive.
     #[error("no worker has reported recently")]
     WorkersSilent,
     /// The database failed.
@@ -231,24 +231,24 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
-/// Where a session may be placed.
+/// Limits that decide whether and where a session is placed.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacementLimits<'a> {
-    /// How many sessions its account may have live at once.
+    /// Maximum number of live sessions per account.
     pub allowed: &'a ConcurrentSessions,
-    /// On which of the workers that have room it is placed. `None` when what is free is for others, who wait.
+    /// Strategy that picks a worker with a free slot. `None` when the free slots are reserved for queued requests.
     pub placement: Option<Placement>,
 }
 
-/// Takes the profile, one of the account's slots and a worker's, and writes the session, `intent` to open its browser, and
-/// `session.created`. Without a profile and a proxy that is one statement, which is a transaction of its own; `conn` is in none. The
-/// worker has to be told.
+/// Reserves a slot of the account and one of a worker, leases the profile, and stores the session, the `intent` that opens its
+/// browser and the audit entry `session.created`. Without a profile and a proxy, this is a single statement that commits by
+/// itself. `conn` is not in a transaction. The caller must notify the worker.
 ///
-/// The account's row is locked from when the slots are taken until the transaction ends, so that creates of one account count
-/// each other. Who takes a profile or a proxy locks the account before it, as everybody does who needs both.
+/// The account's row is locked from the reservation of the slots to the end of the transaction, so that simultaneous creations of
+/// one account count each other. A transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
 ///
 /// # Errors
-/// When there is no slot, or the database fails.
+/// Returns an error if no slot is free, the profile or proxy cannot be used, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -284,8 +284,8 @@ pub async fn create(
     Ok(created)
 }
 
-/// The part of [`create`] that every session has. It is the device that its profile was made for, also when that has left the
-/// catalogue (contract: sessions 5).
+/// The part of [`create`] that runs for every session. A session with a profile emulates the device the profile was made for,
+/// even after that device has left the catalogue (contract: sessions 5).
 async fn write(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -337,7 +337,7 @@ async fn write(
         new.purpose,
         new.behavioral_profile as _,
         new.label,
-        // As text: a parameter of its own type would be made jsonb on its way.
+        // Passed as text: a JSON parameter would be converted to jsonb, which loses the order of members.
         metadata,
         new.profile as _,
         profile.as_ref().map(|(_, profile)| profile.generation),
@@ -386,7 +386,7 @@ async fn write(
     Ok(Created { session, intent, worker })
 }
 
-/// What a session's customer said of it, and of which profile it is, as JSON.
+/// Returns the customer's metadata as JSON, with the id and name of the profile added.
 fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedProfile)>) -> Option<String> {
     let mut metadata = new.metadata.clone();
     if let Some((id, profile)) = profile {
@@ -397,10 +397,10 @@ fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedP
     metadata.map(|data| Value::Object(data).to_string())
 }
 
-/// The account's session of this id.
+/// Returns a session of the account by its id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
@@ -415,25 +415,25 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
     .await
 }
 
-/// Which sessions to list.
+/// Filter for a list of sessions.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
-    /// Only those that stand there.
+    /// Only sessions with this status.
     pub status: Option<SessionStatus>,
-    /// Only those with exactly this label.
+    /// Only sessions with exactly this label.
     pub label: Option<&'a str>,
-    /// Only those before this one, in the list's order.
+    /// Only sessions after this one in the order of the list.
     pub after: Option<SessionId>,
 }
 
-/// The account's sessions, newest first, at most `limit`.
+/// Returns up to `limit` sessions of the account, newest first.
 ///
-/// The statement has a part for each kind of filter, of which those that are not meant cost nothing, whatever the plan: so each
-/// walks an index that has what it looks for and nothing else, however long the account's history is. Live sessions are no more than an
-/// account may have at once, and the ends of sessions have indexes of their own, which no operation has to keep.
+/// The statement has one part for each combination of filters. The parts that do not apply cost nothing under any plan. Each part
+/// scans an index that contains only matching rows, so the length of the account's history does not matter. The number of live
+/// sessions is bounded by the account's limit. Ended sessions have their own indexes, which operations do not update.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -475,18 +475,18 @@ pub async fn list(
     .await
 }
 
-/// Why a session is destroyed.
+/// Reason for the destruction of a session.
 #[derive(Debug, Clone)]
 pub enum Cause {
-    /// DELETE.
+    /// The customer called DELETE.
     Customer(Actor),
-    /// A free-tier session reached its age.
+    /// A free-tier session reached its maximum age.
     FreeTierCap,
-    /// Any other reached its age.
+    /// A session reached the maximum age of all tiers.
     MaxAge,
     /// The account was suspended.
     AccountSuspended,
-    /// An operator or staff ended it.
+    /// An operator or a staff member ended it.
     Staff,
 }
 
@@ -498,7 +498,7 @@ impl Cause {
         }
     }
 
-    /// `reason` of `session.completed`, which has none when a customer, an operator or staff ended the session.
+    /// `reason` in `session.completed`. Absent if a customer, an operator or a staff member ended the session.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Customer(_) | Self::Staff => None,
@@ -509,27 +509,27 @@ impl Cause {
     }
 }
 
-/// What a destroy came upon.
+/// Result of a call to [`destroy`].
 #[derive(Debug)]
 pub enum Destroyed {
-    /// A live session.
+    /// The session was live and is now destroyed.
     Now {
-        /// Who has its browser, and closes it.
+        /// Worker that runs the browser and must close it.
         worker: WorkerId,
-        /// For whoever waits for the operation that was under way.
+        /// Notice for the process that waits for the operation that was running.
         notice: Option<ReplyNotice>,
     },
-    /// A session that was terminal already.
+    /// The session was already terminal.
     Before,
 }
 
-/// Ends the account's session: frees its slot, ends the operation under way, and writes `session.completed` and
-/// `session.destroyed`, in one statement. Its time is that of the clock: a transaction that had to wait for the one that created
-/// the session may have begun before it. When that is committed, the worker and whoever waits have to be told. `None` when the
-/// account has no such session.
+/// Destroys a session of the account. A single statement frees its slot, ends the running operation and writes
+/// `session.completed` and `session.destroyed`. The timestamps come from the clock: this transaction may have started before the
+/// one that created the session, and waited for it. After the commit, the caller must notify the worker and the waiting process.
+/// Returns `None` if the account has no such session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -586,20 +586,20 @@ pub async fn destroy(
     Ok(Some(Destroyed::Now { worker: ended.worker_id, notice }))
 }
 
-/// The account's live sessions.
+/// Returns the account's live sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
     sqlx::query_scalar!("select id from sessions where account_id = $1 and live order by id", account as _,)
         .fetch_all(conn)
         .await
 }
 
-/// Which of these sessions, whose browsers `worker` has open, are not live any more.
+/// Returns those of the given sessions that are no longer live on `worker`. The worker has their browsers open.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn ended_among(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -616,11 +616,11 @@ pub async fn ended_among(
     .await
 }
 
-/// Deletes sessions that ended longer ago than `age` and whose operations and challenges are gone, up to `limit`. Answers how many. It looks
-/// at no more of them than it may delete, as those look that delete their operations and challenges.
+/// Deletes up to `limit` sessions that ended longer ago than `age` and have no operations and challenges left. Returns the number
+/// of deleted rows. It examines the same `limit` oldest sessions as the purges of operations and challenges do.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
@@ -637,38 +637,37 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// The ages at which sessions are destroyed (contract: sessions 20, 26).
+/// Ages at which sessions are destroyed (contract: sessions 20, 26).
 #[derive(Debug, Clone, Copy)]
 pub struct SessionAgeLimits {
-    /// Those of the free tier.
+    /// Maximum age in the free tier.
     pub free_tier: Duration,
-    /// All of them; `None` when they may become as old as they like.
+    /// Maximum age in all tiers; `None` is unlimited.
     pub any: Option<Duration>,
 }
 
-/// A session that has reached its age.
+/// A session that has reached its maximum age.
 #[derive(Debug)]
 pub struct ExpiredSession {
-    /// Which.
+    /// Id of the session.
     pub id: SessionId,
-    /// Whose it is.
+    /// Account that owns the session.
     pub account: AccountId,
-    /// Whether it is that of the free tier.
     free_tier: bool,
 }
 
 impl ExpiredSession {
-    /// Why it is destroyed.
+    /// Returns the reason for the destruction.
     #[must_use]
     pub fn cause(&self) -> Cause {
         if self.free_tier { Cause::FreeTierCap } else { Cause::MaxAge }
     }
 }
 
-/// Sessions that have reached their age, at most `limit`, beginning behind `after`.
+/// Returns up to `limit` sessions that have reached their maximum age, in the order of their ids, starting after `after`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn over_age(
     conn: &mut PgConnection,
     ages: SessionAgeLimits,

@@ -1,8 +1,9 @@
-//! Which steps are not run before somebody has approved of them (contract: agents 19, 44). It is decided by the page and by us, whoever
-//! made the plan.
+//! Decides which steps need the customer's approval before they run (contract: agents 19, 44). The decision depends on the page
+//! and on fixed rules, never on the author of the plan.
 //!
-//! A page chooses the names of its controls, so a name is folded before it is compared: full-width and styled letters, diacritics, invisible
-//! characters, letters of another script that look Latin, and letters that are set apart are no way around the words.
+//! The page chooses the names of its controls, so a name is folded before the comparison. Full-width and styled letters,
+//! diacritics, invisible characters, look-alike letters of other scripts and spaced-out letters therefore do not evade the word
+//! list.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,32 +16,31 @@ use unicode_normalization::char::is_combining_mark;
 use super::commands::Command;
 use crate::operations::Match;
 
-/// Words that need approval, by language and by what they do. A word matches a whole word and a phrase consecutive words; `word*` matches
-/// the beginning of a word, `*word` the end of one, and `=word` a name that consists of nothing else.
+/// Words that need approval, by language and by effect. A word matches a whole word, and a phrase matches consecutive words.
+/// `word*` matches the beginning of a word, `*word` the end of one, and `=word` only a name that equals it.
 const WORDS: &str = include_str!("approval_words.json");
 
-/// Characters of a name that are looked at. The page's scripts cut names to 1,000 already.
+/// Maximum number of characters of a name that are examined. The page scripts already cut names to 1,000.
 const MOST_CHARS: usize = 2_000;
 
-/// Single letters in a row that are also read as one word.
+/// Minimum number of consecutive single letters that are also read as one word.
 const FEWEST_SPACED_LETTERS: usize = 3;
 
 #[derive(Deserialize)]
 struct Language {
-    /// Endings that each single word may have.
     #[serde(default)]
     endings: Vec<String>,
-    /// Whether the language separates no words, so that its words match anywhere in a name.
+    /// True when the language does not separate words, so that its words match anywhere in a name.
     #[serde(default)]
     anywhere: bool,
     words: BTreeMap<String, Vec<String>>,
 }
 
-/// Both find all their words in one pass over a name.
+/// Automata that find all words in one pass over a name.
 struct ApprovalWords {
-    /// Of languages that separate words.
+    /// Words of languages that separate words.
     separate: AhoCorasick,
-    /// Of languages that do not.
+    /// Words of languages that do not.
     anywhere: AhoCorasick,
 }
 
@@ -62,7 +62,7 @@ static CONSEQUENCES: LazyLock<ApprovalWords> = LazyLock::new(|| {
     ApprovalWords { separate: build(&separate), anywhere: build(&anywhere) }
 });
 
-/// What is searched for in a text that [`apart`] has made of a name.
+/// Returns the patterns of a word. They are searched for in texts normalized by [`apart`].
 fn patterns(word: &str, endings: &[String]) -> Vec<String> {
     let folded = |word: &str| tokens(&fold(word)).collect::<Vec<_>>().join(" ");
     if let Some(whole) = word.strip_prefix('=') {
@@ -85,7 +85,7 @@ fn patterns(word: &str, endings: &[String]) -> Vec<String> {
     patterns
 }
 
-/// Whether a control of this name does something that cannot be taken back, as far as its name says.
+/// True when the name suggests that the control has an effect that cannot be undone.
 #[must_use]
 pub fn is_consequential(name: &str) -> bool {
     let name: String = name.chars().take(MOST_CHARS).nfkc().collect();
@@ -98,14 +98,14 @@ pub fn is_consequential(name: &str) -> bool {
         || anywhere.is_match(&together(&name))
 }
 
-/// Whether carrying out `wish` on what was found for it submits data.
+/// True when executing the command on the resolved element submits data.
 #[must_use]
 pub fn submits(wish: &Command, found: &Match) -> bool {
-    // No role is an exception: a page gives its elements any role, and what is tapped does what the page likes.
+    // No role is exempt: a page can give an element any role, and the element's script can do anything on a tap.
     let says_so = || is_consequential(&found.name) || found.text.lines().any(is_consequential);
     match wish {
         Command::Tap { .. } | Command::Check { .. } => found.submits || says_so(),
-        // A line's end in a field is Enter.
+        // A line break in a form field acts like Enter.
         Command::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
         Command::Press { key } => match Activation::of(key) {
             Some(Activation::Enter) => found.form_field || found.submits || says_so(),
@@ -116,13 +116,13 @@ pub fn submits(wish: &Command, found: &Match) -> bool {
     }
 }
 
-/// Whether a key does something to whatever has the focus, so that one has to look what that is.
+/// True when the effect of a key depends on the focused element, so that the element must be examined first.
 #[must_use]
 pub fn depends_on_focus(key: &str) -> bool {
     Activation::of(key).is_some()
 }
 
-/// Whether a form may be submitted by a step that its customer has approved of. A step that only enters a text is approved for that.
+/// True when an approved step may submit a form. Approval of a step that only enters text does not cover a submission.
 #[must_use]
 pub fn may_submit(wish: &Command) -> bool {
     match wish {
@@ -133,7 +133,7 @@ pub fn may_submit(wish: &Command) -> bool {
     }
 }
 
-/// A key that activates whatever has the focus.
+/// A key that activates the focused element.
 enum Activation {
     Enter,
     Space,
@@ -149,7 +149,7 @@ impl Activation {
     }
 }
 
-/// Lowercase letters without diacritics, and without characters that are not shown.
+/// Converts a text to lower-case letters without diacritics and invisible characters.
 fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let letters = text.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase).nfd();
@@ -172,12 +172,13 @@ fn tokens(folded: &str) -> impl Iterator<Item = &str> {
     folded.split(|letter: char| !letter.is_alphanumeric()).filter(|token| !token.is_empty())
 }
 
-/// The words of a folded name between one space each, with a mark at either end. Single letters in a row are also read as one word.
+/// Joins the words of a folded name with single spaces, between the markers `^` and `$`. A run of single letters is added as one
+/// word.
 fn apart(folded: &str) -> String {
     let mut words = "^ ".to_owned();
     let (mut run, mut letters) = (String::new(), 0);
     let mut joined = String::new();
-    // The end of the name ends a row of letters like a longer word.
+    // The empty token at the end completes the last run of letters.
     for token in tokens(folded).chain([""]) {
         if token.chars().count() == 1 {
             run.push_str(token);
@@ -198,13 +199,14 @@ fn apart(folded: &str) -> String {
     if joined.is_empty() { words + "$" } else { words + &joined + "$" }
 }
 
-/// The letters and digits of a name without anything between them, for languages in which a diacritic makes another letter.
+/// Joins the letters and digits of a name without separators. Keeps diacritics, because in these languages they form other
+/// letters.
 fn together(name: &str) -> String {
     let letters = name.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase);
     letters.filter(|letter| letter.is_alphanumeric()).collect()
 }
 
-/// Words that have digits among their letters, with the letters that these look like.
+/// Replaces digits within words by the letters they resemble.
 fn with_letters_for_digits(folded: &str) -> String {
     let word = |token: &str| -> String {
         if !token.chars().any(char::is_alphabetic) {
@@ -223,7 +225,7 @@ fn with_letters_for_digits(folded: &str) -> String {
     tokens(folded).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Default ignorable code points: they take part in a name and are not seen.
+/// Default ignorable code points: they are part of a name but invisible.
 fn is_ignorable(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -232,7 +234,7 @@ fn is_ignorable(letter: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The Latin letter that a letter of another script, or a small capital, looks like.
+/// Returns the Latin letter that a small capital or a letter of another script resembles.
 fn look_alike(letter: char) -> char {
     match letter {
         'А' | 'Α' => 'A',

@@ -1,144 +1,145 @@
-//! What somebody wants done to a page, before anybody has looked at the page: what a message comes to, whoever reads it.
+//! The commands that a message is parsed into, by the grammar or by a model, before the page is examined.
 
 use serde::{Deserialize, Serialize};
 
 use crate::operations::CaptureKind;
 
-/// One thing to do.
+/// A command to the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Load a page.
     Navigate {
-        /// With its scheme, otherwise as it was said.
+        /// Address with a scheme, otherwise as written in the message.
         url: String,
     },
-    /// A finger on an element.
+    /// Tap an element.
     Tap {
         /// The element.
         target: ElementQuery,
     },
-    /// A checkbox, or what is like one, as it should stand. One that stands so is left as it is.
+    /// Set a checkbox or a similar control. One that already has the requested state is left alone.
     Check {
-        /// The element.
+        /// The control.
         target: ElementQuery,
-        /// How it should stand.
+        /// Requested state.
         checked: bool,
     },
-    /// Text into an element.
+    /// Type text into an element.
     Type {
         /// The element.
         target: ElementQuery,
         /// The text.
         value: String,
     },
-    /// One key, on whatever has the focus.
+    /// Press a key on the focused element.
     Press {
-        /// A character or a name such as `Enter`, after modifiers if need be: `Control+a`.
+        /// A character or a name such as `Enter`, optionally after modifiers: `Control+a`.
         key: String,
     },
-    /// An option of a list.
+    /// Choose an option of a list.
     Select {
         /// The list.
         target: ElementQuery,
-        /// The option, as it reads.
+        /// Visible text of the option.
         option: String,
     },
-    /// The page, or an element that scrolls.
+    /// Scroll the page or an element.
     Scroll {
-        /// CSS pixels to the right.
+        /// Distance to the right in CSS pixels.
         delta_x: i64,
-        /// CSS pixels down.
+        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// The element; `None` is the page.
+        /// Element to scroll; `None` is the page.
         target: Option<ElementQuery>,
     },
-    /// Nothing, until something has come about.
+    /// Wait for a condition.
     Wait {
-        /// What has to.
+        /// The condition.
         condition: WaitCondition,
     },
-    /// A picture of the page, or another kind of copy.
+    /// Capture the page.
     Capture {
-        /// Which.
+        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Values out of the page.
+    /// Read values from the page.
     Extract {
-        /// Each under a name of its own.
+        /// The values. Each has a different name.
         items: Vec<ExtractItem>,
     },
-    /// The page before this one.
+    /// Go back in the history.
     Back,
-    /// This page, anew.
+    /// Reload the page.
     Reload,
 }
 
-/// What a wish is about, in words or exactly.
+/// Query for an element, by description or exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElementQuery {
     /// A CSS selector.
     Css(String),
-    /// What an element is, and what it is called.
+    /// A description of the element.
     Described {
-        /// A role of ARIA, such as `button`; `None` is any.
+        /// ARIA role, such as `button`; `None` matches any.
         role: Option<String>,
-        /// Its name, label, placeholder or text. Nothing is said of that when it is empty, and then there is a role.
+        /// Name, label, placeholder or text. If it is empty, the role alone describes the element.
         words: String,
     },
-    /// An element of a snapshot, by the reference that stands there.
+    /// Reference of an element in a snapshot.
     Ref(String),
 }
 
-/// What to wait for.
+/// Condition to wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitCondition {
-    /// An element that is visible.
+    /// A visible element.
     Visible(ElementQuery),
-    /// No such element, or an invisible one.
+    /// No matching element, or an invisible one.
     Hidden(ElementQuery),
-    /// An address in which this regular expression is found.
+    /// An address that contains a match of this regular expression.
     Url(String),
-    /// Just time.
+    /// A fixed time.
     Time {
-        /// Milliseconds.
+        /// Duration in milliseconds.
         ms: u64,
     },
 }
 
-/// One value to read.
+/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractItem {
-    /// Its key in the answer.
+    /// Key of the value in the response.
     pub name: String,
-    /// Where it is.
+    /// The element.
     pub target: ElementQuery,
-    /// The attribute to take; the text when absent.
+    /// Attribute to read; the text when absent.
     pub attribute: Option<String>,
-    /// Whether all matches are meant.
+    /// True when the value is read from all matches.
     pub list: bool,
 }
 
 impl ExtractItem {
-    /// Whether somebody has to find out which one element is meant: of what a selector says nobody looks for the one.
+    /// True when the element must be resolved to a single match first. Lists and CSS selectors are evaluated by the operation
+    /// itself.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
         !self.list && !matches!(self.target, ElementQuery::Css(_))
     }
 }
 
-/// What became of a message.
+/// Result of parsing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedMessage {
-    /// What to do, in this order.
+    /// Commands, in order of execution.
     Plan(Vec<Command>),
-    /// It was not understood, and nothing of it is done.
+    /// The message was not understood. Nothing of it is executed.
     Clarify {
-        /// What was not understood, and what would be.
+        /// Explanation of the part that was not understood, with examples.
         reply: String,
     },
-    /// It was understood, and is not done.
+    /// The message was understood, but the service does not do this.
     Refuse {
-        /// What is not done, and why.
+        /// Explanation of the refusal.
         reply: String,
     },
 }

@@ -1,8 +1,8 @@
-//! Creates that may be repeated (contract: agents 3 to 5): what one with an idempotency key came to, word for word.
+//! Idempotent creation of agent sessions (contract: agents 3 to 5): stores the exact response for each idempotency key.
 //!
-//! The key's row is written in the transaction that writes the agent session, or alone with a refusal. So of any number of
-//! creates with one key, at any number of processes, one makes something, and a crash leaves either nothing or an agent
-//! session whose answer can be given later.
+//! The row of the key is inserted in the transaction that inserts the agent session, or alone with a refusal. Of all requests
+//! with one key, in all processes, only one creates an agent session. After a crash there is either no agent session, or one
+//! whose response can be completed later.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use sqlx::PgConnection;
 
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 
-/// An answer that was given once, and is the same ever after.
+/// A stored response. Every repetition returns it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The body, word for word.
+    /// Exact response body.
     pub body: String,
 }
 
-/// What there is of a key.
+/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Create {
-    /// It was answered.
+    /// The request was answered.
     Answered(Answered),
-    /// The agent session is there, and its driver session may still be opening.
+    /// The agent session was created, and its driver session may still be opening.
     Opening {
         /// The agent session.
         id: AgentSessionId,
-        /// Its driver session.
+        /// Driver session.
         driver: SessionId,
     },
 }
 
-/// What there is of the account's key; `None` when it was never used.
+/// Returns the state of an idempotency key of the account; `None` if it was never used.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Create>> {
     let row = sqlx::query!(
         r#"select c.http_status, c.body, a.id as "id?", a.session_id as "driver?"
@@ -56,11 +56,11 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sql
     }))
 }
 
-/// Takes the account's key for an agent session that is written in the same transaction. `false` when somebody else has it: who
-/// is about to take it is waited for.
+/// Reserves an idempotency key for an agent session that is inserted in the same transaction. Returns `false` if the key is
+/// already in use. Waits for a concurrent transaction that is about to reserve it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id: AgentSessionId) -> sqlx::Result<bool> {
     let reserved = sqlx::query!(
         "insert into agent_session_creates (account_id, key, agent_session_id) values ($1, $2, $3) on conflict do nothing",
@@ -73,10 +73,10 @@ pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id:
     Ok(reserved.rows_affected() > 0)
 }
 
-/// Keeps the answer of an agent session's create, unless there is one.
+/// Stores the response for a created agent session, unless one is already stored.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_session_creates set http_status = $3, body = $4
@@ -91,17 +91,18 @@ pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answ
     Ok(())
 }
 
-/// How long a refusal is kept (contract: agents 6).
+/// Retention of a refusal (contract: agents 6).
 const REFUSALS_KEPT: Duration = Duration::from_hours(24);
 
-/// Refusals that one refusal makes room for: more than one, because several that come at once see the same ones as the oldest.
+/// Maximum number of old refusals that a new one deletes. It is more than one because simultaneous refusals select the same
+/// oldest rows.
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
-/// Keeps a refusal, after which there is no agent session, unless the key was used meanwhile. Of an account the newest `most` are
-/// kept: a request that is sent again comes soon after the first.
+/// Stores a refusal, which created no agent session, unless the key was used in the meantime. Only the account's newest `most`
+/// refusals are kept, because a client repeats a request soon after the first attempt.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn refuse(
     conn: &mut PgConnection,
     account: AccountId,
@@ -132,10 +133,11 @@ pub async fn refuse(
     Ok(())
 }
 
-/// Deletes refusals that have reached their term, up to `limit`; what else there is goes with its agent session. Answers how many.
+/// Deletes up to `limit` refusals past their retention, and returns the number of deleted rows. Other rows are deleted with their
+/// agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from agent_session_creates where (account_id, key) in (

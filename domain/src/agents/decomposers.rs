@@ -1,26 +1,26 @@
-//! Who reads a customer's message (contract: byok 16): a model, which somebody pays for, or the grammar, which costs nothing.
+//! Selects the decomposer of a customer's message (contract: byok 16): a model, which costs money, or the grammar, which is free.
 
 use sqlx::PgConnection;
 
 use crate::byok::{self, ModelAccess, Provider, SealedKey};
 use crate::ids::AccountId;
 
-/// Who reads a message.
+/// The decomposer of a message.
 #[derive(Debug)]
 pub enum Decomposer {
-    /// A model, with the account's own key.
+    /// A model with the account's own key.
     OwnKey(SealedKey),
-    /// A model, with the deployment's key.
+    /// A model with the deployment's key.
     Bundled,
     /// The grammar.
     Deterministic {
-        /// Whether a model would, if the account consented.
+        /// True when the account could use a model if it gave its consent.
         consent_missing: bool,
     },
 }
 
 impl Decomposer {
-    /// Who reads the messages of an account that has these means, in a deployment that has a key or not.
+    /// Selects the decomposer from the account's keys and consent, and from the existence of a deployment key.
     #[must_use]
     pub fn of(means: ModelAccess, has_bundled: bool) -> Self {
         let ModelAccess { mut keys, consented } = means;
@@ -33,10 +33,10 @@ impl Decomposer {
     }
 }
 
-/// Who reads the account's next message. A consent that is missing is counted.
+/// Selects the decomposer of the account's next message. A missing consent increments a metric.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {
@@ -51,7 +51,7 @@ mod tests {
 
     /// Contract: byok 16.
     #[test]
-    fn an_own_key_comes_before_the_deployments_and_that_before_the_grammar() {
+    fn own_key_precedes_deployment_key_precedes_grammar() {
         let account = AccountId::generate();
         let chosen = |keys: &[Provider], consented: bool, has_bundled: bool| {
             let keys = keys.iter().map(|provider| SealedKey::new(account, *provider, Vec::new())).collect();

@@ -1,11 +1,11 @@
-//! The deterministic decomposer: reads a message by a documented grammar (contract: agent-grammar).
+//! The deterministic decomposer: parses a message by a documented grammar (contract: agent-grammar).
 //!
-//! A message is cut into words and quoted texts, those at commas, ends of lines and the like into steps, and each step is read by
-//! the rule of its verb. The words of all rules stand in tables (`vocabulary.rs`), from which the public documentation is made as
-//! well. Each part is looked at a bounded number of times, so that reading takes time that is linear in the message.
+//! The lexer splits a message into words and quoted texts. Commas, line ends and similar breaks separate the steps, and the rule
+//! of its verb parses each step. The words of all rules are in tables (`vocabulary.rs`), which also generate the public
+//! documentation. Each part is examined a bounded number of times, so parsing takes time linear in the message.
 //!
-//! Whatever can be understood in more than one way is asked about: what acts on somebody's account does not guess. A message is
-//! read as a whole or not at all.
+//! An ambiguous message is rejected with a question, because a wrong guess could change the customer's account. A message is
+//! executed as a whole or not at all.
 
 mod addresses;
 mod canonical;
@@ -32,27 +32,26 @@ use super::commands::{Command, ElementQuery, ParsedMessage, WaitCondition};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 
-/// What a message may ask for.
+/// Constraints on a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'r> {
-    /// Where a browser may be sent.
+    /// Addresses that a browser may open.
     pub destinations: &'r Destinations,
-    /// What an operation may be given.
+    /// Limits of the operations.
     pub limits: &'r Limits,
-    /// Steps of a message.
+    /// Maximum number of steps.
     pub most_steps: usize,
-    /// Characters of a message.
+    /// Maximum number of characters.
     pub most_characters: usize,
 }
 
-/// What a step is read with.
 #[derive(Clone, Copy)]
 struct Context<'r> {
     message: &'r str,
     rules: &'r Rules<'r>,
 }
 
-/// Reads a message. Nothing of it is to be done unless all of it was understood (contract: agent-grammar 1, 2).
+/// Parses a message. The result has commands only if the whole message was understood (contract: agent-grammar 1, 2).
 #[must_use]
 pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     let most = rules.most_characters;
@@ -65,7 +64,7 @@ pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     }
 }
 
-/// The step before: its verb, what came of it, and whether the one that follows may do without a verb.
+/// Verb and kind of command of the previous step. The next step may omit the same verb.
 struct PreviousStep {
     verb: &'static Verb,
     kind: Discriminant<Command>,
@@ -75,7 +74,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     let tokens = lexing::lex(context.message)?;
     let mut plan: Vec<Command> = Vec::new();
     let mut before: Option<PreviousStep> = None;
-    // Whether all breaks since the step before were soft ones.
+    // True when all breaks since the previous step were soft.
     let mut goes_on = false;
     for piece in tokens.chunk_by(|one, other| !is_break(one) && !is_break(other)) {
         if let [Token { kind: Kind::Break { soft }, .. }] = piece {
@@ -92,7 +91,8 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
         before = Some(PreviousStep { verb, kind: discriminant(&wish) });
         goes_on = true;
         match (wish, plan.last_mut()) {
-            // What is read in one breath is read at one time.
+            // Consecutive extractions after one verb become one command, so that their values come from the same state of the
+            // page.
             (Command::Extract { items: more }, Some(Command::Extract { items })) if !begins_with_verb(step) => {
                 items.extend(more);
             }
@@ -112,7 +112,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     Ok(plan)
 }
 
-/// Whether a word is one of the grammar's own, and so says nothing of anybody.
+/// True when the word belongs to the grammar's vocabulary, and so reveals nothing about the customer.
 #[must_use]
 pub fn knows(word: &str) -> bool {
     vocabulary::has(word)
@@ -138,7 +138,8 @@ fn begins_with_verb(step: &[Token<'_>]) -> bool {
     steps::verb(step).is_some()
 }
 
-/// A step by its own verb, or by that of the step before it, which then means the same kind of thing once more.
+/// Parses a step by its own verb, or by the verb of the previous step. A step without a verb must be of the same kind as the
+/// previous one.
 fn read_step<'m>(
     step: &'m [Token<'m>],
     before: Option<&PreviousStep>,
@@ -157,7 +158,7 @@ fn read_step<'m>(
     let is_taken_over = rest.len() == step.len();
     let wish = steps::wish(verb, said, rest, context).map_err(|error| {
         let complaint = GrammarError::of(error).in_step(verb, said);
-        // Such a step begins with what is typed.
+        // The step may begin with text to type, so the error message must not repeat it.
         if is_taken_over { complaint.hiding_but(&(0..0)) } else { complaint }
     })?;
     let at = |trouble: GrammarErrorKind| GrammarError::hidden(said.span.clone(), trouble).in_step(verb, said);
@@ -171,12 +172,12 @@ fn read_step<'m>(
     }
 }
 
-/// Only what is clearly a thing needs no verb: anything else could be one that nobody knows.
+/// Only an unmistakable reference to an element may omit the verb. Any other word could be an unknown verb.
 fn may_stand_alone(first: &Token<'_>) -> bool {
     first.is_quote() || ["the", "css", "ref", "text", "all"].iter().any(|word| first.is(word))
 }
 
-/// What an operation would refuse, told before anything is done.
+/// Returns an error for a command that exceeds the limits of its operation, before any command runs.
 fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
     let most = |what: &str, text: &str, most: usize| {
         (text.chars().count() > most).then(|| format!("has {what} of more than {most} characters"))

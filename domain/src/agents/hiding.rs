@@ -1,4 +1,4 @@
-//! What transcripts show of a message (contract: agents 26): all but what was to be typed.
+//! Removes text to type from the messages shown in transcripts (contract: agents 26).
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use super::commands::{Command, ParsedMessage};
 use super::dictionary::Dictionary;
 use super::grammar;
 
-/// What stands for a text that is not shown.
+/// Replacement for a hidden text.
 pub const HIDDEN: &str = "•••";
 
-/// Words after which somebody may say what is to be typed.
+/// Words that may precede a text to type.
 const TYPING: [&str; 14] = [
     "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
     "password", "key in",
 ];
 
-/// A message of which `reading` was made, as others may see it.
+/// Returns the message as transcripts show it, given its parsed form.
 #[must_use]
 pub fn shown(message: &str, reading: &ParsedMessage) -> String {
     let ParsedMessage::Plan(plan) = reading else { return unread(message) };
     let Hidden { text, has_all } = without(message, typed(plan.iter()));
-    // What was written otherwise than it is typed, with escapes for one, cannot be told from the rest.
+    // A text that the message spells differently from the typed value, for example with escapes, cannot be located.
     if has_all { text } else { unread_or_plain(message) }
 }
 
-/// What a model says about a message, of which it made `plan`: without what that types, and without what of the message may have been to
-/// be typed and is no plain word. Where there is no plan to tell that, it may stand anywhere in the message.
+/// Returns a model's reply without the texts that its `plan` types, and without words of the message that are not plain and may
+/// be texts to type. Without a plan, such words are hidden wherever they occur in the message.
 #[must_use]
 pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Command>) -> String {
     let mut plan = plan.peekable();
@@ -35,7 +35,6 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Co
     without(reply, typed(plan).chain(doubtful)).text
 }
 
-/// What a plan types.
 fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
     plan.filter_map(|wish| match wish {
         Command::Type { value, .. } => Some(value.as_str()),
@@ -43,24 +42,25 @@ fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'
     })
 }
 
-/// A word without the signs around it.
+/// Trims punctuation and quotation marks from a word.
 fn bare(word: &str) -> &str {
     word.trim_matches(|letter: char| "\"'`“”‘’„«»()[]{}<>,;:.?".contains(letter))
 }
 
-/// Whether a word could be a password, a code or an address: it is more than letters, or has capitals where no word has some.
+/// True when a word could be a password, a code or an address: it has characters other than letters, or capitals after the first
+/// letter.
 fn is_doubtful(word: &str) -> bool {
     let plain = word.chars().all(|letter| letter.is_alphabetic() || "-'’".contains(letter));
     !word.is_empty() && (!plain || word.chars().skip(1).any(char::is_uppercase))
 }
 
-/// Whether a word is the address of a page, without a name and a password in it.
+/// True when a word is a web address without credentials.
 fn is_address(word: &str) -> bool {
     word.contains("://") && !word.contains('@')
 }
 
-/// A message that nobody has understood: of it plain words and addresses are shown, outside of quotation marks and before any word that is
-/// about typing. Whatever else there is may have been to be typed.
+/// Returns a message that was not understood as transcripts show it. It keeps plain words and addresses outside of quotation
+/// marks and before any word about typing. Everything else may be a text to type.
 #[must_use]
 pub fn unread(message: &str) -> String {
     match typing_from(message) {
@@ -69,7 +69,7 @@ pub fn unread(message: &str) -> String {
     }
 }
 
-/// Of a text the words that can be no password and no code, up to the first quotation mark.
+/// Returns the words that cannot be a password or a code, up to the first quotation mark.
 fn plain(text: &str) -> String {
     const QUOTES: [char; 7] = ['"', '`', '“', '”', '‘', '’', '«'];
     let is_quote = |(at, letter): (usize, char)| {
@@ -84,7 +84,8 @@ fn plain(text: &str) -> String {
     shown.join(" ")
 }
 
-/// A message of which somebody has made what is to be typed, without saying what of it that was: it may stand where no word announces it.
+/// Returns a message whose plan types a text that was not located in it. The text may occur without a preceding word about
+/// typing.
 fn unread_or_plain(message: &str) -> String {
     if typing_from(message).is_some() {
         return unread(message);
@@ -92,12 +93,12 @@ fn unread_or_plain(message: &str) -> String {
     without(message, doubtful(message)).text
 }
 
-/// Words of a text that could be a password, a code or an address.
+/// Returns the words that could be a password, a code or an address.
 fn doubtful(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().map(bare).filter(|word| is_doubtful(word))
 }
 
-/// Where a message may begin to say what is to be typed.
+/// Returns the position after the first word about typing.
 fn typing_from(message: &str) -> Option<usize> {
     let lower = message.to_ascii_lowercase();
     let words = TYPING.iter().flat_map(|word| lower.match_indices(word).map(|(at, word)| (at, at + word.len())));
@@ -106,11 +107,11 @@ fn typing_from(message: &str) -> Option<usize> {
 
 struct Hidden {
     text: String,
-    /// Whether each of the values stands somewhere in the text, if only as a part of a longer word.
+    /// True when the text contains each value, possibly as part of a longer word.
     has_all: bool,
 }
 
-/// `text` without these values, where they are no parts of longer words. Where two overlap, all that they cover is hidden.
+/// Replaces the values in `text`, except within longer words. Overlapping values are hidden together.
 fn without<'v>(text: &str, values: impl Iterator<Item = &'v str>) -> Hidden {
     let values = Dictionary::new(values.map(Box::from).collect());
     let mut missing: BTreeSet<_> = (0..values.count()).collect();
@@ -122,7 +123,7 @@ fn without<'v>(text: &str, values: impl Iterator<Item = &'v str>) -> Hidden {
             if longest.is_none() && stands_alone(text, at, end) {
                 longest = Some(end);
             }
-            // A shorter one that stands here was seen with the longer one.
+            // Shorter values at this position were already removed together with the longer one.
             if !missing.remove(&value) && longest.is_some() {
                 break;
             }
@@ -162,7 +163,7 @@ mod tests {
 
     /// Contract: agents 26.
     #[test]
-    fn what_is_typed_is_not_shown() {
+    fn typed_texts_are_hidden() {
         for (message, values, expected) in [
             ("type 'ada' into name", &["ada"][..], "type '•••' into name"),
             ("type \"a\" into a field", &["a"], "type \"•••\" into ••• field"),
@@ -179,7 +180,7 @@ mod tests {
 
     /// Contract: byok 23.
     #[test]
-    fn what_a_model_says_does_not_repeat_what_is_typed() {
+    fn model_reply_does_not_repeat_typed_texts() {
         let login = Command::Type { target: ElementQuery::Ref("e1".to_owned()), value: "let me in".to_owned() };
         let tap = Command::Tap { target: ElementQuery::Ref("e1".to_owned()) };
         for (reply, message, plan, expected) in [
@@ -195,9 +196,9 @@ mod tests {
         }
     }
 
-    /// Contract: limits 5. Ten times the words in a message and ten times the text take about ten times as long each, and not their product.
+    /// Contract: limits 5. The time is linear in the words of the message and in the text, not in their product.
     #[test]
-    fn hiding_takes_time_that_is_linear_in_message_and_reply() {
+    fn hiding_time_is_linear_in_message_and_reply() {
         let clarify = ParsedMessage::Clarify { reply: String::new() };
         let time = |words: usize| {
             let words: Vec<_> = (0..words).map(|at| format!("x{at}")).collect();
@@ -216,7 +217,7 @@ mod tests {
 
     /// Contract: agents 26.
     #[test]
-    fn of_a_message_that_was_not_understood_nothing_is_shown_that_may_be_typed() {
+    fn message_not_understood_shows_no_possible_text_to_type() {
         let clarify = ParsedMessage::Clarify { reply: String::new() };
         for (message, expected) in [
             ("tap 'Sign in' twice", "tap •••"),

@@ -1,17 +1,17 @@
-//! How agent sessions go when they have been closed for long enough (contract: retention 10, 16): first what each has many of, in
-//! batches of its own, and then they.
+//! Deletes closed agent sessions after their retention (contract: retention 10, 16). Their many rows go first, in batches, then
+//! the agent sessions themselves.
 //!
-//! Each batch looks at no more agent sessions than it may delete rows, the oldest. So what is left of those that are not empty yet is not
-//! walked through each time.
+//! Each batch examines at most as many agent sessions as it may delete rows, oldest first. So agent sessions that still have rows
+//! are not scanned again and again.
 
 use std::time::Duration;
 
 use sqlx::PgConnection;
 
-/// Deletes steps of agent sessions that were closed longer ago than `age`, up to `limit`. Answers how many.
+/// Deletes up to `limit` steps of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -25,10 +25,11 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
     Ok(purged.rows_affected())
 }
 
-/// Deletes turns of such agent sessions that have no steps any more, up to `limit`, with what models took for each. Answers how many.
+/// Deletes up to `limit` turns of agent sessions closed longer ago than `age` that have no steps left, with their model usage.
+/// Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -44,10 +45,10 @@ pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i
     Ok(purged.rows_affected())
 }
 
-/// Deletes receipts of their messages, up to `limit`. Answers how many.
+/// Deletes up to `limit` receipts of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -62,10 +63,11 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
     Ok(purged.rows_affected())
 }
 
-/// Deletes such agent sessions that have neither, up to `limit`. Answers how many.
+/// Deletes up to `limit` agent sessions closed longer ago than `age` that have no turns and receipts left. Returns the number of
+/// deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))

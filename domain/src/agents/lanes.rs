@@ -1,6 +1,6 @@
-//! Who drives an agent session (contract: agents 8 to 13). In pair mode the AI does, until a human's client takes over; it drives as
-//! long as it is heard of. Each change is made under the lock of the agent session's row, which a turn looks at before each
-//! of its steps, so that a human who has taken over is not interfered with.
+//! Control of an agent session (contract: agents 8 to 13). In pair mode the AI has control until a human's client takes it over.
+//! The client keeps it as long as it sends heartbeats. Each change locks the agent session's row. A turn checks the row before
+//! each of its steps, so that it does not interfere with a human who has taken over.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,25 +14,26 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::validation::{Invalid, Rules};
 
-/// How often who drives has changed, as a metric: `from`, `to`.
+/// Metric that counts changes of control, by `from` and `to`.
 pub const TRANSITIONS: &str = "service_pair_mode_transition_total";
 
-/// Characters of a client's name for itself.
 const CLIENT_CHARS: usize = 128;
 
-/// What a human's client calls itself: no two that drive at the same time may have the same.
+/// Name that a human's client chooses. Clients that act at the same time must use different names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientId(String);
 
 impl ClientId {
-    /// As the client spells it.
+    /// Returns the name as the client sent it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
+    /// Validates a name.
+    ///
     /// # Errors
-    /// On field `client_id`, when it does not have 1 to 128 characters or holds one that does not show.
+    /// Returns an error on field `client_id` if the text does not have 1 to 128 characters, or contains a control character.
     pub fn parse(text: String) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         rules.length(&text, 1, CLIENT_CHARS, "client_id");
@@ -42,28 +43,28 @@ impl ClientId {
     }
 }
 
-/// Why a lane does not change.
+/// Reason why a lane was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// The account has no such agent session.
     #[error("there is no such agent session")]
     NoSession,
-    /// It is closed.
+    /// The agent session is closed.
     #[error("the agent session is closed")]
     Closed,
-    /// It has no lanes.
+    /// The agent session is not in pair mode.
     #[error("the agent session is not in pair mode")]
     NotPair,
-    /// Another client drives.
+    /// Another client has control.
     #[error("another client controls the agent session")]
     DrivenByAnother,
-    /// The client does not drive.
+    /// The client does not have control.
     #[error("this client does not control the agent session")]
     NotDriving,
-    /// A human drives, so that the mode stays.
+    /// A human has control, so the mode cannot change.
     #[error("a human controls the agent session; hand it back first")]
     HumanDrives,
-    /// The account has made as many changes in an hour as it may.
+    /// The account has reached its number of changes per hour.
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
     /// The database failed.
@@ -71,7 +72,7 @@ pub enum LaneError {
     Database(#[from] sqlx::Error),
 }
 
-/// Who drives, as the audit log and the metric spell it.
+/// The driver, as named in the audit log and the metric.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 enum Lane {
@@ -79,14 +80,13 @@ enum Lane {
     HumanDriving,
 }
 
-/// Every change of who drives, from which and to which, as the metric spells it.
+/// All label pairs of the metric: `from` and `to`.
 #[must_use]
 pub fn transitions() -> [(&'static str, &'static str); 2] {
     let (ai, human) = (Lane::AiDriving.into(), Lane::HumanDriving.into());
     [(ai, human), (human, ai)]
 }
 
-/// An agent session whose row is locked.
 #[derive(Debug)]
 pub(super) struct Locked {
     account: AccountId,
@@ -95,7 +95,7 @@ pub(super) struct Locked {
     driver: Option<String>,
 }
 
-/// Locks an agent session that is active, and takes the lane from a human who was not heard of for `patience`.
+/// Locks an active agent session. Takes the lane from a human who was silent for `patience`.
 async fn lock(
     conn: &mut PgConnection,
     account: AccountId,
@@ -172,16 +172,18 @@ impl Locked {
     }
 }
 
-/// Takes the lane from a human who was not heard of for long, of an agent session whose row is locked.
+/// Takes the lane from a silent human. The caller has locked the agent session's row.
 pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<()> {
     Locked { account, id, mode: Mode::Pair, driver: None }.time_out(conn).await
 }
 
-/// Gives the lane to a human's client. Again by the one that drives it changes nothing but when that was heard of. `conn` is in a
-/// transaction, as everywhere here, which is to be committed also when the lane does not change.
+/// Gives the lane to a human's client. If the client already has it, this only records a heartbeat.
+///
+/// For all functions of this module, `conn` is in a transaction, which the caller must commit even if the lane does not change.
 ///
 /// # Errors
-/// When the mode is another, another client drives, the account has made `per_hour` changes, or the database fails.
+/// Returns an error if the agent session is not in pair mode, another client has the lane, the account has made `per_hour`
+/// changes, or the database fails.
 pub async fn take_over(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -195,7 +197,7 @@ pub async fn take_over(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Whether the lane was somebody else's.
+/// Returns true if the lane changed.
 async fn give_to(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -222,7 +224,7 @@ async fn give_to(
     }
 }
 
-/// Uncounts a change that changed nothing.
+/// Removes a change from the count if nothing changed.
 async fn keep_count_of(
     conn: &mut PgConnection,
     account: AccountId,
@@ -235,10 +237,10 @@ async fn keep_count_of(
     changed.map(drop)
 }
 
-/// Gives the lane back to the AI.
+/// Returns the lane to the AI.
 ///
 /// # Errors
-/// When the client does not drive, or the database fails.
+/// Returns an error if the client does not have the lane, or if the database fails.
 pub async fn hand_back(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -255,10 +257,10 @@ pub async fn hand_back(
     Ok(locked.record(conn, "agent_session.pair_mode.handback", lanes, None, actor).await?)
 }
 
-/// Hears of the client that drives.
+/// Records a heartbeat of the client that has the lane.
 ///
 /// # Errors
-/// When it does not drive, for which a silence of `patience` is enough, or the database fails.
+/// Returns an error if the client does not have the lane, also because it was silent for `patience`, or if the database fails.
 pub async fn heartbeat(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -272,19 +274,19 @@ pub async fn heartbeat(
     Ok(hear(conn, id).await?)
 }
 
-/// Who drives the session that an agent session owns, seen from the session.
+/// State of the lane of a driver session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneState {
-    /// Who may.
+    /// Mode of the agent session.
     pub mode: Mode,
-    /// The client of the human who has the lane and was heard of within the patience, if one has.
+    /// Client of the human who has the lane and sent a heartbeat within the patience, if there is one.
     pub driver: Option<String>,
 }
 
-/// Who drives a session. `None` when it is no agent session's, or of one that is closed.
+/// Returns the state of a session's lane. Returns `None` if the session belongs to no active agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
@@ -302,10 +304,11 @@ pub async fn standing(
     .await
 }
 
-/// Hears of the client that drives a session, by its open connection (contract: live 11). One that does not is not heard of.
+/// Records a heartbeat for a client's open connection to a session (contract: live 11). Does nothing if the client does not have
+/// the lane.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,
@@ -329,10 +332,10 @@ async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Changes who may drive. The same mode again changes nothing.
+/// Changes the mode. Setting the same mode again changes nothing.
 ///
 /// # Errors
-/// When a human drives in pair mode, the account has made `per_hour` changes, or the database fails.
+/// Returns an error if a human has the lane in pair mode, the account has made `per_hour` changes, or the database fails.
 pub async fn set_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -346,7 +349,7 @@ pub async fn set_mode(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Whether the mode was another.
+/// Returns true if the mode changed.
 async fn change_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -376,10 +379,10 @@ async fn change_mode(
     Ok(true)
 }
 
-/// Whether any human drives who was not heard of for `patience`, from whom [`time_out`] would take the lane.
+/// Returns true if [`time_out`] would take a lane from a human.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
     let silent = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions
@@ -389,11 +392,11 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
     silent.fetch_one(conn).await
 }
 
-/// Takes the lane from humans who were not heard of for `patience`, at most `limit` (contract: agents 12). Answers how many. A
-/// heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
+/// Takes the lane from up to `limit` humans who were silent for `patience` (contract: agents 12). Returns their number. Skips
+/// locked rows, because a heartbeat may just be written to them.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions

@@ -1,8 +1,8 @@
-//! Turns whose message a model reads (contract: byok 17 to 24): what is kept of them, and what they take.
+//! Turns whose message a model interprets (contract: byok 17 to 24): their stored state and their token usage.
 //!
-//! Such a turn begins before the model is asked, because asking is paid for: whoever else is given the turn finds that it has begun. Its
-//! plan grows by what each answer wants done, and what that is, is committed before any of it is. The tokens that an answer took are written
-//! as sums, so that writing them once more counts them once.
+//! The turn starts before the first model call, because calls cost money: a second worker that receives the turn finds it
+//! started. Each response of the model extends the plan, and the new steps are committed before they run. Token usage is stored
+//! as totals, so that a repeated write does not count it twice.
 
 use std::time::Duration;
 
@@ -19,34 +19,34 @@ use crate::blocking::run_blocking;
 use crate::byok::Provider;
 use crate::ids::{AgentSessionId, TurnId};
 
-/// What models have taken for one turn.
+/// Model usage of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelUsage {
-    /// Tokens that were read for the first time.
+    /// Input tokens that were not cached.
     pub input: i64,
-    /// Tokens that were written.
+    /// Output tokens.
     pub output: i64,
-    /// Tokens that were read and kept for the next request.
+    /// Input tokens written to the cache.
     pub cache_write: i64,
-    /// Tokens that had been kept.
+    /// Input tokens read from the cache.
     pub cache_read: i64,
-    /// What they cost, in cents.
+    /// Cost in cents.
     pub cost_cents: f64,
 }
 
 impl ModelUsage {
-    /// All tokens: what counts against a budget.
+    /// Returns the sum of all tokens, which counts against the budget.
     #[must_use]
     pub fn tokens(&self) -> i64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_write).saturating_add(self.cache_read)
     }
 }
 
-/// Begins a turn whose message `model` is to read. `false` when somebody else, who has another `asker`, has begun the turn, or
-/// ended it.
+/// Starts a turn whose message `model` will interpret. Returns `false` if another process, with a different `asker`, has started
+/// or ended the turn.
 ///
 /// # Errors
-/// When the database fails. Then it can be tried again.
+/// Returns an error if the database fails. The call may be repeated.
 pub async fn begin(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
@@ -71,21 +71,21 @@ pub async fn begin(
     .await
 }
 
-/// How a turn's agent session stands.
+/// Preconditions for the next step of a turn.
 #[derive(Debug)]
 pub struct TurnContext {
-    /// Why the turn goes no further, if it does not.
+    /// Reason to stop the turn, if there is one.
     pub stop: Option<StopReason>,
-    /// Tokens of its budget that are left.
+    /// Remaining tokens of the budget.
     pub tokens_left: i64,
-    /// What its account has spent of the deployment's own key in this month, in cents.
+    /// Cost of the account's calls with the deployment's key in this month, in cents.
     pub bundled_cents: f64,
 }
 
-/// How the turn's agent session stands. A human who was not heard of for `patience` does not drive.
+/// Returns the preconditions for the next step of the turn. A human who was silent for `patience` does not count as driving.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
@@ -109,11 +109,11 @@ pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Dura
     })
 }
 
-/// Notes what models have taken for the turn so far, on the turn and on its agent session, whatever has become of these. What the last
-/// call has cost is noted on the account, too, if the deployment `paid` for it.
+/// Stores the model usage of the turn so far, on the turn and on its agent session, whatever their status. If the deployment
+/// `paid`, the cost of the last call is added to the account's spending.
 ///
 /// # Errors
-/// When the database fails. Then it can be tried again.
+/// Returns an error if the database fails. The call may be repeated.
 pub async fn note(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
@@ -158,11 +158,11 @@ pub async fn note(
     Ok(())
 }
 
-/// Writes what an answer wants done behind the `before` steps that the plan has, and what transcripts show of the message now. `false` when
-/// somebody has ended the turn. `conn` is in a transaction.
+/// Appends the steps of a response to the plan, which has `before` steps, and stores the message as transcripts show it now.
+/// Returns `false` if another process has ended the turn. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails. Then it can be tried again.
+/// Returns an error if the database fails. The call may be repeated.
 pub async fn extend(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -186,10 +186,10 @@ pub async fn extend(
     Ok(true)
 }
 
-/// What was said in an agent session before, as its transcript has it, the oldest first: of the last `limit` turns that were answered.
+/// Returns the texts of the last `limit` answered turns of an agent session, oldest first, as its transcript shows them.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn talk(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -217,7 +217,7 @@ pub async fn talk(
     })
 }
 
-/// What the audit log has of a turn whose message a model was to read (contract: byok 22); `None` when none was.
+/// Returns the audit entry for a turn interpreted by a model (contract: byok 22). Returns `None` if no model was used.
 pub(super) async fn entry(
     conn: &mut PgConnection,
     (turn, session): (TurnId, AgentSessionId),

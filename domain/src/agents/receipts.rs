@@ -1,25 +1,24 @@
 //! Receipts of messages with an idempotency key (contract: agents 27 to 30).
 //!
-//! A receipt is written in the transaction that takes the message, and completed in the one that ends its turn. A crash between
-//! leaves it in progress for ever: what the turn did is in the transcript, and nobody may do it again.
+//! A receipt is inserted in the transaction that accepts the message, and completed in the one that ends its turn. After a crash
+//! in between, it stays in progress: the transcript shows the effects of the turn, and a repetition must not run it again.
 
 use sqlx::PgConnection;
 
 use crate::ids::{AccountId, AgentSessionId};
 use crate::vault::{UnsealError, Vault};
 
-/// What the vault is told that receipts are for.
 pub(super) const PURPOSE: &str = "agent receipts";
 
-/// What a message is known by: by the present key first.
+/// Fingerprints of a message, the one with the current key first.
 #[derive(Debug, Clone)]
 pub struct Fingerprint(Vec<Vec<u8>>);
 
 impl Fingerprint {
-    /// Of a message to an agent session with these approvals, in their order.
+    /// Returns the fingerprints of a message to an agent session with these approvals, in their order.
     #[must_use]
     pub fn of(vault: &Vault, session: AgentSessionId, message: &str, approvals: &[String]) -> Self {
-        // Each text behind its length, so that no two requests look the same.
+        // A length precedes each text, so that different requests never have the same input.
         let mut text = session.as_uuid().as_bytes().to_vec();
         for part in std::iter::once(message).chain(approvals.iter().map(String::as_str)) {
             text.extend((part.len() as u64).to_be_bytes());
@@ -29,46 +28,46 @@ impl Fingerprint {
     }
 }
 
-/// A receipt to be.
+/// Parameters of a new receipt.
 #[derive(Debug, Clone)]
 pub struct NewReceipt {
-    /// The account's key.
+    /// Idempotency key of the account.
     pub key: String,
-    /// What the message is known by.
+    /// Fingerprints of the message.
     pub fingerprint: Fingerprint,
 }
 
-/// What there is of a key.
+/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Receipt {
     /// The same message was answered.
     Completed {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// Bytes of the body, sealed.
+        /// Size of the sealed body in bytes.
         bytes: u64,
     },
-    /// The same message is under way, or its outcome is not known.
+    /// The same message is still running, or its outcome is unknown.
     InProgress,
-    /// Another message had the key.
+    /// The key was used for another message.
     Mismatch,
 }
 
-/// What there is of the account's key; `None` when it was never used.
+/// Returns the state of an idempotency key of the account; `None` if it was never used.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn find(conn: &mut PgConnection, account: AccountId, wanted: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
+/// Returns database errors.
+pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
     let row = sqlx::query!(
         "select fingerprint, http_status, octet_length(sealed_body) as bytes
          from agent_message_receipts where account_id = $1 and key = $2",
         account as _,
-        wanted.key,
+        new.key,
     )
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| match (row.http_status, row.bytes) {
-        _ if !wanted.fingerprint.0.contains(&row.fingerprint) => Receipt::Mismatch,
+        _ if !new.fingerprint.0.contains(&row.fingerprint) => Receipt::Mismatch,
         (Some(status), Some(bytes)) => Receipt::Completed {
             status: u16::try_from(status).unwrap_or_default(),
             bytes: u64::try_from(bytes).unwrap_or_default(),
@@ -77,10 +76,10 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, wanted: &NewRecei
     }))
 }
 
-/// The sealed body of the account's completed receipt; `None` when it is gone, with its agent session or its account.
+/// Returns the sealed body of a completed receipt; `None` if it was deleted with its agent session or account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Vec<u8>>> {
     let body = sqlx::query_scalar!(
         r#"select sealed_body as "sealed_body!" from agent_message_receipts
@@ -91,7 +90,7 @@ pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str)
     body.fetch_optional(conn).await
 }
 
-/// Takes the account's key for a message. `false` when somebody else has it by now.
+/// Reserves an idempotency key for a message. Returns `false` if another transaction has reserved it.
 pub(super) async fn reserve(
     conn: &mut PgConnection,
     account: AccountId,
@@ -111,7 +110,6 @@ pub(super) async fn reserve(
     Ok(reserved.rows_affected() > 0)
 }
 
-/// Completes a receipt with what its turn was answered.
 pub(super) async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -140,14 +138,16 @@ pub(super) fn owner(account: AccountId, key: &str) -> String {
     format!("{account} {key}")
 }
 
-/// Seals an answer for the receipt of the account's key.
+/// Seals a response for a receipt.
 #[must_use]
 pub fn seal(vault: &Vault, account: AccountId, key: &str, body: &[u8]) -> Vec<u8> {
     vault.seal(PURPOSE, &owner(account, key), body)
 }
 
+/// Opens the response of a receipt.
+///
 /// # Errors
-/// When it was sealed with a key that this process does not have.
+/// Returns an error if it was sealed with a key that this process does not have.
 pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
     vault.open(PURPOSE, &owner(account, key), sealed)
 }

@@ -107,7 +107,7 @@ impl Step {
         self.end.error = Some(error.into());
     }
 
-    /// The step as customers see it.
+    /// Returns the step as the API shows it.
     #[must_use]
     pub fn public(self) -> Intent {
         let mut about = Map::new();
@@ -256,7 +256,7 @@ impl Intent {
     /// Hides typed texts that a page has returned. The values of `extract` are not hidden.
     ///
     /// # Errors
-    /// If the result is not valid JSON.
+    /// Returns an error if the result is not valid JSON.
     pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
         let mut about = Value::Object(std::mem::take(&mut self.about));
         typed.hide_members(&mut about);
@@ -277,7 +277,7 @@ impl Intent {
     /// Inserts the content of a capture into its result.
     ///
     /// # Errors
-    /// If the result is not that of a capture.
+    /// Returns an error if the result is not that of a capture.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
@@ -296,7 +296,6 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
 /// [`MOST_BYTES`] sealed bytes; beyond that, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
-/// Texts to type of an agent session, sealed.
 #[derive(Debug, Default)]
 pub(crate) struct SealedTexts {
     steps: Vec<(StepId, Vec<u8>)>,
@@ -306,7 +305,7 @@ pub(crate) struct SealedTexts {
 /// Reads the texts to type of an agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<SealedTexts> {
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
@@ -331,7 +330,7 @@ impl SealedTexts {
         self.steps.iter().map(|(_, sealed)| sealed.len()).sum::<usize>() * 16
     }
 
-    /// Unseals the texts and builds the filter that hides them. This can take long.
+    /// Unseals the texts and builds the filter that hides them. Slow for large inputs: run it off the async runtime.
     pub(crate) fn open(&self, sealer: &Sealer) -> sqlx::Result<Typed> {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
@@ -507,7 +506,6 @@ impl StepColumns {
         })
     }
 
-    /// Number of stored bytes.
     pub(super) fn bytes(&self) -> usize {
         self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
     }
@@ -564,7 +562,6 @@ pub(super) async fn of_turns(
 }
 
 impl SealedStep {
-    /// Number of bytes.
     pub(super) fn bytes(&self) -> usize {
         let parts =
             [&self.sealed_shown, &self.sealed_result, &self.sealed_text_origins, &self.content].into_iter().flatten();

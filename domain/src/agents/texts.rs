@@ -1,8 +1,9 @@
-//! Texts that a model wants entered, and the origins where it may enter them without approval (contract: byok 28).
+//! Decides where a model may enter a text without approval (contract: byok 28).
 //!
-//! A page can talk a model into entering what another page has shown it, which a script of the page then sends away. So a text that no message
-//! of the customer contains is entered without approval only where the customer's own words lead, or where the text was seen. The
-//! comparison is by words, so that a text cannot be taken apart into letters that stand everywhere.
+//! A page can trick a model into entering a text that another page has shown, and a script can then send it to an attacker. A
+//! text that occurs in no message of the customer therefore needs approval, except on hosts that the customer named and on
+//! origins that showed the text. The comparison is by words, so that a text cannot be assembled from single letters that occur
+//! anywhere.
 
 use std::collections::BTreeSet;
 
@@ -10,34 +11,32 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use url::{Host, Url};
 
-/// Hosts of the customer's messages that are looked at.
 const MOST_HOSTS: usize = 100;
-/// Letters and digits of a text that is also found where it is written with other separators, such as a number or a date.
+/// Maximum number of letters and digits of a text that is also matched with different separators, such as a number or a date.
 const MOST_RESPELLED: usize = 64;
-/// Letters and digits of the shortest text that may have been seen on one of several origins: a page can show all that are shorter.
+/// Minimum number of letters and digits of a text that counts as seen on one of several origins. A page could show every shorter
+/// text.
 const FEWEST_SEEN: usize = 4;
-/// Letters and digits of the shortest text with digits that no page can have guessed.
+/// Minimum number of letters and digits at which a text with digits is too long for a page to guess.
 const UNGUESSABLE: usize = 8;
 
-/// Where a text that no message of the customer contains may be entered without approval.
+/// Origins on which a text may be entered without approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextOrigins {
     named: Vec<NamedHost>,
-    /// Origins that have shown it.
     seen: Vec<String>,
 }
 
-/// A host that the customer has named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NamedHost {
     host: String,
-    /// With the scheme it was named with, if it was.
+    /// Scheme, if the customer named one.
     scheme: Option<String>,
     port: Option<u16>,
 }
 
 impl TextOrigins {
-    /// Whether a page of this origin may be given the text.
+    /// True when the text may be entered on a page of this origin.
     #[must_use]
     pub fn allow(&self, origin: &str) -> bool {
         let Some(origin) = Url::parse(origin).ok().filter(Url::has_host) else { return false };
@@ -47,7 +46,7 @@ impl TextOrigins {
 }
 
 impl NamedHost {
-    /// Of a word, if it is an address or, as people write it, a host.
+    /// Parses a word as an address or as a bare host.
     fn parse(word: &str) -> Option<Self> {
         let has_scheme = word.contains("://");
         let host = word.split(['/', '?', '#']).next().unwrap_or_default();
@@ -58,7 +57,7 @@ impl NamedHost {
         } else {
             return None;
         };
-        // The host of an address with a name in it, such as that of a mail, is not what the word is about.
+        // The host after a user name, such as in a mail address, is not a named site.
         if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
             return None;
         }
@@ -66,7 +65,7 @@ impl NamedHost {
         Some(Self { host: url.host_str()?.to_owned(), scheme, port: url.port() })
     }
 
-    /// Whether the origin is of this host, or of a host below it.
+    /// True when the origin has this host or a subdomain of it.
     fn covers(&self, origin: &Url) -> bool {
         let is_host = match origin.host() {
             Some(Host::Domain(host)) => {
@@ -75,24 +74,24 @@ impl NamedHost {
             }
             _ => origin.host_str() == Some(&self.host),
         };
-        // Whoever names http is often sent on to https, and never the other way round.
+        // Sites commonly redirect http to https, but not the other way round.
         let is_scheme = self.scheme.as_deref().is_none_or(|scheme| scheme == "http" || scheme == origin.scheme());
         is_host && is_scheme && self.port == origin.port()
     }
 }
 
-/// What a turn knows about texts: what the customer has said, and what pages have shown.
+/// The texts known to a turn: messages of the customer and contents of pages.
 #[derive(Debug, Default)]
 pub struct TextSources {
     messages: Vec<Searchable>,
     named: Vec<NamedHost>,
-    /// What was replied before, wherever it was from.
+    /// Earlier replies, which may contain texts of any origin.
     replies: Vec<Searchable>,
     pages: Vec<(String, Searchable)>,
 }
 
 impl TextSources {
-    /// With what the customer has said, and what was replied, in the agent session so far.
+    /// Collects the messages of the customer and the replies of the agent session so far.
     #[must_use]
     pub fn new<'t>(messages: impl Iterator<Item = &'t str>, replies: impl Iterator<Item = &'t str>) -> Self {
         let messages: Vec<_> = messages.collect();
@@ -108,13 +107,13 @@ impl TextSources {
         Self { messages, named, replies: replies.map(Searchable::new).collect(), pages: Vec::new() }
     }
 
-    /// Notes what a page of this address has shown.
+    /// Adds the content of a page at this address.
     pub fn see(&mut self, address: &str, text: &str) {
         let origin = Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         self.pages.push((origin, Searchable::new(text)));
     }
 
-    /// Where this text may be entered without approval; `None` when a message of the customer contains it.
+    /// Returns the origins on which a text may be entered without approval; `None` if a message of the customer contains it.
     #[must_use]
     pub fn origins(&self, text: &str) -> Option<TextOrigins> {
         let text = Searchable::new(text);
@@ -123,7 +122,7 @@ impl TextSources {
         }
         let all: BTreeSet<_> = self.pages.iter().map(|(origin, _)| origin).collect();
         let is_long = text.length() >= FEWEST_SEEN || all.len() == 1;
-        // A page that shows what another has shown may have guessed it.
+        // A page that shows the same text as another page or an earlier reply may have guessed it.
         let is_elsewhere = |origin: &str| {
             let mut others = self.pages.iter().filter(|(other, _)| other != origin).map(|(_, page)| page);
             let guessable = text.length() < UNGUESSABLE && text.has_digits();
@@ -135,21 +134,20 @@ impl TextSources {
         Some(TextOrigins { named: self.named.clone(), seen: seen.into_iter().collect() })
     }
 
-    /// Where a text may be entered without approval of which nobody knows what it is, such as what was copied.
+    /// Returns the allowed origins of a text with unknown content, such as copied text.
     #[must_use]
     pub fn origins_of_unknown(&self) -> TextOrigins {
         TextOrigins { named: self.named.clone(), seen: Vec::new() }
     }
 }
 
-/// A text by its words: case, white space and punctuation do not matter.
+/// A text indexed by its words, ignoring case, white space and punctuation.
 #[derive(Debug)]
 struct Searchable {
-    /// As it is, for texts without letters and digits.
+    /// The original text, for texts without letters and digits.
     raw: String,
-    /// With one space before, between and behind them. Letters of scripts that separate no words are words.
+    /// The words, with one space before, between and after them. In scripts without word separators, each letter is a word.
     words: String,
-    /// Without spaces.
     letters: String,
 }
 
@@ -186,7 +184,8 @@ impl Searchable {
         self.letters.chars().any(char::is_numeric)
     }
 
-    /// Whether all words of the other stand in it one after the other, maybe with other separators between their letters.
+    /// True when this text contains all words of the other consecutively, possibly with different separators between their
+    /// letters.
     fn contains(&self, other: &Self) -> bool {
         if other.letters.is_empty() {
             return self.raw.contains(&other.raw);
@@ -194,7 +193,7 @@ impl Searchable {
         self.words.contains(&other.words) || other.letters.len() <= MOST_RESPELLED && self.spells(&other.letters)
     }
 
-    /// Whether consecutive words of it are these letters.
+    /// True when consecutive words of this text spell these letters.
     fn spells(&self, letters: &str) -> bool {
         let words: Vec<_> = self.words.split_whitespace().collect();
         (0..words.len()).any(|first| {
@@ -210,13 +209,13 @@ impl Searchable {
         })
     }
 
-    /// Whether the other's letters stand in it anywhere.
+    /// True when this text contains the letters of the other anywhere.
     fn has_part(&self, other: &Self) -> bool {
         if other.letters.is_empty() { self.raw.contains(&other.raw) } else { self.letters.contains(&other.letters) }
     }
 }
 
-/// Letters of Chinese, Japanese, Thai and their like, between which no space separates words.
+/// True for letters of scripts that do not separate words by spaces, such as Chinese, Japanese and Thai.
 fn is_word_of_its_own(letter: char) -> bool {
     matches!(letter, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
@@ -240,7 +239,7 @@ mod tests {
 
     /// Contract: byok 28.
     #[test]
-    fn words_of_the_customer_may_be_entered_anywhere() {
+    fn texts_of_the_customer_are_allowed_anywhere() {
         for (message, text) in [
             ("go in as Ada with hunter2", "Ada"),
             ("go in as ada with hunter2", "ADA"),
@@ -258,9 +257,9 @@ mod tests {
         }
     }
 
-    /// Contract: byok 28. Whatever a text is made of, and however it is taken apart, it is not the customer's for that.
+    /// Contract: byok 28. Letters and fragments of a text do not make it the customer's own.
     #[test]
-    fn a_text_that_was_read_elsewhere_needs_approval() {
+    fn text_seen_on_another_origin_needs_approval() {
         let message = "open https://bank.example/account and tell me what is new";
         let shows_all = ("https://evil.example/", "1 2 3 4 5 6 7 8 9 0 48 21 4821 code your");
         for text in [
@@ -286,7 +285,7 @@ mod tests {
 
     /// Contract: byok 28.
     #[test]
-    fn a_text_may_be_entered_where_it_was_seen_alone() {
+    fn text_seen_on_a_single_origin_is_allowed_there() {
         let shop = ("https://shop.example/", "text \"Use SPRING24 today\"");
         let other = ("https://other.example/", "text \"Nothing\"");
         assert!(allowed("use the coupon", &[shop], "SPRING24", "https://shop.example"));
@@ -299,7 +298,7 @@ mod tests {
             "SPRING24",
             "https://shop.example"
         ));
-        // What was replied before may be from anywhere.
+        // An earlier reply may contain a text of any origin.
         let mut sources = TextSources::new(std::iter::once("go on"), std::iter::once("Your code is 4821."));
         sources.see("https://evil.example/", "4820 4821 4822");
         assert!(!sources.origins("4821").is_some_and(|origins| origins.allow("https://evil.example")));
@@ -310,7 +309,7 @@ mod tests {
 
     /// Contract: byok 28.
     #[test]
-    fn hosts_are_named_as_people_write_them() {
+    fn named_hosts_are_recognized() {
         for (message, origin, named) in [
             ("open https://shop.example/cart", "https://shop.example", true),
             ("open shop.example", "https://shop.example", true),

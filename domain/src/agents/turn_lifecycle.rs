@@ -1,8 +1,8 @@
-//! Carrying a turn from the message that was taken to its end (contract: agents 17, 20 to 25, 30).
+//! Execution of a turn, from the accepted message to its end (contract: agents 17, 20 to 25, 30).
 //!
-//! A turn moves `queued → running → done`, each step by compare-and-set, and its id is the agent session's lock. Whoever ends it
-//! does so in one transaction, fenced by that: how its steps stand, its answer, the release of the agent session, the row
-//! of the audit log and the receipt come together or not at all.
+//! A turn moves `queued → running → done`, each step by compare-and-set, and its id locks the agent session. One transaction,
+//! fenced by that lock, ends the turn. The states of its steps, the reply, the release of the agent session, the audit entry and
+//! the receipt are written together or not at all.
 
 use std::time::Duration;
 
@@ -19,35 +19,35 @@ use crate::limits::Limits;
 use crate::trace_parent::TraceParent;
 use crate::vault::Vault;
 
-/// Messages that were read, as a metric: `result_kind`.
+/// Metric that counts interpreted messages, by `result_kind`.
 pub const DECOMPOSED: &str = "service_agent_decompose_total";
 
-/// A turn that waits for its worker.
+/// A queued turn.
 #[derive(Debug)]
 pub struct QueuedTurn {
-    /// Which.
+    /// Id of the turn.
     pub id: TurnId,
-    /// On whose account.
+    /// Account that owns the agent session.
     pub account: AccountId,
-    /// In which agent session.
+    /// Agent session.
     pub session: AgentSessionId,
-    /// Its driver session.
+    /// Driver session.
     pub driver: SessionId,
-    /// What was said.
+    /// Message and approvals.
     pub request: Request,
-    /// The HTTP request, for the logs.
+    /// Id of the HTTP request, for the logs.
     pub request_id: String,
-    /// What of that asked, if it is told of.
+    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
-    /// The key of its receipt.
+    /// Idempotency key of its receipt.
     pub receipt: Option<String>,
-    /// Bytes that the account's agent sessions keep besides.
+    /// Stored bytes of all the account's agent sessions.
     pub stored_bytes: i64,
 }
 
 impl QueuedTurn {
-    /// Bytes that the results of the turn's steps may come to, as JSON: what the account's quota leaves, and `most` at most. With a
-    /// receipt each is kept twice.
+    /// Returns the maximum size of the results of the turn's steps, in bytes of JSON: the rest of the account's quota, but at
+    /// most `most`. With a receipt, each result is stored twice, so half of the rest.
     #[must_use]
     pub fn room(&self, most: usize, limits: &Limits) -> usize {
         let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
@@ -56,10 +56,10 @@ impl QueuedTurn {
     }
 }
 
-/// The turn of this id, if it still waits.
+/// Returns a turn by its id, if it is still queued.
 ///
 /// # Errors
-/// When the database fails, or it was sealed with a key that this process does not have.
+/// Returns an error if the database fails, or if the turn was sealed with a key that this process does not have.
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
@@ -87,10 +87,10 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
     .transpose()
 }
 
-/// The steps of an agent session's plan that wait for approval, or behind one that does.
+/// Returns the steps of the current plan that wait for approval, and the planned steps after them.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
     let turn = sqlx::query_scalar!(
         "select turn_id from agent_steps s
@@ -107,13 +107,14 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
     steps.filter(|step| step.as_ref().map_or(true, waits)).collect()
 }
 
-/// Begins what a message comes to: writes its plan, or takes over the one that it approves of. What else still waited for approval
-/// is left out from now on. `false` when somebody else has begun or ended the turn. It is one statement, which is a transaction of
-/// its own, and may commit without waiting for the disk: what it writes is there before the first step is claimed, and that commit waits
-/// for both. `conn` is in none.
+/// Starts a turn: stores its plan, or takes over the plan that it approves. Steps of other plans that wait for approval are
+/// skipped. Returns `false` if another process has started or ended the turn.
+///
+/// This is a single statement that commits by itself, so `conn` is not in a transaction. Its commit need not wait for the disk:
+/// the first step is claimed later, and the commit of that claim waits for both.
 ///
 /// # Errors
-/// When the database fails. Then it can be tried again with the same steps.
+/// Returns an error if the database fails. The call may be repeated with the same steps.
 pub async fn begin(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -131,19 +132,19 @@ pub async fn begin(
     }
 }
 
-/// Why a turn goes no further.
+/// Reason to stop a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Its agent session was closed, or its driver session has ended.
+    /// The agent session was closed, or its driver session has ended.
     Closed,
-    /// A human drives, or the mode takes no messages; or that was so for a moment meanwhile.
+    /// A human drives or the mode does not allow messages, or this was so at any time during the turn.
     Driven,
-    /// The credential that sent its message was revoked or has expired, or its account may not act here any more.
+    /// The credential of the message was revoked or has expired, or its account may no longer act here.
     Revoked,
 }
 
 impl StopReason {
-    /// Ends a sentence that begins with "because".
+    /// Returns a clause that follows "because".
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -154,11 +155,11 @@ impl StopReason {
     }
 }
 
-/// Notes what a step is about to do. `Some`, and nothing is noted, when it must not: the same statement judges who drives and whether the
-/// credential of the message still holds.
+/// Marks a step as running. Returns the reason if the turn must stop instead, and changes nothing then. The same statement checks
+/// who drives and whether the credential of the message is still valid.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -198,29 +199,30 @@ pub async fn step(
         None => Ok(Some(StopReason::Closed)),
         Some(row) if !row.holds => Ok(Some(StopReason::Revoked)),
         Some(row) if row.driven => Ok(Some(StopReason::Driven)),
-        // Its plan is not there: the database crashed before it had reached the disk.
+        // The plan is missing: the database crashed before it was on disk.
         Some(_) => Err(sqlx::Error::RowNotFound),
     }
 }
 
-/// How a turn ended.
+/// Result of a turn.
 #[derive(Debug)]
 pub struct TurnEnding {
-    /// What it is.
+    /// Kind of the turn.
     pub kind: TurnKind,
-    /// What was said.
+    /// Texts for the transcript.
     pub said: TurnTexts,
-    /// How its steps stand.
+    /// Steps with their final states.
     pub steps: Vec<Step>,
-    /// Who read the message, and what came of that; `None` when nobody had to.
+    /// Decomposer of the message and the result; `None` if no message was interpreted.
     pub read: Option<(Decomposer, TurnKind)>,
 }
 
-/// Ends a turn, and answers the channel on which it is waited for. `None`, and nothing is done, when it has ended already. With a
-/// receipt, `receipts` seals it; otherwise it is one statement, which is a transaction of its own. `conn` is in none.
+/// Ends a turn and returns the channel of the waiting process. Returns `None` and changes nothing if the turn has already ended.
+/// With a receipt, the response is sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is
+/// not in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -306,11 +308,11 @@ async fn write_end(
     Ok(ended.map(|row| row.reply_channel))
 }
 
-/// Ends turns that their workers left when they died or stopped, at most `limit`, and tells of their steps what their operations tell.
-/// Answers how many. `conn` is in a transaction.
+/// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
+/// number of turns. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
@@ -327,11 +329,11 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(left.len())
 }
 
-/// Ends a turn that nobody can end any more. What was under way has failed, because nobody knows what became of it; what had not
-/// begun is left out.
+/// Ends a turn whose worker is gone. A completed operation makes its step done. Any other operation makes it failed, because the
+/// outcome is unknown. Steps without an operation are skipped.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s

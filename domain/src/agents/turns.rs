@@ -1,4 +1,5 @@
-//! Turns: the messages of an agent session and the replies (contract: agents 15 to 26). The module `carrying` runs a turn.
+//! Turns: the messages of an agent session and the replies (contract: agents 15 to 26). The module [`super::turn_lifecycle`] runs
+//! a turn.
 
 use std::iter::from_fn;
 
@@ -142,7 +143,7 @@ pub enum MessageOutcome {
     Opening,
     /// The driver session's worker died during an operation, whose outcome is unknown.
     DriverLost,
-    /// The driver session's worker has sent no heartbeat recently, but has not been found dead.
+    /// The driver session's worker has sent no heartbeat recently, but has not been declared dead.
     WorkerSilent,
 }
 
@@ -177,11 +178,11 @@ impl Full {
 }
 
 /// Accepts a message if the agent session allows it. The account is locked first, so that its messages count each other's bytes.
-/// `conn` is in a transaction that the caller commits whatever this returns. The control of a person without a recent heartbeat
-/// ends.
+/// Takes the lane from a person without a recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this
+/// returns.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -301,7 +302,6 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
     Ok(())
 }
 
-/// Reply of a turn whose worker died.
 const LOST: &str = "The worker that performed this turn died, and so did its browser. The outcome of the step in progress is unknown: \
                     check the site for its effect, close this agent session, and create another one.";
 
@@ -338,7 +338,7 @@ pub struct TurnAnswer {
 /// Number of stored bytes of a turn's response; `None` while the turn has not ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
@@ -369,7 +369,7 @@ pub struct SealedAnswer {
 /// Reads the response of a turn; `None` while the turn has not ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn answer(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -397,10 +397,11 @@ impl SealedAnswer {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// Unseals the response for customers. This can take long.
+    /// Unseals the response for customers. Slow for large inputs: run it off the async runtime.
     ///
     /// # Errors
-    /// If it was sealed with a key that this process lacks, or written by another version of this program.
+    /// Returns an error if the response was sealed with a key that this process lacks, or written by another version of this
+    /// program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
         let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
@@ -421,7 +422,6 @@ fn weight(steps: &[SealedStep]) -> usize {
     steps.iter().map(SealedStep::bytes).sum()
 }
 
-/// Unseals steps for customers.
 fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
     let intents = steps.into_iter().map(|sealed| {
         let (step, content) = sealed.open(sealer)?;
@@ -460,7 +460,7 @@ pub struct TranscriptTurn {
 /// turn, or with that turn if the flag is set.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn ended(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -508,7 +508,7 @@ struct SealedTurn {
 /// Reads these turns of an agent session, oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn transcript(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -536,14 +536,14 @@ impl SealedTurns {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// Unseals the turns for customers. This can take long.
+    /// Unseals the turns for customers. Slow for large inputs: run it off the async runtime.
     ///
     /// # Errors
-    /// If one was sealed with a key that this process lacks, or written by another version of this program.
+    /// Returns an error if a turn was sealed with a key that this process lacks, or written by another version of this program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<TranscriptTurn>> {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();
-        let told = self.turns.into_iter().map(|turn| {
+        let turns = self.turns.into_iter().map(|turn| {
             let mut said: TurnTexts = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
             if turn.lost {
                 LOST.clone_into(&mut said.reply);
@@ -562,6 +562,6 @@ impl SealedTurns {
                 done_at: turn.done_at,
             })
         });
-        told.collect()
+        turns.collect()
     }
 }

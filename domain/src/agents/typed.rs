@@ -1,12 +1,12 @@
-//! What was typed in an agent session, wherever a page gives it back (contract: agents 36): in what its elements are called, in its
-//! address, in what is said about it.
+//! Hides texts typed in an agent session wherever a page returns them (contract: agents 36): in names of elements, in addresses
+//! and in replies.
 //!
-//! It is hidden when somebody reads, and not when it is written: so it is hidden, too, in what was kept before it was typed, and
-//! whoever runs a step has the selector as it is.
+//! Texts are hidden when data is read, not when it is stored. So data stored before the text was typed is covered too, and a step
+//! runs with the unmodified selector.
 //!
-//! A search takes time that is linear in the text, whatever was typed: at each place a binary search finds whether a text begins there, and
-//! another one how far it goes, which compares no more than is hidden then. What is searched for is bounded by `MOST_BYTES`; with
-//! more than that, all of what a page has a say in is hidden.
+//! The search takes time linear in the searched text, whatever was typed. At each position, one binary search finds whether a
+//! typed text begins there, and another one finds the length of the match. `MOST_BYTES` bounds the typed texts; above it, every
+//! text that a page controls is hidden.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -15,13 +15,13 @@ use url::{Url, form_urlencoded};
 use super::dictionary::Dictionary;
 use super::hiding::HIDDEN;
 
-/// Bytes of the texts that are searched for. With more than these, everything is hidden.
+/// Maximum size of the searched texts in bytes. Above it, everything is hidden.
 pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
-/// Characters of the shortest text that is hidden: what is shorter stands everywhere.
+/// Minimum length of a hidden text in characters. Shorter texts occur too often by chance.
 const SHORTEST: usize = 4;
-/// Characters by which a text is found. What follows them is compared, so that a text that was cut is found as well.
+/// Number of characters that identify a text. The match is then extended, so that a shortened text is hidden as well.
 const HEAD: usize = 24;
-/// What `encodeURIComponent` leaves as it is.
+/// Characters that `encodeURIComponent` escapes.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -33,14 +33,14 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
-/// Members that a page can have a say in.
+/// Members whose values a page can control.
 const OF_PAGES: [&str; 5] = ["url", "final_url", "description", "option", "pattern"];
 
-/// The texts that were typed in an agent session.
+/// Texts typed in an agent session.
 #[derive(Debug, Default)]
 pub struct TypedTexts {
     pub(crate) texts: Vec<String>,
-    /// Whether there are more bytes of them than are read.
+    /// True when the texts exceed the size that is read.
     pub(crate) too_many: bool,
 }
 
@@ -50,16 +50,16 @@ impl TypedTexts {
     }
 }
 
-/// Hides texts that were typed.
+/// Filter that hides typed texts.
 #[derive(Debug)]
 pub struct Typed {
     all: Finder,
-    /// Those that are more than letters. A selector with a plain word stays as it is: it has to mean its element.
+    /// Texts other than plain words. A selector keeps plain words, because it must still match its element.
     telling: Finder,
 }
 
 impl Typed {
-    /// Of these texts. This takes up to some tenths of a second.
+    /// Builds the filter. Takes up to several tenths of a second.
     #[must_use]
     pub fn new(texts: &TypedTexts) -> Self {
         if texts.too_many || texts.bytes() > MOST_BYTES as usize {
@@ -70,19 +70,19 @@ impl Typed {
         Self { all: Finder::new(long_enough()), telling: Finder::new(telling) }
     }
 
-    /// Whether there are none.
+    /// True when there are no texts to hide.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.all, Finder::Nothing)
     }
 
-    /// `text` without them.
+    /// Returns `text` with the typed texts hidden.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
         self.all.hide(text)
     }
 
-    /// The same, but for these parts of it, which are ours.
+    /// Like [`Self::hide`], but leaves the parts in `ours` unchanged, which the service itself wrote.
     #[must_use]
     pub fn hide_around(&self, text: &str, ours: &[String]) -> String {
         let ours = Dictionary::new(ours.iter().map(|text| text.as_str().into()).collect());
@@ -102,13 +102,13 @@ impl Typed {
         hidden
     }
 
-    /// A selector without those that are more than letters.
+    /// Returns a selector with all typed texts hidden, except plain words.
     #[must_use]
     pub fn hide_in_selector(&self, selector: &str) -> String {
         self.telling.hide(selector)
     }
 
-    /// Hides them in the members of a value that a page has a say in.
+    /// Hides typed texts in the members of a value that a page can control.
     pub fn hide_members(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -126,17 +126,16 @@ impl Typed {
     }
 }
 
-/// Finds texts in linear time, however they are written and whatever their case.
+/// Finds texts in linear time, in any of their spellings and ignoring case.
 #[derive(Debug)]
 enum Finder {
-    /// There are none to find.
+    /// No texts.
     Nothing,
-    /// There are more than can be searched for: any text may hold one.
+    /// Too many texts to search for: every text is treated as a match.
     Everything,
     These {
-        /// The beginnings of the spellings.
         heads: Dictionary,
-        /// All spellings, in small letters.
+        /// All spellings, in lower case.
         spellings: Dictionary,
     },
 }
@@ -172,7 +171,7 @@ impl Finder {
             };
             hidden.push_str(&text[from..at]);
             hidden.push_str(HIDDEN);
-            // What has a shorter head is all of it.
+            // A shorter head is the complete spelling.
             let is_whole = head.chars().count() < HEAD;
             at += if is_whole { head.len() } else { spellings.most_in_common(rest) };
             while !text.is_char_boundary(at) {
@@ -185,12 +184,13 @@ impl Finder {
     }
 }
 
-/// The characters by which a spelling is found.
+/// Returns the characters that identify a spelling.
 fn head(spelling: &str) -> &str {
     spelling.char_indices().nth(HEAD).map_or(spelling, |(end, _)| &spelling[..end])
 }
 
-/// How a page can give a text back: as it is, on one line, in quotation marks, as an identifier, and in an address.
+/// Returns the spellings in which a page can return a text: unchanged, on one line, in quotation marks, as an identifier, and in
+/// an address.
 fn spellings(text: &str) -> Vec<String> {
     let on_a_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let quoted = Value::from(text).to_string();
@@ -215,7 +215,7 @@ fn spellings(text: &str) -> Vec<String> {
     spellings
 }
 
-/// As `CSS.escape` writes it, but for digits at its beginning.
+/// Escapes like `CSS.escape`, except for a leading digit.
 fn identifier(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -240,7 +240,7 @@ mod tests {
         Typed::new(&TypedTexts { texts, too_many: false })
     }
 
-    /// How long this takes, at best of a few times.
+    /// Returns the shortest time of three runs.
     fn time(work: impl Fn()) -> Duration {
         let once = || {
             let begun = Instant::now();
@@ -250,14 +250,14 @@ mod tests {
         (0..3).map(|_| once()).min().unwrap_or_default()
     }
 
-    /// Texts of one beginning, of which each has this many bytes.
+    /// Returns texts of this size with a common beginning.
     fn alike(count: usize, bytes: usize) -> Vec<String> {
         (0..count).map(|at| format!("{}{at:08}", "a".repeat(bytes - 8))).collect()
     }
 
     /// Contract: agents 36.
     #[test]
-    fn what_was_typed_is_hidden_however_it_comes_back() {
+    fn typed_texts_are_hidden_in_all_spellings() {
         let long = "correct horse battery staple and some more of it";
         let texts = typed(&["ZEBRA-111", "a b&c=d/ü", "Ada", long, "two\nlines", "say \"hi\""]);
         for (text, expected) in [
@@ -281,9 +281,9 @@ mod tests {
         assert_eq!(typed(&[]).hide("anything"), "anything");
     }
 
-    /// Contract: agents 36. What a spelling has in common with a text ends between two characters.
+    /// Contract: agents 36. A partial match ends at a character boundary.
     #[test]
-    fn texts_that_begin_alike_are_hidden_as_far_as_one_of_them_goes() {
+    fn texts_with_a_common_beginning_are_hidden_up_to_the_longest_match() {
         let beginning = "correct horse battery staple";
         let texts = [format!("{beginning} one"), format!("{beginning} onerous ä"), beginning.to_uppercase()];
         let texts = typed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -302,7 +302,7 @@ mod tests {
 
     /// Contract: agents 45.
     #[test]
-    fn more_texts_than_can_be_searched_for_hide_everything() {
+    fn too_many_texts_hide_everything() {
         let quarter = MOST_BYTES as usize / 4;
         let (most, one_more) = (alike(4, quarter), alike(5, quarter));
         let [most, one_more] = [most, one_more].map(|texts| Typed::new(&TypedTexts { texts, too_many: false }));
@@ -318,9 +318,9 @@ mod tests {
         }
     }
 
-    /// Contract: limits 5. Ten times as much text of a page, at which everything that was typed is looked at, takes about ten times as long.
+    /// Contract: limits 5. Ten times the page text, with a match at every position, takes about ten times as long.
     #[test]
-    fn hiding_takes_time_that_is_linear_in_the_text() {
+    fn hiding_time_is_linear_in_the_text() {
         let texts = alike(200, 5_000);
         let typed = typed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         let page = |bytes: usize| format!("{}b", "a".repeat(24)).repeat(bytes / 25);
@@ -334,9 +334,9 @@ mod tests {
         assert!(times[1] < times[0] * 40, "{times:?}");
     }
 
-    /// Contract: limits 5. What may be searched for at most, and ten times that.
+    /// Contract: limits 5. Builds the filter at the size limit and at ten times of it.
     #[test]
-    fn getting_ready_takes_time_that_is_linear_in_what_was_typed() {
+    fn setup_time_is_linear_in_the_typed_texts() {
         for scale in [1, 10] {
             let texts = TypedTexts { texts: alike(100 * scale, 10_000), too_many: false };
             let time = time(|| drop(Typed::new(&texts)));
@@ -351,7 +351,7 @@ mod tests {
 
     /// Contract: agents 36.
     #[test]
-    fn members_that_a_page_has_a_say_in_are_hidden() {
+    fn members_that_a_page_controls_are_hidden() {
         let mut value = json!({
             "url": "http://a/?q=search", "kind": "search", "selector": "#search", "target": {"description": "b \"search s3cret!\""},
             "items": [{"name": "search", "selector": "#a\\!s3cret\\!"}],

@@ -1,5 +1,5 @@
-//! Taking over from an agent and handing back, by whoever watches (contract: live 36). It is what the routes do, by whoever asked for
-//! the ticket.
+//! Changes of control between the agent and a human, requested over the live view (contract: live 36). They have the same effect
+//! as the routes and act for the account that requested the ticket.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::actors::Actor;
 use crate::agents::lanes::{self, ClientId, LaneError};
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId};
 
-/// What becomes of the lane.
+/// Requested change of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// A human's client gets it.
+    /// The human's client takes control.
     TakeOver,
-    /// The AI gets it back.
+    /// The AI gets control back.
     HandBack,
 }
 
-/// Makes a change for whoever was let in by this ticket. `conn` is in a transaction, which is to be committed whatever is answered, unless
-/// the database has failed: a lane that had lapsed has lapsed also for whom it refuses.
+/// Changes the lane on behalf of the viewer admitted by this ticket. `conn` is in a transaction. The caller must commit it even
+/// after a refusal, so that a lane that was found expired is stored as expired; only a database error requires a rollback.
 ///
 /// # Errors
-/// When the lane does not change, which it never does for who may not have it changed; or the database fails.
+/// Returns an error if the lane does not change, if the viewer may not change it, or if the database fails.
 pub async fn change(
     conn: &mut PgConnection,
     admission: Uuid,
@@ -48,13 +48,13 @@ pub async fn change(
     .fetch_optional(&mut *conn)
     .await?
     .ok_or(LaneError::NoSession)?;
-    // It was one when the ticket was asked for.
+    // The name was validated when the ticket was issued.
     let client = ClientId::parse(found.client_id).map_err(|_| LaneError::NotDriving)?;
     let (ip_address, user_agent) = (found.ip_address, found.user_agent);
     let actor = Actor::Customer { account: found.acting, key: found.key, ip_address, user_agent };
-    let whose = (found.account, found.id);
+    let agent_session = (found.account, found.id);
     match change {
-        Change::TakeOver => lanes::take_over(conn, whose, &client, patience, changes_per_hour, &actor).await,
-        Change::HandBack => lanes::hand_back(conn, whose, &client, patience, &actor).await,
+        Change::TakeOver => lanes::take_over(conn, agent_session, &client, patience, changes_per_hour, &actor).await,
+        Change::HandBack => lanes::hand_back(conn, agent_session, &client, patience, &actor).await,
     }
 }

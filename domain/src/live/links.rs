@@ -1,4 +1,4 @@
-//! Addresses by which anybody may watch who has them (contract: live 29 to 33).
+//! Public links to a live view: anyone who has the link may watch (contract: live 29 to 33).
 
 use std::time::Duration;
 
@@ -10,52 +10,52 @@ use crate::ids::{AccountId, LiveLinkId, SessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
-/// Links of a session that are good at the same time.
+/// Maximum number of valid links of a session.
 pub const MOST: usize = 16;
-/// How long one is good at most.
+/// Maximum lifetime of a link.
 pub const LONGEST: Duration = Duration::from_hours(24);
 
-/// A link that is wanted.
+/// Parameters of a new link.
 #[derive(Debug)]
 pub struct NewLink {
-    /// Whose browser is to be seen. It is the caller's, or of an account whose team they are on.
+    /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
-    /// Who asks.
+    /// Account that creates the link.
     pub acting: AccountId,
-    /// By what.
+    /// Credential of the request.
     pub credential: Credential,
-    /// How long it is good.
+    /// Time the link is valid.
     pub ttl: Duration,
 }
 
-/// A link, without what makes it one.
+/// A link without its secret.
 #[derive(Debug)]
 pub struct Link {
-    /// Its id.
+    /// Id of the link.
     pub id: LiveLinkId,
-    /// What it shows.
+    /// Session that the link shows.
     pub session_id: SessionId,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Until when it is good.
+    /// Time of expiry.
     pub expires_at: Timestamp,
 }
 
-/// What came of the wish for a link.
+/// Result of the creation of a link.
 #[derive(Debug)]
 pub enum LinkOutcome {
-    /// It is there, and its address has this in it, which is shown this once.
+    /// The new link and the secret in its address. The secret is returned only here.
     Link(Link, Token),
-    /// The session lives no more.
+    /// The session has ended.
     Ended,
-    /// The session has [`MOST`] of them.
+    /// The session already has [`MOST`] valid links.
     TooMany,
 }
 
-/// Makes a link. `conn` is in a transaction.
+/// Creates a link. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOutcome> {
     let lives = sqlx::query_scalar!("select live from sessions where id = $1 for no key update", new.session as _);
     if !lives.fetch_optional(&mut *conn).await?.unwrap_or_default() {
@@ -65,7 +65,8 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOu
         return Ok(LinkOutcome::TooMany);
     }
     let secret = Token::generate();
-    // It is its maker's, and an OAuth token's is the client's: it outlives the token.
+    // The link depends on its creator. A link created with an OAuth token depends on the OAuth client and outlives the token, so
+    // the token's expiry is not stored.
     let by = CredentialColumns::of(new.credential);
     let link = sqlx::query_as!(
         Link,
@@ -83,10 +84,10 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOu
     Ok(LinkOutcome::Link(link.fetch_one(conn).await?, secret))
 }
 
-/// The session's links that are good, the newest first.
+/// Returns the session's valid links, newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Vec<Link>> {
     sqlx::query_as!(
         Link,
@@ -100,10 +101,11 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
     .await
 }
 
-/// Takes the account's link back: whoever watches by it has to leave. `false` when there is none that is good.
+/// Revokes a link of the account. Viewers that came through it are disconnected. Returns `false` if the account has no such valid
+/// link.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLinkId) -> sqlx::Result<bool> {
     let taken = sqlx::query!(
         "update live_links l set revoked_at = now() from sessions s
@@ -114,12 +116,12 @@ pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLink
     Ok(taken.execute(conn).await?.rows_affected() == 1)
 }
 
-/// A ticket to watch by, for whoever has the address of a link; and which session it is to, and until when it is good. `None` when no
-/// link is good that has this secret, or whoever made it may not see the session any more. `conn` is in a transaction, which is to be
-/// taken back then.
+/// Issues a viewer's ticket for the secret of a link, and returns it with its session and expiry. Returns `None` if no valid link
+/// has this secret, or if the creator of the link may no longer see the session. `conn` is in a transaction, which the caller
+/// must roll back on `None`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn ticket(
     conn: &mut PgConnection,
     secret: &str,
@@ -143,7 +145,7 @@ pub async fn ticket(
     Ok(holds.then_some((issued.session_id, ticket, issued.expires_at)))
 }
 
-/// Deletes links that were good until a day ago, up to `limit`. Answers how many.
+/// Deletes up to `limit` links that expired more than a day ago. Returns the number of deleted rows.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_links where id = any(array(

@@ -1,4 +1,4 @@
-//! What recipes are made of: the steps that an agent session has carried out.
+//! Reads the completed steps of an agent session and converts them to the steps of a recipe.
 
 use sqlx::PgConnection;
 
@@ -11,42 +11,42 @@ use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
 use crate::operations::{self, ROLES, Target};
 
-/// Why the steps of an agent session cannot be had.
+/// Reason why the steps of an agent session cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// There is none that the account may see.
+    /// The account cannot see an agent session with this id.
     #[error("there is no agent session with this id")]
     NoAgentSession,
-    /// There are too many for a recipe.
+    /// The number of steps exceeds that of a recipe.
     #[error("the agent session has more than {0} steps, the maximum of a recipe")]
     TooMany(u32),
-    /// They have too many bytes for a recipe.
+    /// The size of the steps exceeds that of a recipe.
     #[error("the steps of the agent session have {bytes} bytes; a recipe may have at most {limit}")]
     TooLarge {
-        /// Of these steps.
+        /// Size of the steps.
         bytes: usize,
-        /// Allowed.
+        /// Maximum size.
         limit: usize,
     },
-    /// The database failed, or they cannot be opened.
+    /// The database failed, or the steps cannot be opened.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// How many times more bytes are stored of steps than a recipe has of them, at most: beside its selector and its description, each element has
-/// a fingerprint and the origin of its page.
+/// Maximum ratio of the stored bytes to the bytes of the recipe. Stored elements also have a fingerprint and the origin of their
+/// page, which the recipe drops.
 const STORED: usize = 16;
 
-/// The steps of plans that were done, as they are stored, with what was typed in their agent session.
+/// The completed steps of plans in their stored form, with the text typed in their agent session.
 pub struct SealedSteps {
     steps: Vec<(StepId, Vec<u8>, Option<Vec<u8>>)>,
     typed: SealedTexts,
 }
 
-/// The steps of plans that were done, in the order in which they were (contract: recipes 5).
+/// Returns the completed steps of plans in order of execution (contract: recipes 5).
 ///
 /// # Errors
-/// When there are too many, or the database fails.
+/// Returns an error if the steps exceed the limits or the database fails.
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,
@@ -85,17 +85,17 @@ pub(super) async fn steps(
 }
 
 impl SealedSteps {
-    /// About how many bytes are worked on.
+    /// Approximate number of bytes to decrypt.
     #[must_use]
     pub fn weight(&self) -> usize {
         let bytes = |(_, wish, shown): &(_, Vec<u8>, Option<Vec<u8>>)| wish.len() + shown.as_ref().map_or(0, Vec::len);
         self.steps.iter().map(bytes).sum::<usize>() + self.typed.weight()
     }
 
-    /// As a recipe has them. This may take long.
+    /// Decrypts the steps and converts them to those of a recipe. Slow for large inputs: run it off the async runtime.
     ///
     /// # Errors
-    /// When they were sealed with a key that this process does not have.
+    /// Returns an error if the steps were sealed with a key that this process does not have.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Step>> {
         let typed = self.typed.open(sealer)?;
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
@@ -110,7 +110,8 @@ impl SealedSteps {
     }
 }
 
-/// An element without what was typed (contract: recipes 17). What somebody has said themselves runs as they said it.
+/// Removes typed text from an element's selector and description (contract: recipes 17). A selector that the command itself
+/// contains stays unchanged, so that it still matches.
 fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     let said = match wish {
         Command::Tap { target: ElementQuery::Css(said) }
@@ -124,7 +125,7 @@ fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
-/// A wish as it was carried out, on the elements that were found for it, which come in the order in which it speaks of them.
+/// Converts a command and the elements resolved for it. The elements are in the order in which the command refers to them.
 fn step(wish: Command, shown: Vec<ShownElement>) -> Step {
     let mut shown = shown.into_iter();
     match wish {
@@ -159,7 +160,7 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Step {
     }
 }
 
-/// The element that was found for what somebody said. What was said exactly need not have been looked for.
+/// Returns the resolved element, or the query itself if none was stored: a CSS selector needs no resolution.
 fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
     match (shown, said) {
         (Some(ShownElement { selector, description, .. }), _) => Element { selector, description },
@@ -168,7 +169,7 @@ fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
     }
 }
 
-/// What an operation looked for itself: what had been found for it, or what somebody said.
+/// Returns the locator of an operation that searches by itself: the resolved element, or else the command's query.
 fn sought(said: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
     let description = describe(&said);
     let by = match (said, shown) {

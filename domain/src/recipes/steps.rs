@@ -1,4 +1,4 @@
-//! The steps of a recipe: what was done to the browser, as it is sealed and kept.
+//! The steps of a recipe. Their serialized form is sealed and stored.
 
 use std::sync::LazyLock;
 
@@ -7,88 +7,88 @@ use serde::{Deserialize, Serialize};
 
 use crate::operations::{self, CaptureKind, Target};
 
-/// One step that was carried out.
+/// A completed step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// A page was loaded.
+    /// Load a page.
     Navigate {
-        /// Which.
+        /// Address of the page.
         url: String,
     },
-    /// An element was tapped.
+    /// Tap an element.
     Tap(Element),
-    /// Something was typed.
+    /// Type text.
     Type {
-        /// Into which element.
+        /// Element that receives the text.
         #[serde(flatten)]
         element: Element,
-        /// What, exactly: never shown to anybody (contract: recipes 8).
+        /// Exact text. No response contains it (contract: recipes 8).
         value: String,
     },
-    /// A key was pressed.
+    /// Press a key.
     Press {
-        /// Which.
+        /// Name of the key.
         key: String,
     },
-    /// An option was chosen.
+    /// Choose an option.
     Select {
-        /// Of which element.
+        /// The select element.
         #[serde(flatten)]
         element: Element,
-        /// Which.
+        /// The option.
         option: String,
     },
-    /// The page, or an element of it, was scrolled.
+    /// Scroll the page or an element.
     Scroll {
-        /// CSS pixels to the right.
+        /// Distance to the right in CSS pixels.
         delta_x: i64,
-        /// CSS pixels down.
+        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// What was scrolled; `None` is the page.
+        /// Element to scroll; `None` is the page.
         target: Option<Element>,
     },
-    /// Something was waited for.
+    /// Wait for a condition.
     Wait {
-        /// What.
+        /// The condition.
         condition: Condition,
     },
-    /// The page was captured.
+    /// Capture the page.
     Capture {
-        /// As what.
+        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Values were read.
+    /// Read values.
     Extract {
-        /// Which.
+        /// The values to read.
         items: Vec<Item>,
     },
-    /// The page before.
+    /// Go back in the history.
     Back,
-    /// The page once more.
+    /// Reload the page.
     Reload,
 }
 
-/// An element, as a step found it.
+/// The element that a step acted on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
-    /// CSS.
+    /// CSS selector.
     pub selector: String,
-    /// What it was, for people: `button "Sign in"`.
+    /// Readable description: `button "Sign in"`.
     pub description: String,
 }
 
-/// What a step looked for itself, because it need not have been one element: by a selector, or by what somebody said of it.
+/// Locator of a step that searches by itself, because it may match no element or several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeLocator {
-    /// How it was looked for.
+    /// Selector or target of the search.
     pub by: operations::Element,
-    /// What it was, for people.
+    /// Readable description.
     pub description: String,
 }
 
 impl RecipeLocator {
-    /// The CSS selector, if it was one.
+    /// Returns the CSS selector, if the locator is one.
     #[must_use]
     pub fn selector(&self) -> Option<&str> {
         match &self.by {
@@ -97,7 +97,7 @@ impl RecipeLocator {
         }
     }
 
-    /// The members of the `target` that it was otherwise, as an operation takes them.
+    /// Returns the members of the `target` of an operation, if the locator is not a plain selector.
     #[must_use]
     pub fn target(&self) -> Option<Vec<(&'static str, &str)>> {
         let operations::Element::Target(target) = &self.by else { return None };
@@ -114,40 +114,40 @@ impl RecipeLocator {
     }
 }
 
-/// What a step waited for.
+/// Condition that a step waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// An element that is visible.
+    /// A visible element.
     Selector(RecipeLocator),
-    /// No element, or an invisible one.
+    /// No matching element, or an invisible one.
     SelectorHidden(RecipeLocator),
-    /// An address.
+    /// The address of the page.
     UrlMatches {
-        /// A regular expression.
+        /// A regular expression that the address matches.
         pattern: String,
     },
-    /// Just time.
+    /// A fixed time.
     Time {
-        /// Milliseconds.
+        /// Duration in milliseconds.
         ms: u64,
     },
 }
 
-/// One value that a step read.
+/// A value that a step read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// What it is called.
+    /// Name of the value.
     pub name: String,
-    /// Where it stands.
+    /// Locator of the element.
     pub sought: RecipeLocator,
-    /// Which attribute of it; its text when `None`.
+    /// Attribute to read; the text when `None`.
     pub attribute: Option<String>,
-    /// Whether it is read of every match.
+    /// True when the value is read from every match.
     pub list: bool,
 }
 
-/// Words of which one makes a field one for secrets.
+/// Words that mark a field as one for secrets.
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let alone = "otp|totp|hotp|mfa|2fa|pin|tan|pwd|pass|card|cc|ccnum|cvc|cvv|csc|secret|token";
     let together = "one time|api key|access key|private key|secret key|security code|verification code|auth code";
@@ -156,15 +156,15 @@ static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Element {
-    /// Whether what is typed into it is a secret, as far as its selector and its description tell: a password, a code that is good
-    /// once, a PIN, a card's number, an API key (contract: recipes 9).
+    /// True when the selector or description suggests that the field takes a secret: a password, a one-time code, a PIN, a card
+    /// number or an API key (contract: recipes 9).
     #[must_use]
     pub fn is_for_secrets(&self) -> bool {
         [&self.selector, &self.description].iter().any(|text| SECRET_WORDS.is_match(&words(text)))
     }
 }
 
-/// The words of a name, as programmers and people join them: `cardNumber`, `card-number` and `Card number` are the same.
+/// Splits a name into lower-case words, so that `cardNumber`, `card-number` and `Card number` are equal.
 fn words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     let mut before = ' ';
@@ -188,7 +188,7 @@ mod tests {
 
     /// Contract: recipes 9.
     #[test]
-    fn fields_for_secrets_are_told_by_their_names() {
+    fn secret_fields_are_recognized_by_name() {
         let selectors = [
             "#password",
             "#newPassword",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_read_as_it_was_written() {
+    fn steps_survive_serialization() {
         let element = Element { selector: "#a".to_owned(), description: "button \"A\"".to_owned() };
         let by = operations::Element::Target(Target::Role { role: "link".to_owned(), name: None });
         let sought = RecipeLocator { by, description: "link".to_owned() };

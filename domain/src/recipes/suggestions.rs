@@ -1,21 +1,21 @@
-//! What a recipe could be called, from what was done (contract: recipes 12). The same steps always suggest the same.
+//! Suggests a label and a description for a recipe from its steps (contract: recipes 12). Equal steps give equal suggestions.
 
 use url::Url;
 
 use super::steps::{Element, Step};
 use crate::limits::Limits;
 
-/// What somebody could call a recipe, and say of it. Both are as a recipe takes them.
+/// A suggested label and description. Both satisfy the rules for recipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// The label.
+    /// Suggested label.
     pub label: String,
-    /// The description.
+    /// Suggested description.
     pub description: String,
 }
 
-/// Of what was visited, only hosts are told: the rest of an address may be nobody's business. Nor is anything told of what was
-/// typed.
+/// Builds a suggestion. It names only the hosts of visited pages, because the rest of an address may be private, and never typed
+/// text.
 #[must_use]
 pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
     let host = steps.iter().find_map(|step| match step {
@@ -28,7 +28,7 @@ pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
     });
     let label = match (tapped, host) {
         (Some(name), Some(host)) => {
-            // A page can call a button anything; where that was is worth more.
+            // A page controls the name of its buttons, so the host keeps its full length and the name is shortened.
             let rest = format!(" at {host}");
             let room = limits.recipe_label_chars.saturating_sub(rest.chars().count());
             format!("{}{rest}", cut(&name, room))
@@ -37,12 +37,12 @@ pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
         (None, Some(host)) => format!("Visit {host}"),
         (None, None) => "Recorded agent session".to_owned(),
     };
-    let mut told: Vec<_> = steps.iter().map(told).collect();
-    told.dedup();
+    let mut phrases: Vec<_> = steps.iter().map(phrase).collect();
+    phrases.dedup();
     let description = match steps.len() {
         0 => "Nothing was recorded.".to_owned(),
-        1 => format!("1 step: {}.", told.join(", ")),
-        steps => format!("{steps} steps: {}.", told.join(", ")),
+        1 => format!("1 step: {}.", phrases.join(", ")),
+        steps => format!("{steps} steps: {}.", phrases.join(", ")),
     };
     Suggestion {
         label: cut(&label, limits.recipe_label_chars),
@@ -50,7 +50,7 @@ pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
     }
 }
 
-fn told(step: &Step) -> String {
+fn phrase(step: &Step) -> String {
     match step {
         Step::Navigate { url } => host(url).map_or("opens a page".to_owned(), |host| format!("opens {host}")),
         Step::Tap(element) => format!("taps {}", described(element)),
@@ -70,7 +70,7 @@ fn host(url: &str) -> Option<String> {
     Url::parse(url).ok()?.host_str().map(str::to_owned)
 }
 
-/// What an element is called: what its description has between quotation marks, or else all of it.
+/// Returns the quoted part of an element's description, or all of it if there is none.
 fn name(element: &Element) -> String {
     let described = described(element);
     let quoted =
@@ -78,7 +78,7 @@ fn name(element: &Element) -> String {
     quoted.filter(|name| !name.is_empty()).unwrap_or(described)
 }
 
-/// An element in one line of text.
+/// Returns an element's description, or else its selector, on one line.
 fn described(element: &Element) -> String {
     let one_line = |text: &str| {
         let text = text.replace(char::is_control, " ");
@@ -88,7 +88,7 @@ fn described(element: &Element) -> String {
     if description.is_empty() { one_line(&element.selector) } else { description }
 }
 
-/// At most so many characters of a text, with an ellipsis for what is left out.
+/// Shortens a text to `most` characters, ending in an ellipsis.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -121,7 +121,7 @@ mod tests {
 
     /// Contract: recipes 12.
     #[test]
-    fn a_suggestion_says_where_and_what() {
+    fn suggestion_names_host_and_steps() {
         let open = navigate("https://shop.example.com/login?token=abc#x");
         let tap = Step::Tap(element("button \"Sign in\""));
         let typed = Step::Type { element: element("textbox \"Password\""), value: "hunter2".to_owned() };
@@ -138,9 +138,9 @@ mod tests {
         assert_eq!(suggested(&[Step::Back, Step::Back]).1, "2 steps: goes back.");
     }
 
-    /// Contract: limits 5. Ten times the steps that a recipe may have take about ten times as long.
+    /// Contract: limits 5. Ten times the maximum steps of a recipe take about ten times as long.
     #[test]
-    fn suggesting_takes_time_that_is_linear_in_the_steps() {
+    fn suggestion_time_is_linear_in_the_steps() {
         let time = |steps: usize| {
             let named = |at: usize| Step::Tap(element(&format!("button \"{at}{}\"", " x".repeat(500))));
             let (steps, begun) = ((0..steps).map(named).collect::<Vec<_>>(), Instant::now());
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_suggestion_is_as_a_recipe_takes_it(urls in proptest::collection::vec(any::<String>(), 0..4), name in "\\PC{0,300}", host in "[a-z]{1,200}") {
+        fn suggestion_satisfies_the_rules_of_recipes(urls in proptest::collection::vec(any::<String>(), 0..4), name in "\\PC{0,300}", host in "[a-z]{1,200}") {
             let mut steps: Vec<_> = urls.iter().map(|url| navigate(url)).collect();
             steps.push(navigate(&format!("https://{host}/")));
             steps.extend((0..40).map(|_| Step::Tap(element(&name))));

@@ -1,4 +1,4 @@
-//! What a session's proxy can do, as its worker has measured it (contract: egress 17).
+//! Capabilities of a session's proxy, as measured by its worker (contract: egress 17).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -6,11 +6,11 @@ use sqlx::PgConnection;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, SessionId};
 
-/// Writes what the proxy of a session that lives can do, and tells of it (`session.egress_capability_changed`), when that is something
-/// else than what was known. `conn` is in a transaction. `false` when there is nothing new, or nobody any more whom it concerns.
+/// Stores the capabilities of a live session's proxy and records `session.egress_capability_changed`. Returns `false` and changes
+/// nothing if they are equal to the stored ones or the session has ended. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn report(
     conn: &mut PgConnection,
     session: SessionId,

@@ -1,16 +1,16 @@
-//! How many sessions live, for operators (contract: operators 5).
+//! Number of live sessions, for operators (contract: operators 5).
 
 use sqlx::PgConnection;
 
 use super::SessionStatus;
 
-/// The statuses in which a session lives.
+/// Statuses of live sessions.
 pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Ready, SessionStatus::Busy];
 
-/// How many sessions live, by status. It looks at those that live, and at no others.
+/// Returns the number of live sessions by status. The query reads only live sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn live(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
     let counted = sqlx::query!(
         r#"select status as "status: SessionStatus", count(*) as "sessions!" from sessions where live group by status"#

@@ -1,4 +1,4 @@
-//! What may be asked of a session that is to be (contract: sessions).
+//! Validation of the parameters of a new session (contract: sessions).
 
 use std::time::Duration;
 
@@ -9,41 +9,43 @@ use crate::blocking::json_bytes;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// The purpose of every customer's session.
+/// Purpose of all sessions that customers create.
 const CUSTOMER_PURPOSE: &str = "production_customer";
-/// Purposes of sessions that operators make.
+/// Purposes reserved for sessions that operators create.
 const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
 
-/// What a customer may choose of a session.
+/// Parameters that a customer may set.
 #[derive(Debug, Clone, Copy)]
 pub struct CreateParams<'a> {
-    /// An id of the catalogue.
+    /// Id of an archetype.
     pub archetype: Option<&'a str>,
-    /// What it is for.
+    /// Purpose of the session.
     pub purpose: Option<&'a str>,
-    /// The customer's words.
+    /// Label chosen by the customer.
     pub label: Option<&'a str>,
-    /// The customer's data.
+    /// Metadata of the customer.
     pub metadata: Option<&'a Map<String, Value>>,
-    /// How many milliseconds a browser may take to become free.
+    /// Maximum time to wait for a free browser, in milliseconds.
     pub wait_timeout_ms: Option<u64>,
 }
 
 impl<'a> CreateParams<'a> {
-    /// What the session is for.
+    /// Returns the purpose, or the default one.
     #[must_use]
     pub fn purpose(&self) -> &'a str {
         self.purpose.unwrap_or(CUSTOMER_PURPOSE)
     }
 
-    /// How long to wait for a browser to become free; `None` for not at all.
+    /// Returns the time to wait for a free browser; `None` if the request does not wait.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         self.wait_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
+    /// Validates the parameters.
+    ///
     /// # Errors
-    /// On `purpose`, `label`, `metadata`, `wait_timeout_ms` or `archetype`.
+    /// Returns an error on `purpose`, `label`, `metadata`, `wait_timeout_ms` or `archetype`.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         let purpose = self.purpose();
         let reserved = RESERVED_PURPOSES.contains(&purpose);

@@ -1,5 +1,5 @@
-//! The claim of a person who acts in a session's browser (contract: live 8, 9). It is a session's claim like any other, so that no
-//! operation and no other person acts meanwhile; whoever acts is the worker's business, which writes its end as that of an operation.
+//! Claims for input from a live view (contract: live 8, 9). They use the same lock as operations, so that no operation and no
+//! other viewer acts at the same time. The worker decides which viewer acts, and ends the claim like an operation.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use sqlx::PgConnection;
 use super::intents::ReplyTo;
 use crate::ids::{IntentId, SessionId, WorkerId};
 
-/// Who wants to act, and where.
+/// Parameters of a claim for viewer input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputClaim<'a> {
-    /// On this worker's browser.
+    /// Worker that runs the browser.
     pub worker: WorkerId,
-    /// Of this session.
+    /// Session to claim.
     pub session: SessionId,
-    /// What their client calls itself, if it does.
+    /// Name of the viewer's client, if it has one.
     pub client: Option<&'a str>,
-    /// How long a client that has the lane may be silent.
+    /// Time after which a silent client loses the lane.
     pub patience: Duration,
 }
 
-/// What became of a person's claim.
+/// Result of a claim for viewer input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The session is busy with it.
+    /// The session is claimed by this intent.
     Won,
-    /// Something else is under way, or the session has ended.
+    /// An operation or another viewer has the session, or it has ended.
     Busy,
-    /// The control is somebody else's.
+    /// The lane belongs to the AI or to another client.
     NotDriving,
 }
 
-/// Claims a session for a person, as `intent`, which is under way from then on. Asked again, it says the same: whoever does not know
-/// what became of it may ask until they do. `conn` is in no transaction.
+/// Claims a session for viewer input as `intent`, which is running from then on. The call is idempotent: a caller that did not
+/// receive the result may repeat it with the same intent. `conn` is not in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     person: InputClaim<'_>,

@@ -61,12 +61,13 @@ pub struct SessionFilter {
     pub limit: i64,
 }
 
-/// Sessions of all accounts, the newest first.
+/// Returns sessions of all accounts, newest first.
 ///
-/// Live sessions are found by their index, however many have ended. Of the others, those of an account are found by an index, too.
+/// Live sessions, and ended sessions of a given account, are read through an index. Their cost does not grow with the number of
+/// ended sessions of other accounts.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Result<Vec<SessionSummary>> {
     let SessionFilter { all, status, account, worker, profile, before, limit } = *filter;
     let all = all || matches!(status, Some(SessionStatus::Destroyed | SessionStatus::Errored));
@@ -104,14 +105,14 @@ pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Resu
     .await
 }
 
-/// What a session waits for.
+/// Event that a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum WaitsFor {
-    /// Its worker, which has not begun the operation, or has not been heard of during its lease.
+    /// The worker, which has not begun the operation or has not sent a heartbeat within its lease.
     Worker,
-    /// Its browser, which opens.
+    /// The browser, which is opening.
     Browser,
     /// Another session to save the profile that it begins with.
     Profile,
@@ -119,13 +120,13 @@ pub enum WaitsFor {
     Operation,
     /// The person who acts in the live view.
     Viewer,
-    /// Its owner, to resolve a challenge.
+    /// The account owner, to resolve a challenge.
     Challenge,
-    /// Its owner, to approve a step of the agent session.
+    /// The account owner, to approve a step of the agent session.
     Approval,
     /// The person who drives the agent session.
     Human,
-    /// Its worker, to save the profile. The session has ended.
+    /// The worker, to save the profile. The session has ended.
     ProfileSave,
 }
 
@@ -140,7 +141,7 @@ impl WaitsFor {
     }
 }
 
-/// A session, with all that tells why it stands as it does.
+/// A session with the details that explain its status.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionDetail {
     /// Id of the session.
@@ -153,7 +154,7 @@ pub struct SessionDetail {
     pub api_key_id: Option<ApiKeyId>,
     /// Status of the session.
     pub status: SessionStatus,
-    /// What it waits for; `None` when it waits for its owner's next request, or for nothing.
+    /// Event that it waits for; `None` when it waits for the account owner's next request, or for nothing.
     pub waits_for: Option<WaitsFor>,
     /// Device that it emulates.
     pub archetype: String,
@@ -209,7 +210,7 @@ pub struct WorkerInfo {
     pub name: Option<String>,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: Option<String>,
-    /// Whether it was heard of during its lease.
+    /// True when it sent a heartbeat within its lease.
     pub is_alive: bool,
     /// Time of its last heartbeat.
     pub last_seen_at: Option<Timestamp>,
@@ -217,14 +218,14 @@ pub struct WorkerInfo {
     pub slot: Option<i32>,
 }
 
-/// A session's hold on its profile.
+/// Lease of a session on its profile.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProfileLease {
     /// Id of the profile.
     pub id: ProfileId,
     /// Name of the profile.
     pub name: Option<String>,
-    /// Whether the session holds the state of the profile, which it saves when it ends.
+    /// True while the session holds the state of the profile, which it saves when it ends.
     pub is_held: bool,
     /// Another session that still holds it.
     pub holder: Option<SessionId>,
@@ -237,18 +238,18 @@ pub struct AgentInfo {
     pub id: AgentSessionId,
     /// `manual`, `ai` or `pair`.
     pub mode: String,
-    /// Whether a turn is under way.
+    /// True while a turn is running.
     pub has_turn: bool,
-    /// Whether a step waits for approval.
+    /// True while a step waits for approval.
     pub needs_approval: bool,
-    /// Whether a person drives it.
+    /// True while a person drives it.
     pub is_human_driven: bool,
 }
 
-/// A session, whether it lives or not.
+/// Returns a session, live or ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<SessionDetail>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, o.email, s.api_key_id as "api_key_id: ApiKeyId", s.status as "status: SessionStatus",
@@ -291,7 +292,7 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
     let operation = operation.map(|((((id, kind), status), request_id), created_at)| OperationInfo {
         id,
         kind,
-        // Only an operation whose outcome is unknown keeps its session busy after its end.
+        // Only an operation with an unknown outcome keeps its session busy after it ended.
         status: if status == "done" { "unknown".to_owned() } else { status },
         request_id,
         created_at,
@@ -369,10 +370,10 @@ impl SessionDetail {
     }
 }
 
-/// Account of a session, whether it lives or not.
+/// Returns the account of a session, live or ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn account_of(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(r#"select account_id as "account: AccountId" from sessions where id = $1"#, id as _)
         .fetch_optional(conn)

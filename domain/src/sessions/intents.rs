@@ -1,8 +1,8 @@
-//! Intents: what a caller wanted of a session, persisted before anything is done about it.
+//! Intents: requested operations, stored before any work on them begins.
 //!
-//! An intent moves `queued → running → done`, each step by compare-and-set, and its id is the session's claim. Whoever
-//! finishes it does so in one transaction, fenced by that claim, which is one statement when nothing went wrong: result, release
-//! of the session and event happen together or, when DELETE won the race, not at all.
+//! An intent moves `queued → running → done`, each step by compare-and-set, and its id is the claim on the session. One
+//! transaction, fenced by that claim, finishes it. For a successful operation that is a single statement. The result, the release
+//! of the session and the event are written together, or not at all if a DELETE has ended the session first.
 
 use std::time::Duration;
 
@@ -25,45 +25,45 @@ use crate::trace_parent::TraceParent;
 use crate::usage::UsageKind;
 use crate::workers;
 
-/// Where the outcome of an intent is waited for.
+/// Recipient of an intent's outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyTo<'a> {
-    /// The notification channel of the process that waits.
+    /// Notification channel of the waiting process.
     pub channel: &'a str,
-    /// The HTTP request, for the logs of both sides.
+    /// Id of the HTTP request, for the logs of both processes.
     pub request_id: &'a str,
-    /// What asked, if that is told of.
+    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
 }
 
-/// What became of a claim.
+/// Result of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// The session is busy with the intent; its worker has to be told.
+    /// The session is busy with the intent. The caller must notify the worker.
     Won {
-        /// Who owns the browser.
+        /// Worker that runs the browser.
         worker: WorkerId,
-        /// Whether somebody follows what happens on the account ([`crate::notifications`]), and has to be told.
+        /// True when a client streams the account's notifications ([`crate::notifications`]) and must be notified.
         followed: bool,
     },
-    /// The session is in no state to take it. It may be ready again by now: somebody else was faster.
+    /// The session has this other status. If the status is `ready`, a competing claim came first and has ended since.
     Lost(SessionStatus),
-    /// The session is paused, and the operation is none of those that go on then (contract: challenges 6). Nothing was changed.
+    /// The session is paused and the operation is not allowed then (contract: challenges 6). Nothing was changed.
     Paused(ChallengeState),
-    /// The session's worker is gone, and the session is now errored.
+    /// The session's worker is dead. This call moved the session to `errored`.
     WorkerGone(Failure),
-    /// Nobody has heard of the session's worker for longer than a lease, and nobody has found it dead: the database may have
-    /// been away, and the worker wait for it. Nothing was changed.
+    /// The session's worker has sent no heartbeat within its lease but has not been declared dead. The database may have been
+    /// unavailable, and the worker may be waiting for it. Nothing was changed.
     WorkerSilent,
     /// The account has no such session.
     NoSession,
 }
 
-/// The public key of the worker that owns the account's session, to seal secrets to. `None` when there is no such session,
-/// and no key when its worker is long gone, and the session has ended.
+/// Returns the public key of the worker that runs the session, to seal secrets for it. Returns `None` if the account has no such
+/// session, and `Some(None)` if the worker's row has been deleted, which happens only after the session has ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -79,11 +79,12 @@ pub async fn sealing_key(
     .await
 }
 
-/// Claims the account's session for `operation`, whose secrets were taken out into `sealed`, as `intent`. What is usual is one
-/// statement, which is a transaction of its own; `conn` is in none. Of a claim that is won the worker has to be told.
+/// Claims a session of the account for `operation` as `intent`. `sealed` holds the secrets that were removed from the operation.
+/// The usual case is a single statement that commits by itself. `conn` is not in a transaction. After a successful claim, the
+/// caller must notify the worker.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
@@ -93,7 +94,7 @@ pub async fn claim(
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
     let spec = operation.spec();
-    let wanted = ClaimRequest {
+    let claim = ClaimRequest {
         account,
         session,
         intent,
@@ -103,20 +104,20 @@ pub async fn claim(
         sealed,
         reply,
     };
-    let Some(found) = take_session(&mut *conn, &wanted).await? else { return Ok(Claim::NoSession) };
+    let Some(found) = take_session(&mut *conn, &claim).await? else { return Ok(Claim::NoSession) };
     let gone = match found {
         SessionRow { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
         SessionRow { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         SessionRow { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
-        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !wanted.goes_on => {
+        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !claim.goes_on => {
             return Ok(Claim::Paused(standing));
         }
-        // Somebody was faster, who claimed it, paused it or ended it.
+        // Another transaction claimed, paused or ended the session first.
         SessionRow { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, wanted.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -124,42 +125,40 @@ pub async fn claim(
     }
 }
 
-/// Where a session stands now.
 async fn status_now(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<SessionStatus> {
     sqlx::query_scalar!(r#"select status as "status: SessionStatus" from sessions where id = $1"#, session as _)
         .fetch_one(conn)
         .await
 }
 
-/// What a claim is for.
 struct ClaimRequest<'a> {
     account: AccountId,
     session: SessionId,
     intent: IntentId,
     kind: &'static str,
     request: Value,
-    /// Whether a pause does not keep it.
+    /// True when the operation is allowed on a paused session.
     goes_on: bool,
     sealed: Option<&'a [u8]>,
     reply: ReplyTo<'a>,
 }
 
-/// A session that was to be claimed, as it stood before.
+/// A session as it was before the claim.
 struct SessionRow {
     status: SessionStatus,
     worker: WorkerId,
-    /// Whether its worker was not found dead.
+    /// True when the worker has not been declared dead.
     stands: bool,
-    /// Whether its worker was heard of during its lease.
+    /// True when the worker sent a heartbeat within its lease.
     heard: bool,
-    /// What pauses it.
     challenge: Option<Json<ChallengeState>>,
-    /// Whether a stream of the account's notifications is open, if the session was claimed.
+    /// If the session was claimed: true when a stream of the account's notifications is open.
     taken: Option<bool>,
 }
 
-/// Moves a session of a worker that lives from `ready` to `busy`, and says in any case how it was found, by the same look.
-async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
+/// Moves a session of a live worker from `ready` to `busy`. Returns the state before the claim, also after a failed claim, from
+/// the same snapshot.
+async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as!(
         SessionRow,
         r#"with found as materialized (
@@ -182,78 +181,79 @@ async fn take_session(conn: &mut PgConnection, wanted: &ClaimRequest<'_>) -> sql
                   challenge as "challenge: Json<ChallengeState>",
                   case when exists (select from claimed) then streamed end as taken
            from found"#,
-        wanted.session as _,
-        wanted.account as _,
-        wanted.intent as _,
-        wanted.kind,
-        wanted.request,
-        wanted.sealed,
-        wanted.reply.channel,
-        wanted.reply.request_id,
+        claim.session as _,
+        claim.account as _,
+        claim.intent as _,
+        claim.kind,
+        claim.request,
+        claim.sealed,
+        claim.reply.channel,
+        claim.reply.request_id,
         workers::LEASE.as_secs_f64(),
-        wanted.goes_on,
-        wanted.reply.trace_parent.map(|parent| parent.to_string()),
+        claim.goes_on,
+        claim.reply.trace_parent.map(|parent| parent.to_string()),
     )
     .fetch_optional(conn)
     .await
 }
 
-/// An intent that its worker has taken.
+/// An intent taken by its worker.
 #[derive(Debug)]
 pub struct TakenIntent {
-    /// Which.
+    /// Id of the intent.
     pub intent: IntentId,
-    /// When; `None` when the database refused that.
+    /// Time it was taken; `None` if the database refused to take it.
     pub at: Option<Timestamp>,
-    /// What the worker now carries out, or why it cannot.
+    /// The request to execute, or the error that prevents it.
     pub started: sqlx::Result<StartedIntent>,
 }
 
-/// An intent a worker may now carry out.
+/// An intent that the worker may now execute.
 #[derive(Debug)]
 pub struct StartedIntent {
-    /// On which session.
+    /// Session of the intent.
     pub session: SessionId,
-    /// What.
+    /// The request.
     pub request: Request,
-    /// Its secrets, sealed to the worker.
+    /// Secrets, sealed for the worker.
     pub sealed: Option<Vec<u8>>,
-    /// The HTTP request that asked for it.
+    /// HTTP request that created the intent.
     pub request_id: String,
-    /// What of that asked, if it is told of.
+    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
 }
 
-/// What an intent is for.
+/// Kind of work that an intent requests.
 #[derive(Debug)]
 pub enum Request {
-    /// The session's browser is to be opened.
+    /// Open the session's browser.
     Open(OpenRequest),
-    /// It is to be driven.
+    /// Run an operation in the session's browser.
     Operate(Operation),
 }
 
-/// What a browser has to become.
+/// Configuration of a browser to open.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// An id of a catalogue: that of the process that created the session, or one before it that a profile is from.
+    /// Id of an archetype. An id that has left the catalogue is possible, because profiles keep theirs.
     pub archetype: String,
-    /// How its user behaves.
+    /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// What it begins with.
+    /// Profile to load.
     pub profile_id: Option<ProfileId>,
-    /// What it leaves through, and nothing else ([`crate::proxies::of_session`]).
+    /// Proxy for all traffic of the browser ([`crate::proxies::of_session`]).
     #[serde(default)]
     pub proxy_id: Option<ProxyId>,
-    /// Whether challenges pause it.
+    /// True when detected challenges pause the session.
     #[serde(default)]
     pub detect_challenges: bool,
 }
 
-/// Moves up to `limit` of a worker's intents from `queued` to `running`, the oldest first, or `only` this one.
+/// Moves up to `limit` intents of a worker, oldest first, or `only` the given one, from `queued` to `running`.
 ///
 /// # Errors
-/// When the database fails. A row that another version of this program wrote is an intent that cannot be carried out.
+/// Returns an error if the database fails. A row written by another version of this program is returned as an intent that cannot
+/// be executed.
 pub async fn take(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -291,20 +291,21 @@ pub async fn take(
     Ok(taken.collect())
 }
 
-/// A worker's intents that wait.
+/// Returns a worker's queued intents.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<IntentId>> {
     sqlx::query_scalar!("select id from intents where worker_id = $1 and status = 'queued' order by id", worker as _)
         .fetch_all(conn)
         .await
 }
 
-/// Gives back what a worker took `since` then without having heard of it.
+/// Returns intents to the queue that were taken after `since`, or all running ones without it. Used when the worker did not
+/// receive the reply to [`take`].
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null
@@ -319,10 +320,10 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
     Ok(())
 }
 
-/// Gives back what a worker took and has not begun.
+/// Returns intents to the queue that a worker took but did not begin.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents set status = 'queued', started_at = null where id = any($1) and status = 'running'",
@@ -333,18 +334,18 @@ pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::R
     Ok(())
 }
 
-/// How an intent ended, and what came of it.
+/// Outcome and result of an intent.
 #[derive(Debug, Clone)]
 pub struct IntentEnding {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What an operation that was done came to. Opening a browser comes to nothing.
+    /// Result of a successful operation. Opening a browser has none.
     pub result: Option<StoredResult>,
-    /// What the browser itself took, if it was asked at all.
+    /// Time spent in the browser; `None` if the browser received no call.
     pub browser_time: Option<Duration>,
-    /// Usage that an operation that was done adds to.
+    /// Usage counter that a successful operation increments.
     pub usage: Option<UsageKind>,
-    /// When it was written, and its session released; `None` as long as it was not.
+    /// Time the outcome was stored and the session released; `None` before that.
     pub done_at: Option<Timestamp>,
 }
 
@@ -354,30 +355,36 @@ impl From<Outcome> for IntentEnding {
     }
 }
 
-/// What whoever waits for an intent is to be told, when its end is committed.
+/// Notice for the process that waits for an intent. The caller sends it after the end is committed.
 #[derive(Debug)]
 #[must_use]
 pub struct ReplyNotice {
-    /// On which channel.
+    /// Channel to send it on.
     pub channel: String,
-    /// The intent, and how it ended, if that is short; otherwise it is read from the row.
+    /// Id of the intent, with its ending if that is short. The receiver reads a longer ending from the row.
     pub payload: String,
 }
 
 impl ReplyNotice {
-    /// That a session was destroyed under the intent.
+    /// Builds the notice that the session was destroyed while the intent was open.
     pub(super) fn destroyed(intent: IntentId, channel: String) -> sqlx::Result<Self> {
         Ok(Self { channel, payload: payload(intent, &Outcome::Destroyed.into(), None)? })
     }
 }
 
-/// Ends an intent: writes its outcome, releases its session as the outcome says, counts the operation as usage when it was
-/// done, publishes `session.failed` when the session errored, and has the account written to when it is its first session that
-/// came up or failed. Answers what the waiting caller has to be told. `None`, and nothing of all that, when it has ended
-/// already or lost its claim.
+/// Ends an intent. The call
+///
+/// * stores the outcome,
+/// * releases the session, with the status that follows from the outcome,
+/// * counts the usage of a successful operation,
+/// * publishes `session.failed` if the session errored, and
+/// * queues a mail for the account's first session that opened or failed.
+///
+/// Returns the notice for the waiting process. Returns `None` and changes nothing if the intent has already ended or has lost its
+/// claim.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
     let Outcome::Failed { failure } = &ending.outcome else {
         return Ok(end(conn, id, ending).await?.map(|ended| ended.notice));
@@ -390,7 +397,7 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding
     Ok(Some(notice))
 }
 
-/// [`finish`], and whoever waits is told when the transaction commits, which `conn` is in.
+/// Calls [`finish`] and notifies the waiting process. `conn` is in a transaction, and the notification is sent when it commits.
 pub(super) async fn finish_and_notify(
     conn: &mut PgConnection,
     id: IntentId,
@@ -401,21 +408,21 @@ pub(super) async fn finish_and_notify(
     Ok(true)
 }
 
-/// An intent that has ended.
 struct EndedIntent {
     kind: String,
     of: SessionInfo,
     notice: ReplyNotice,
 }
 
-/// The session that something befell, and how long it has lived.
+/// Session that an ending is reported for, and its age.
 pub(super) struct SessionInfo {
     pub(super) session: SessionId,
     pub(super) account: AccountId,
     pub(super) duration_ms: i64,
 }
 
-/// The part of [`finish`] that every end has: its outcome, the release, the count, and of the first opening the mail.
+/// The part of [`finish`] common to all endings: the outcome, the release, the usage count, and the mail about the first opened
+/// session.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
     let IntentEnding { outcome, result, browser_time, usage, .. } = ending;
     let released = match outcome {
@@ -478,7 +485,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
     ended.transpose()
 }
 
-/// Publishes that a session has errored, and has its account written to when it is the first that did.
+/// Publishes that a session has errored, and queues a mail if it is the account's first one.
 pub(super) async fn record_failure(
     conn: &mut PgConnection,
     of: &SessionInfo,
@@ -505,13 +512,13 @@ pub(super) async fn record_failure(
     Ok(())
 }
 
-/// Bytes of a notification at most; PostgreSQL takes 8,000.
+/// Maximum size of a notification in bytes. PostgreSQL accepts 8,000.
 const NOTICE_BYTES: usize = 7_500;
 
-/// What the process that waits for an intent is told. What is too long for it it reads from the row.
+/// Builds the payload of a notice. An ending that is too long is left out; the receiver reads it from the row.
 fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) -> sqlx::Result<String> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Payload<'a> {
         intent: IntentId,
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<&'a Outcome>,
@@ -522,37 +529,37 @@ fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) 
         #[serde(skip_serializing_if = "Option::is_none")]
         done_at: Option<Timestamp>,
     }
-    let written = |told: &Told<'_>| serde_json::to_string(told).map_err(|e| sqlx::Error::Encode(e.into()));
+    let written = |payload: &Payload<'_>| serde_json::to_string(payload).map_err(|e| sqlx::Error::Encode(e.into()));
     let IntentEnding { outcome, result, browser_time, .. } = ending;
     let may_fit = |result: &StoredResult| result.content.is_none() && result.json.get().len() < NOTICE_BYTES;
     if result.as_ref().is_none_or(may_fit) {
         let (outcome, result) = (Some(outcome), result.as_ref().map(|result| &*result.json));
         let browser_us = browser_time.and_then(microseconds);
-        let whole = written(&Told { intent, outcome, result, browser_us, done_at })?;
+        let whole = written(&Payload { intent, outcome, result, browser_us, done_at })?;
         if whole.len() < NOTICE_BYTES {
             return Ok(whole);
         }
     }
-    written(&Told { intent, outcome: None, result: None, browser_us: None, done_at: None })
+    written(&Payload { intent, outcome: None, result: None, browser_us: None, done_at: None })
 }
 
 fn microseconds(time: Duration) -> Option<i64> {
     i64::try_from(time.as_micros()).ok()
 }
 
-/// Which worker is to carry an intent out; `None` when nothing was claimed for it.
+/// Returns the worker of an intent; `None` if there is no intent with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<WorkerId>> {
     let worker = sqlx::query_scalar!(r#"select worker_id as "worker: WorkerId" from intents where id = $1"#, id as _);
     worker.fetch_optional(conn).await
 }
 
-/// How an intent ended; `None` as long as it has not.
+/// Returns the ending of an intent; `None` before it has ended.
 ///
 /// # Errors
-/// When the database fails, or the row was written by another version of this program.
+/// Returns an error if the database fails, or if another version of this program wrote the row.
 pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<IntentEnding>> {
     Ok(match ending_within(conn, id, u64::MAX).await? {
         Some(StoredEnding::Whole(ending)) => Some(ending),
@@ -560,19 +567,19 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
     })
 }
 
-/// How an intent ended, as far as that was read from its row.
+/// The ending of an intent, read with a limit on its size.
 #[derive(Debug)]
 pub enum StoredEnding {
-    /// All of it.
+    /// The complete ending.
     Whole(IntentEnding),
-    /// What it came to has so many bytes, which are more than were asked for.
+    /// The result is larger than the limit; its size in bytes.
     Larger(u64),
 }
 
-/// How an intent ended, if what it came to has at most so many bytes; `None` as long as it has not.
+/// Returns the ending of an intent if its result has at most `most_bytes`; `None` before it has ended.
 ///
 /// # Errors
-/// When the database fails, or the row was written by another version of this program.
+/// Returns an error if the database fails, or if another version of this program wrote the row.
 pub async fn ending_within(
     conn: &mut PgConnection,
     id: IntentId,

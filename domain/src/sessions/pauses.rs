@@ -1,6 +1,7 @@
-//! Pauses: a session whose page shows a challenge takes no automatic operation until that has ended (contract: challenges 5 to 9).
+//! Pauses: a session whose page shows a challenge accepts no automatic operation until the challenge ends (contract: challenges 5
+//! to 9).
 //!
-//! A session that is paused keeps its status. What pauses it stands in its row, where the claim finds it.
+//! A paused session keeps its status. The challenge is stored in the session's row, where the claim reads it.
 
 use serde_json::json;
 use sqlx::types::Json;
@@ -10,11 +11,11 @@ use super::SessionStatus;
 use crate::challenges::{self, Challenge, ChallengeOutcome, ChallengeState, Finding};
 use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 
-/// Pauses a session of `worker` that lives, and tells of the challenge that was found. `None` when it has ended, or is paused
-/// already. What runs meanwhile goes on. `conn` is in a transaction.
+/// Pauses a live session of `worker` and records the challenge. A running operation continues. Returns `None` if the session has
+/// ended or is already paused. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn pause(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -35,10 +36,10 @@ pub async fn pause(
     Ok(Some(id))
 }
 
-/// What pauses a session, if it lives and anything does.
+/// Returns the challenge that pauses a live session, if there is one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
@@ -47,33 +48,33 @@ pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
     Ok(found.fetch_optional(conn).await?.map(|Json(standing)| standing))
 }
 
-/// Lets a session go on whose page shows its challenge no more. `false` when the challenge has ended already. `conn` is in a
+/// Resumes a session whose page no longer shows the challenge. Returns `false` if the challenge has already ended. `conn` is in a
 /// transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<bool> {
     let Some(challenge) = challenges::find(&mut *conn, session, id).await? else { return Ok(false) };
     Ok(end(conn, challenge, ChallengeOutcome::Disappeared).await?.is_some())
 }
 
-/// What became of the wish to resolve a challenge.
+/// Result of a call to [`resolve`].
 #[derive(Debug)]
 pub enum ResolveOutcome {
-    /// It has ended, now or before.
+    /// The challenge has ended, by this call or earlier.
     Ended(Challenge),
-    /// Its session ended before it.
+    /// The session ended before the challenge.
     SessionEnded(SessionStatus),
     /// The account has no such session.
     NoSession,
-    /// The session had no such challenge.
+    /// The session has no such challenge.
     NoChallenge,
 }
 
-/// Ends a challenge at its owner's word, and lets the session go on. `conn` is in no transaction.
+/// Ends a challenge at the account owner's request, and resumes the session. `conn` is not in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn resolve(
     conn: &mut PgConnection,
     account: AccountId,
@@ -102,7 +103,7 @@ pub async fn resolve(
     Ok(ResolveOutcome::Ended(ended))
 }
 
-/// Ends a challenge, and the pause that it is. The session's row is locked first, as everybody does.
+/// Ends a challenge and the pause. Locks the session's row first; all transactions use this order to avoid deadlocks.
 async fn end(conn: &mut PgConnection, challenge: Challenge, how: ChallengeOutcome) -> sqlx::Result<Option<Challenge>> {
     sqlx::query!(
         "update sessions set challenge = null, updated_at = now() where id = $1 and challenge->>'challenge_id' = $2",

@@ -1,9 +1,9 @@
-//! In whose hands a profile's state is.
+//! The lease of a session on the state of a profile.
 //!
-//! A session that opens with a profile takes it in hand: its browser is given what the profile holds, and from then on
-//! knows better. The one that follows waits until that was written back, so that nobody starts from a state that is about
-//! to be replaced; but it waits for no worker that is gone, and what such a worker had in hand is lost. Should two of them
-//! write after all, the session that came later wins, whichever is faster.
+//! A session that opens with a profile takes the lease: its browser loads the stored state, and from then on has the newest one.
+//! The next session with this profile waits until that state is saved, so that it does not load a state that is about to be
+//! replaced. It does not wait for a dead worker, whose unsaved state is lost. If two sessions save after all, the later session
+//! wins, regardless of the order in which they save.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -14,71 +14,71 @@ use crate::limits::Limits;
 use crate::profiles::Content;
 use crate::profiles::stores::{self, Replaced};
 
-/// A profile in a session's hands.
+/// A profile leased by a session.
 #[derive(Debug, Clone)]
 pub struct HeldProfile {
-    /// The session.
+    /// Session that holds the lease.
     pub session: SessionId,
-    /// Whose it is.
+    /// Account that owns the profile.
     pub account: AccountId,
     /// The profile.
     pub profile: ProfileId,
-    /// How many sessions have had it, this one included.
+    /// Number of sessions that have leased the profile, including this one.
     pub generation: i64,
-    /// What its stores are sealed with, sealed.
+    /// Key of the profile's stores, in sealed form.
     pub sealed_key: Vec<u8>,
-    /// What it holds, if anything was ever kept.
+    /// Stored state of the profile; `None` if none was ever saved.
     pub store: Option<StoreId>,
 }
 
-/// Why a session's end did not replace what its profile holds (contract: profiles 13; events 6).
+/// Reason why the end of a session did not update its profile (contract: profiles 13; events 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
-    /// The browser did not give it away, or its files could not be read.
+    /// The browser did not return its state, or its files could not be read.
     SerializeFailed,
     /// The profile's key cannot be opened.
     SealFailed,
-    /// It is larger than a store may be, or than what there is room for in the account.
+    /// The state is larger than a store may be, or than the space left in the account.
     TooLarge,
-    /// It could not be put where stores are kept.
+    /// The state could not be uploaded to the store.
     UploadFailed,
-    /// There was nothing in it, and there is something in the profile.
+    /// The browser's state is empty, but the profile's is not.
     DegenerateDump,
-    /// A session that came later was faster, or the profile was purged.
+    /// A later session has already saved its state, or the profile was purged.
     Superseded,
 }
 
 impl Reason {
-    /// How the contract spells them.
+    /// All names in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The same in words. What exactly went wrong is for the operator, in the log: it names places of ours.
+    /// Message for the customer. The exact error is only logged, because it names internal hosts and paths.
     fn detail(self) -> &'static str {
         match self {
-            Self::SerializeFailed => "The browser did not give away what it holds, or it could not be read.",
+            Self::SerializeFailed => "The browser did not return its state, or the state could not be read.",
             Self::SealFailed => "The profile's key cannot be opened with the deployment's keys.",
             Self::TooLarge => {
-                "What the browser holds is larger than a profile may be, or than there is room for in the account."
+                "The state of the browser is larger than a profile may be, or than the space left in the account."
             }
-            Self::UploadFailed => "What the browser holds could not be stored, or not in time.",
+            Self::UploadFailed => "The state of the browser could not be stored, or not in time.",
             Self::DegenerateDump => "The browser holds nothing, and the profile holds something.",
-            Self::Superseded => "The profile was purged, or a session that opened later has been saved already.",
+            Self::Superseded => "The profile was purged, or a session that opened later has already been saved.",
         }
     }
 }
 
-/// Takes the profile of a session that is being created in hand. `None` as long as another session has it on a worker that was
-/// not found dead, and for a session that has ended or has no profile.
+/// Takes the lease on the profile of a session in status `creating`. Returns `None` while another session holds it on a worker
+/// that has not been declared dead, and if the session has ended or has no profile.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
         HeldProfile,
@@ -96,11 +96,11 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
     .await
 }
 
-/// Lets go of what a session had in hand: its profile stays as it is. `false` when it had nothing. The session must not be
-/// `creating` any more, or it could take it once again.
+/// Releases the session's lease without changing the profile. Returns `false` if the session held none. The session must have
+/// left `creating`, or it could take the lease again.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
@@ -109,11 +109,12 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
     Ok(had.rows_affected() == 1)
 }
 
-/// Makes a new store what a profile holds and lets go of the profile. When that cannot be, or when the account's profiles hold as much
-/// as they may, `session.profile_save_failed` says why. Answers which of the two stores nobody needs any more, unless a snapshot does.
+/// Makes a new store the profile's state and releases the lease. If that fails, or the account's profiles would exceed their
+/// total size, records `session.profile_save_failed`. Returns the store that is no longer needed, the old or the new one; a
+/// snapshot may still refer to it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn replace(
     conn: &mut PgConnection,
     held: &HeldProfile,
@@ -127,7 +128,7 @@ pub async fn replace(
             let_go(conn, held.session).await?;
             Ok(before)
         }
-        // Who asks for it again has not heard that it is done.
+        // A repeated call: the first one succeeded, but its caller did not receive the result.
         Replaced::Before => Ok(None),
         Replaced::Superseded => {
             fail(conn, held, Reason::Superseded).await?;
@@ -144,11 +145,10 @@ pub async fn replace(
     }
 }
 
-/// Lets go of the profile, and tells that the session's end did not replace what it holds: once, though whoever did not
-/// hear that it is done asks again.
+/// Releases the lease and records that the session did not update its profile. A repeated call records nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
         tell(conn, (held.account, held.session, held.profile), reason).await?;
@@ -156,11 +156,11 @@ pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -
     Ok(())
 }
 
-/// Lets go of what sessions of dead workers had in hand, of up to `limit` of them or of `only` this one, and tells of those that ended
-/// well: nobody saves what they left.
+/// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
+/// that had been destroyed normally, it records that the profile was not saved.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"

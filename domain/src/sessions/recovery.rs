@@ -1,5 +1,5 @@
-//! What is left of intents and sessions when nobody ends them on an operation's trip: callers that gave up, browsers and workers
-//! that died, results and rows that have become old.
+//! Ends intents and sessions that the normal path does not end: their caller has given up, or their browser or worker has died.
+//! Also wipes old results and deletes old rows.
 
 use std::time::Duration;
 
@@ -13,24 +13,27 @@ use crate::operations::{Failure, FailureClass, Outcome};
 use crate::timestamp::Timestamp;
 use crate::workers;
 
-/// What a `ready` session's browser is when its worker died.
+/// Returns the failure for a session whose worker died.
 #[must_use]
 pub fn worker_gone() -> Failure {
     Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
 }
 
-/// How long a `ready` session of a dead worker is left to its next operation, which is told what has happened. It takes a slot, and
-/// perhaps a profile, and so it is not left for ever.
+/// Time a `ready` session of a dead worker is left for its next operation, which then reports the failure. After that it is
+/// errored, because it occupies a slot and possibly a profile.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Ends what dead workers left behind (contract: workers 4, 7): a session whose browser never opened, or whose operation never
-/// started, or in which a person acted, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
-/// its next operation, and errored when none comes for two minutes. Of workers that stopped in good order nothing is left,
-/// whatever kept them from seeing to it. What ended sessions had in hand is lost. Answers how many intents were ended. `conn`
-/// is in a transaction.
+/// Ends the work of dead workers (contract: workers 4, 7). `conn` is in a transaction. Returns the number of ended intents.
+///
+/// * A session is errored if its browser never opened, its operation never started, or a viewer was acting in it.
+/// * A running operation gets an unknown outcome, and its session stays busy.
+/// * A `ready` session is left for its next operation, and errored after two minutes without one.
+/// * All live sessions of a worker that stopped in an orderly way are errored, whatever prevented it from doing so itself.
+/// * Profile leases of ended sessions are released. Their unsaved state is lost.
 ///
 /// # Errors
-/// When the database fails. An intent whose end it does not take is logged and left, so that the others are ended.
+/// Returns an error if the database fails. If it rejects the end of a single intent, that is logged and the others are still
+/// ended.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind not in ('open', 'gui_input') as "under_way!"
@@ -61,7 +64,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(ended)
 }
 
-/// Keeps what was done in a part of a transaction, or takes back what the database refused. Whether it was done.
+/// Commits a nested transaction, or rolls it back if the database rejected it. Returns true after a commit.
 async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
     match done {
         Ok(_) => part.commit().await.map(|()| true),
@@ -73,10 +76,11 @@ async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Resu
     }
 }
 
-/// Ends an intent that no worker has started, so that none can start it any more. `false` when one has, or it has ended.
+/// Ends an intent that no worker has started, so that none can start it later. Returns `false` if a worker has started it or it
+/// has ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
     let session = sqlx::query_scalar!(
         "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
@@ -94,10 +98,11 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
     }
 }
 
-/// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken. Answers how many.
+/// Errors all live sessions of a worker that stops in an orderly way, so that their slots become free. Returns the number of
+/// sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,
@@ -112,8 +117,8 @@ async fn fail_sessions(
     statuses: &[&str],
     failure: &Failure,
 ) -> sqlx::Result<usize> {
-    // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as in [`rescue`]:
-    // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
+    // Locks the sessions first: a simultaneous claim waits and then finds the session errored. The order by account, as in
+    // [`rescue`], avoids a deadlock between two workers that stop, because an account's first failure also writes its mail.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
@@ -143,11 +148,11 @@ async fn fail_sessions(
     Ok(live.len())
 }
 
-/// Errors an idle session whose browser died on `worker`, by itself or with it, and tells that `operation` found it so. `false` when
-/// an operation or a destroy was faster: then it is theirs to tell.
+/// Errors an idle session whose browser died on `worker`, alone or with the worker, and reports that `operation` found it dead.
+/// Returns `false` if an operation or a destroy changed the session first; that one then reports the failure.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn fail_idle(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -170,22 +175,22 @@ pub async fn fail_idle(
     Ok(true)
 }
 
-/// Results that were wiped at once.
+/// Results wiped by one call.
 #[derive(Debug)]
 pub struct WipedResults {
-    /// How many.
+    /// Number of results.
     pub count: i64,
-    /// When the last of these operations was done.
+    /// Time the last of these operations ended.
     pub last_done_at: Timestamp,
 }
 
-/// Wipes results that are older than `age`, the oldest first, of up to `limit` operations that were done at `from` or later.
-/// `None` when there are none.
+/// Wipes up to `limit` results older than `age`, oldest first, of operations that ended at `from` or later. Returns `None` if
+/// there are none.
 ///
-/// Who goes on where he has left off does not pass by what he has wiped: the index knows of that until it is vacuumed.
+/// Pass the previous `last_done_at` as `from` to skip rows already wiped: until the next vacuum, the index still contains them.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn wipe_results(
     conn: &mut PgConnection,
     age: Duration,
@@ -211,11 +216,11 @@ pub async fn wipe_results(
     Ok(wiped.last_done_at.map(|last_done_at| WipedResults { count: wiped.count, last_done_at }))
 }
 
-/// Deletes operations that are older than `age` and have ended, up to `limit`; one whose session still stands busy with it
-/// stays. Answers how many.
+/// Deletes up to `limit` ended operations older than `age`, except one that still keeps its session busy. Returns the number of
+/// deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from intents where id = any(array(
@@ -231,10 +236,11 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Deletes operations of sessions that ended longer ago than `age`, whatever their own age, up to `limit`. Answers how many.
+/// Deletes up to `limit` operations, of any age, of sessions that ended longer ago than `age`. Returns the number of deleted
+/// rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns database errors.
 pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

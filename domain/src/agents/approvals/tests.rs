@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use super::super::commands::ElementQuery;
 use super::*;
 
-/// Names that need approval, between bars.
+/// Names that need approval, separated by bars.
 const ACTING: &[&str] = &[
     // English
     "Pay now | BUY | Place order | Delete | Deleting… | Remove item | Send | Send message | Post | Publish",
@@ -46,7 +46,7 @@ const ACTING: &[&str] = &[
     "立即购买 | 支付 | 提交订单 | 删除账户 | 刪除帳戶 | 发送 | 發佈 | 确认 | 同意 | 签署合同 | 转账 | 订阅 | 预订 | 捐款 | 提现",
 ];
 
-/// Names that need none, between bars.
+/// Names that need none, separated by bars.
 const HARMLESS: &[&str] = &[
     // English
     "Next | Details | Posture | Payload | Menu | Address | Senders' guild | Back | Sign in",
@@ -93,7 +93,7 @@ fn found(role: &str, name: &str, submits: bool, form_field: bool) -> Match {
 
 /// Contract: agents 19, 44.
 #[test]
-fn names_of_controls_that_act_need_approval_in_each_language() {
+fn consequential_names_need_approval_in_each_language() {
     for name in ACTING.iter().flat_map(|names| names.split(" | ")) {
         assert!(is_consequential(name), "{name}");
     }
@@ -178,7 +178,7 @@ fn no_role_exempts_an_element_and_any_text_of_it_counts() {
 
 /// Contract: agents 19.
 #[test]
-fn what_submits_is_told_by_the_page() {
+fn submission_is_determined_by_the_page() {
     let target = ElementQuery::Css("#a".to_owned());
     let tap = Command::Tap { target: target.clone() };
     let typed = |value: &str| Command::Type { target: target.clone(), value: value.to_owned() };

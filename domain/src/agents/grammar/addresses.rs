@@ -1,4 +1,4 @@
-//! Addresses as people write them.
+//! Parser for addresses as people write them.
 
 use url::{Host, Url};
 
@@ -6,10 +6,10 @@ use super::complaints::GrammarErrorKind;
 use crate::addresses::Destinations;
 use crate::operations::BrowserUrl;
 
-/// An absolute address, as it was written but for a scheme that was left out.
+/// Returns the absolute address. It is unchanged except that a missing scheme is added.
 ///
 /// # Errors
-/// When it is no address, or one where nobody is sent.
+/// Returns an error if the text is not an address, or if browsers may not open it.
 pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {
     let text = text.trim();
     let url = if has_scheme(text) { text.to_owned() } else { format!("https://{text}") };
@@ -22,7 +22,7 @@ pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<
     }
     let is_local = |name: &str| name == "localhost" || name.ends_with(".localhost");
     let this_machine = matches!(parsed.host(), Some(Host::Domain(name)) if is_local(name.trim_end_matches('.')));
-    // The name means the machine itself, whoever is asked for it.
+    // These names resolve to the local machine under any resolver.
     let judged = if this_machine { "http://127.0.0.1" } else { &url };
     match BrowserUrl::parse(judged, destinations) {
         Ok(_) => Ok(url),
@@ -35,7 +35,7 @@ fn not_an_address(is_quoted: bool) -> GrammarErrorKind {
     GrammarErrorKind::says(format!("is not an address; to use an element with this name, {tap}"))
 }
 
-/// Whether it begins with one. `example.com:8080` has a port there, and `localhost:3000` too.
+/// True when the text begins with a scheme. The colon in `example.com:8080` and `localhost:3000` precedes a port.
 fn has_scheme(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -45,7 +45,7 @@ fn has_scheme(text: &str) -> bool {
     is_scheme && !(is_port && (scheme.contains('.') || scheme.eq_ignore_ascii_case("localhost")))
 }
 
-/// Whether a word without a scheme names a host: an address, or a name that ends as one of the internet does.
+/// True when a text without a scheme names a host: an IP address, or a name that ends like a top-level domain.
 fn is_host(text: &str, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
@@ -55,7 +55,7 @@ fn is_host(text: &str, url: &Url) -> bool {
                     last.starts_with("xn--") || (last.len() > 1 && last.chars().all(|c| c.is_ascii_alphabetic()))
                 })
         }
-        // A number alone is one too, which nobody means.
+        // A bare number parses as an IPv4 address, but people do not write addresses that way.
         Some(_) => text.contains(['.', '[']),
         None => false,
     }

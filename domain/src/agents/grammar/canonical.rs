@@ -1,9 +1,9 @@
-//! Wishes as the grammar writes them itself.
+//! Prints commands in the canonical form of the grammar.
 
 use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS};
 use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 
-/// Writes a plan so that it is read as this plan again, a step a line. It holds what was to be typed, in clear.
+/// Prints a plan, one step a line. Parsing the result yields the same plan. The result contains text to type in clear.
 #[must_use]
 pub fn print(plan: &[Command]) -> String {
     plan.iter().map(step).collect::<Vec<_>>().join("\n")
@@ -36,7 +36,6 @@ fn step(wish: &Command) -> String {
     }
 }
 
-/// In quotes, with nothing in it that would end them.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
@@ -50,7 +49,7 @@ fn sought(sought: &ElementQuery) -> String {
 }
 
 fn described(role: Option<&str>, words: &str, list: bool) -> String {
-    // In quotes of its own it would be a selector.
+    // Without “called”, the quoted words would be parsed as a selector.
     let is_selector = words.starts_with(['#', '.', '[']);
     let called = if is_selector { "called " } else { "" };
     let noun = NOUNS.iter().find(|noun| noun.role.is_some() && noun.role == role);

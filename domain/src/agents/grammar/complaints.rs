@@ -1,4 +1,4 @@
-//! Why a message is not done, and how that is said.
+//! Reasons why a message is not executed, and the replies made of them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,28 +10,28 @@ use super::lexing::Token;
 use super::vocabulary::{self, VERBS, Verb};
 use crate::agents::commands::ParsedMessage;
 
-/// What cannot be done, and where it stands.
+/// An error in a message and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrammarError {
-    /// Where that is, or behind what something is missing. Nowhere in a part of a step that is empty.
+    /// Position of the error, or the position after which something is missing. `None` in an empty part of a step.
     span: Option<Range<usize>>,
     is_missing: bool,
-    /// Whether what stands there may be repeated. It may not where it can be a text that somebody wanted typed, such as a
-    /// password: a reply is kept longer.
+    /// True when the reply may repeat the text at this position. It must not if the text could be meant for typing, such as a
+    /// password, because replies are stored longer.
     shown: bool,
     trouble: GrammarErrorKind,
-    /// Whose examples help.
+    /// Verb whose examples the reply shows.
     verb: Option<&'static Verb>,
 }
 
-/// What is wrong.
+/// Kind of error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrammarErrorKind {
-    /// Nobody knows what it means.
+    /// The text is not understood.
     Unknown,
-    /// What stands there does not do, in words that follow it.
+    /// The text is invalid. The message continues a sentence that begins with the text.
     Says(Cow<'static, str>),
-    /// It is clear, and is not done, for this reason.
+    /// The command is understood but refused, for this reason.
     Refused(Cow<'static, str>),
 }
 
@@ -41,7 +41,7 @@ impl GrammarErrorKind {
     }
 }
 
-/// Characters of a message that a reply repeats.
+/// Maximum number of characters of the message that a reply repeats.
 const MOST_REPEATED: usize = 40;
 
 impl GrammarError {
@@ -49,39 +49,39 @@ impl GrammarError {
         Self { span: Some(span), is_missing: false, shown: true, trouble, verb: None }
     }
 
-    /// Of a part of a step that is empty.
+    /// Creates an error for an empty part of a step.
     pub fn missing(trouble: GrammarErrorKind) -> Self {
         Self { span: None, is_missing: true, shown: true, trouble, verb: None }
     }
 
-    /// At a token, which may be a text that nobody else should read.
+    /// Creates an error at a token that the reply must not repeat.
     pub fn hidden(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
         Self { shown: false, ..Self::at(span, trouble) }
     }
 
-    /// What a parser stopped with, whether it could have tried something else or not.
+    /// Extracts the error of a parser, recoverable or not.
     pub fn of(error: ErrMode<Self>) -> Self {
         match error {
             ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
-            // No parser here asks for more than there is.
+            // Parsers of complete input never return `Incomplete`.
             ErrMode::Incomplete(_) => Self::missing(GrammarErrorKind::Unknown),
         }
     }
 
-    /// Adds whose examples help, and the verb's place where there is no other.
+    /// Adds the verb whose examples help, and its position if the error has none.
     pub fn in_step(mut self, verb: &'static Verb, said: &Token<'_>) -> Self {
         self.verb = Some(verb);
         self.span.get_or_insert_with(|| said.span.clone());
         self
     }
 
-    /// Keeps what stands there from being repeated, unless it is within `harmless`.
+    /// Prevents the reply from repeating the text, unless it lies within `harmless`.
     pub fn hiding_but(mut self, harmless: &Range<usize>) -> Self {
         self.shown &= self.span.as_ref().is_none_or(|span| harmless.start <= span.start && span.end <= harmless.end);
         self
     }
 
-    /// As somebody is told.
+    /// Builds the reply to the customer.
     pub fn into_reading(self, message: &str) -> ParsedMessage {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);
@@ -106,14 +106,15 @@ impl GrammarError {
     }
 }
 
-/// Whether what stands there can be repeated: a word of letters, or a sign. Anything else may be a text that somebody wanted typed.
+/// True when the text may be repeated: a word of letters only, a single character, or words of the vocabulary. Any other text
+/// could be meant for typing.
 fn is_harmless(text: &str) -> bool {
     let is_word = text.chars().all(|letter| letter.is_alphabetic() || matches!(letter, '-' | '\'' | '’'));
     let has_inner_capitals = text.chars().skip(1).any(char::is_uppercase) && text.chars().any(char::is_lowercase);
     is_word && !has_inner_capitals || text.chars().count() == 1 || text.split(' ').all(vocabulary::has)
 }
 
-/// As people count: from one, in characters.
+/// Formats a position for people: lines and characters, counted from 1.
 fn place(message: &str, at: usize) -> String {
     let before = &message[..at];
     let line = before.matches('\n').count() + 1;
@@ -130,7 +131,7 @@ fn excerpt(text: &str) -> String {
 
 type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 
-/// What stops a parser that says nothing itself.
+/// The error of a parser that fails without its own message.
 impl<'m> ParserError<Tokens<'m>> for GrammarError {
     type Inner = Self;
 
@@ -142,7 +143,7 @@ impl<'m> ParserError<Tokens<'m>> for GrammarError {
         }
     }
 
-    /// Whoever came further knows better.
+    /// Keeps the error of the alternative that parsed further.
     fn or(self, other: Self) -> Self {
         let start = |complaint: &Self| complaint.span.as_ref().map(|span| (span.start, complaint.is_missing));
         if start(&self) > start(&other) { self } else { other }

@@ -1,4 +1,4 @@
-//! Keys, and what is none.
+//! Parser for the keys of the keyboard.
 
 use winnow::combinator::opt;
 use winnow::prelude::*;
@@ -9,10 +9,10 @@ use super::lexing::{Token, same};
 use super::targets::{Parsed, complaint, phrase, stop};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
-/// The key that is pressed. None when something is tapped.
+/// Returns the key to press; `None` if the text names an element to tap.
 ///
 /// # Errors
-/// When it could be either, or is a key that does not exist.
+/// Returns an error if the text could be a key or an element, or names an unknown key.
 pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
     let the = opt(phrase(&["the"])).parse_next(&mut input)?.is_some();
@@ -22,7 +22,7 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
         [first, said @ ..] | [said @ .., first] if is_key(first) => Some(said),
         _ => None,
     };
-    // "The a key" is one, "a key" is any.
+    // “The a key” names the key A; “a key” names none.
     if said.is_some_and(<[_]>::is_empty) || (!the && matches!(words, [a, key] if a.is("a") && is_key(key))) {
         return stop(complaint(words, GrammarErrorKind::says("does not name a key")));
     }
@@ -64,7 +64,7 @@ fn named(text: &str) -> Option<&'static KeyName> {
     KEYS.iter().find(|key| key.names.iter().any(|name| same(name, text)))
 }
 
-/// As the browser calls it: a name, a character, or either after what is held.
+/// Returns the browser's name of a key: a named key, a character, or either after modifiers.
 fn key(text: &str) -> Option<String> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -78,7 +78,8 @@ fn function_key(text: &str) -> Option<String> {
     (1..=12).contains(&number).then(|| format!("F{number}"))
 }
 
-/// `Ctrl+Shift+A`. A letter is the key, and not the capital: that Shift would make of it.
+/// Parses a combination such as `Ctrl+Shift+A`. The letter names the key, so it becomes lower case; only Shift makes it a
+/// capital.
 fn combined(text: &str) -> Option<String> {
     let (held, last) = text.rsplit_once('+')?;
     let mut names = Vec::new();

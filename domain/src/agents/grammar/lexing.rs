@@ -1,4 +1,4 @@
-//! A message as words, quoted texts and breaks, each with its place.
+//! Splits a message into words, quoted texts and breaks, with their positions.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use winnow::token::{any, take_while};
 
 use super::complaints::{GrammarError, GrammarErrorKind};
 
-/// A part of a message.
+/// A token of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'m> {
     pub kind: Kind,
-    /// A word as it stands there, or what a quoted text means.
+    /// A word as written, or a quoted text with its escapes resolved.
     pub text: Cow<'m, str>,
-    /// Where it stands, quotation marks included, in bytes.
+    /// Position in bytes, including quotation marks.
     pub span: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Anything without blanks.
+    /// A sequence of characters without white space.
     Word,
     /// A text in quotation marks.
     Quote,
-    /// What ends a step. After a soft one the next step may do without a verb.
+    /// Separator of steps. After a soft one, the next step may omit its verb.
     Break { soft: bool },
 }
 
@@ -36,26 +36,25 @@ impl Token<'_> {
         self.kind == Kind::Quote
     }
 
-    /// Whether it is this word, however it is capitalised.
+    /// True when the token is this word, ignoring case.
     pub fn is(&self, word: &str) -> bool {
         self.kind == Kind::Word && same(&self.text, word)
     }
 }
 
-/// Whether two words differ by their capitals at most. The vocabulary is ASCII.
+/// True when two words are equal, ignoring case. The vocabulary is ASCII.
 pub fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
 type Text<'m> = LocatingSlice<&'m str>;
 
-/// Every kind of quotation marks: what opens, what closes.
 const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
 
-/// Reads in time that is linear in the message.
+/// Splits a message into tokens, in time linear in its length.
 ///
 /// # Errors
-/// When a quoted text does not end.
+/// Returns an error if a quoted text is not closed.
 pub fn lex(message: &str) -> Result<Vec<Token<'_>>, GrammarError> {
     let tokens: ModalResult<Vec<_>, GrammarError> =
         repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));
@@ -77,7 +76,7 @@ fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, GrammarError> {
     Ok(Token { kind, text, span })
 }
 
-/// A full stop, and not one within a word.
+/// A full stop at the end of a sentence, not one within a word.
 fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let blank = any.verify(|c: &char| c.is_whitespace()).void();
     ('.', peek(alt((blank, eof.void())))).void().parse_next(input)?;
@@ -87,7 +86,7 @@ fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>)
 fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let whole: &'m str = input;
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '“' | '”');
-    // Marks that close nothing are a word, which no step knows.
+    // Unmatched closing marks form a word of their own, which no rule accepts.
     let end = match whole.trim_start_matches('”').len() {
         rest if rest < whole.len() => whole.len() - rest,
         _ => whole.find(ends).unwrap_or(whole.len()),
@@ -96,7 +95,7 @@ fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarEr
         return fail.parse_next(input);
     }
     let (mut text, rest) = whole.split_at(end);
-    // The end of a sentence is not a part of its last word; an ellipsis is.
+    // The full stop after a sentence is not part of its last word, but an ellipsis is.
     let is_last = rest.chars().next().is_none_or(char::is_whitespace);
     if let Some(shorter) = text.strip_suffix('.').filter(|shorter| is_last && !shorter.ends_with('.')) {
         text = shorter;
@@ -110,7 +109,7 @@ fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarEr
     Ok((kind, Cow::Borrowed(text)))
 }
 
-/// Up to the mark that closes. A backslash before a mark of the same kind or before another backslash takes its meaning away.
+/// Parses up to the closing mark. A backslash escapes a mark of the same kind and another backslash.
 fn quoted<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let start = input.current_token_start();
     let opening = any.verify_map(|c| MARKS.into_iter().find(|(opening, _)| *opening == c)).parse_next(input)?;
@@ -148,7 +147,7 @@ fn closed<'m>(
     Err(ErrMode::Backtrack(GrammarError::at(start..start + opening.len_utf8(), trouble)))
 }
 
-/// `Don't`, and not the end of `'Done'`.
+/// True for the apostrophe in `Don't`, false for the closing mark of `'Done'`.
 fn is_apostrophe(before: Option<char>, mark: char, following: Option<char>) -> bool {
     let is_within = [before, following].iter().all(|beside| beside.is_some_and(char::is_alphanumeric));
     matches!(mark, '\'' | '’') && is_within

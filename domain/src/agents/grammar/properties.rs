@@ -1,4 +1,4 @@
-//! What holds of every message.
+//! Properties that hold for every message.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -8,7 +8,7 @@ use super::{KEYS, NOUNS, VERBS, print};
 use crate::agents::commands::{Command, ElementQuery, ExtractItem, ParsedMessage, WaitCondition};
 use crate::operations::CaptureKind;
 
-/// A text that can be said in quotes, whatever is in it.
+/// A text that is valid in quotation marks, including special characters.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => r"[ -~äß“”‘’\n]{0,12}",
@@ -37,7 +37,6 @@ fn sought() -> impl Strategy<Value = ElementQuery> {
     ]
 }
 
-/// Without a role a checkbox is meant.
 fn checkable() -> impl Strategy<Value = ElementQuery> {
     sought().prop_map(|sought| match sought {
         ElementQuery::Described { role: None, words } => {
@@ -95,7 +94,7 @@ fn wish() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// A message of words that mean something, in any order.
+/// A random sequence of words from the vocabulary.
 fn babble() -> impl Strategy<Value = String> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases).chain(NOUNS.iter().flat_map(|noun| noun.names));
     let mut words: Vec<String> = phrases.map(|phrase| (*phrase).to_owned()).collect();
@@ -146,12 +145,12 @@ fn babble() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(words), 0..14).prop_map(|words| words.join(" "))
 }
 
-/// What stands in a message when nobody looks at quotes, escapes and capitals.
+/// Removes quotation marks and backslashes and ignores case.
 fn bare(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '\\' | '"' | '\'' | '“' | '”' | '‘' | '’')).collect::<String>().to_lowercase()
 }
 
-/// Every text of a plan that a message has to hold.
+/// Returns every text of a plan that the message must contain.
 fn said(plan: &[Command]) -> Vec<String> {
     let mut texts = Vec::new();
     let mut target = |sought: &ElementQuery| match sought {
@@ -191,7 +190,7 @@ fn holds(message: &str) -> Result<(), TestCaseError> {
     for text in said(&plan) {
         prop_assert!(whole.contains(&bare(&text)), "{message:?} does not name {text:?}");
     }
-    // A step has a word of its own, and what names it again stands in the message as often.
+    // Each step takes at least one word or quoted text, and names in a step occur in the message equally often.
     let pieces = whole.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';')).filter(|piece| !piece.is_empty());
     prop_assert!(
         plan.len() <= pieces.count().max(1) + message.matches(['"', '\'', '“', '‘']).count(),
@@ -206,26 +205,26 @@ proptest! {
 
     /// Contract: agent-grammar 2, 12.
     #[test]
-    fn no_text_yields_a_step_that_it_does_not_name(message in "\\PC{0,60}") {
+    fn arbitrary_text_yields_only_named_steps(message in "\\PC{0,60}") {
         holds(&message)?;
     }
 
-    /// Contract: agent-grammar 2, 12. Most of it is understood, so that this says something.
+    /// Contract: agent-grammar 2, 12. The parser understands enough of these messages for a meaningful test.
     #[test]
-    fn no_words_yield_a_step_that_they_do_not_name(message in babble()) {
+    fn vocabulary_words_yield_only_named_steps(message in babble()) {
         holds(&message)?;
     }
 
     /// Contract: agent-grammar 13.
     #[test]
-    fn what_is_written_is_read_as_it_was(plan in prop::collection::vec(wish(), 1..6)) {
+    fn printed_plan_parses_to_the_same_plan(plan in prop::collection::vec(wish(), 1..6)) {
         prop_assert_eq!(reading(&print(&plan)), ParsedMessage::Plan(plan.clone()), "{}", print(&plan));
     }
 }
 
-/// What is made of words at random is understood often enough to say something.
+/// The parser must accept enough random messages for the property above to be meaningful.
 #[test]
-fn babble_is_a_plan_at_times() {
+fn random_words_sometimes_form_a_plan() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let plans = (0..2_000).filter(|_| {
         let message = babble().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();

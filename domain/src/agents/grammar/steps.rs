@@ -1,4 +1,4 @@
-//! A step: what follows its verb, read by the verb's own rule.
+//! Parsers for the part of a step after its verb, one for each verb.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use super::vocabulary::{
 use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::operations::CaptureKind;
 
-/// How far a scroll goes that does not say: most of a phone's screen.
+/// Distance of a scroll without a number: most of a phone's screen.
 const A_SCREEN: i64 = 600;
-/// Further than any page is long, and than any that is said may be.
+/// Distance to the end of any page, and the maximum distance in a message.
 const FAR: i64 = 1_000_000;
 
-/// The verb that a step begins with, and what follows it.
+/// Returns the verb at the beginning of a step and the tokens after it.
 pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, &'m [Token<'m>])> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases.iter().map(move |phrase| (*phrase, verb)));
     let mut input = TokenSlice::new(step);
@@ -36,10 +36,10 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
     Some((verb, step.first()?, input.finish()))
 }
 
-/// What a step wants done, by what follows its verb.
+/// Parses the tokens after a verb into a command.
 ///
 /// # Errors
-/// When it cannot be understood in exactly one way, or is not done.
+/// Returns an error if the step is ambiguous, not understood, or refused.
 pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
     match verb.act {
         StepSyntax::Open => open(rest, context),
@@ -62,7 +62,7 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
     }
 }
 
-/// All that follows, which is nothing but that.
+/// Requires the parser to consume all tokens.
 fn all<'m, T, W>(
     rest: &'m [Token<'m>],
     parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<GrammarError>>,
@@ -75,7 +75,7 @@ fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
     stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Refused(reason.into())))
 }
 
-/// What is solved may be something else, of which nobody knows anything.
+/// The object may be something other than a captcha, and the grammar has no rule for that.
 fn solve<T>(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
     if rest.iter().any(|token| token.text.to_ascii_lowercase().contains("captcha")) {
         return refuse(said, "I do not solve captchas.");
@@ -92,7 +92,7 @@ fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     all(input.finish(), eof, Command::Navigate { url })
 }
 
-/// `click into the field`: into is no part of its name.
+/// Skips the preposition in `click into the field`, which is not part of the element's name.
 fn without_preposition<'m>(rest: &'m [Token<'m>]) -> &'m [Token<'m>] {
     let mut input = TokenSlice::new(rest);
     let _: Parsed<_> = opt(phrase(&["into", "inside"])).parse_next(&mut input);
@@ -110,7 +110,7 @@ fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<C
     Ok(Command::Check { target, checked })
 }
 
-/// A text to type or an option to choose: quoted, or what stands there.
+/// Parses a text to type or an option to choose: quoted, or the words as written.
 fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
@@ -144,7 +144,7 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<C
     Ok(Command::Type { target, value })
 }
 
-/// `TARGET with TEXT`, and whoever says so with that verb means `TEXT into TARGET` too.
+/// `TARGET with TEXT`. The same verbs also accept `TEXT into TARGET`.
 fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
     let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
@@ -158,7 +158,7 @@ fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<
     Ok(Command::Type { target, value: text(value, context).map_err(|error| error.map(hidden))? })
 }
 
-/// A key, or what is tapped.
+/// A key to press, or an element to tap.
 fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     match keys::read(rest)? {
         Some(key) => Ok(Command::Press { key }),
@@ -166,13 +166,13 @@ fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     }
 }
 
-/// `OPTION from LIST`, or what is tapped.
+/// `OPTION from LIST`, or an element to tap.
 fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let Some((option, from, list)) = split(rest, FROM) else {
         return Ok(Command::Tap { target: whole(rest, false, context.message)? });
     };
     let mut option = TokenSlice::new(option);
-    // What is chosen from a list is an option of it, whether that is said or not.
+    // The noun “option” is optional, because the rule implies it.
     (articles, opt(phrase(&["option", "value", "entry"]))).parse_next(&mut option)?;
     let option = option.finish();
     let named = split_end(option, ["option", "value", "entry"].into_iter().map(|noun| (noun, ())));
@@ -186,7 +186,7 @@ fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     Ok(Command::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
 }
 
-/// `[TARGET] DIRECTION [by N] …`, with the target in front or behind.
+/// `[TARGET] DIRECTION [by N] …`. The target may come first or last.
 fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let mut input = TokenSlice::new(rest);
     let page = || (articles, phrase(&["page", "screen"])).map(|_| None);
@@ -214,7 +214,7 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     all(input.finish(), eof, Command::Scroll { delta_x, delta_y, target })
 }
 
-/// Pixels to the right and down; one of them is none.
+/// Returns pixels to the right and pixels down. One of them is zero.
 fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
     let flip = |(means, phrase)| (phrase, means);
     let end = one_of(ENDS.into_iter().map(flip)).map(|(x, y)| (x * FAR, y * FAR));
@@ -253,7 +253,7 @@ fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Pars
     Ok(if is_there { WaitCondition::Visible(target) } else { WaitCondition::Hidden(target) })
 }
 
-/// Milliseconds, when a time is said.
+/// Returns the milliseconds if the tokens are a time.
 fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     let Some(first) =
         rest.first().filter(|first| !first.is_quote() && first.text.starts_with(|c: char| c.is_ascii_digit()))
@@ -277,7 +277,7 @@ fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     }
 }
 
-/// The regular expression of an address, when one is waited for.
+/// Returns the regular expression if the tokens are a condition on the address.
 fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
     let address = (articles, phrase(ADDRESS), one_of(lines(&ADDRESS_TESTS)));

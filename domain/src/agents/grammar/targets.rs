@@ -1,4 +1,4 @@
-//! What a step is about: an element, in words or exactly.
+//! Parsers for the element that a step refers to, by description or exactly.
 
 use winnow::combinator::{alt, eof, opt, preceded, repeat, terminated};
 use winnow::error::{ErrMode, ModalResult};
@@ -13,15 +13,15 @@ use crate::agents::commands::ElementQuery;
 
 /// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
-/// What a parser comes to.
+/// Result of a parser.
 pub type Parsed<T> = ModalResult<T, GrammarError>;
 
-/// Nothing else was tried that could fit.
+/// Fails without backtracking: no other alternative can match.
 pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
     Err(ErrMode::Cut(complaint))
 }
 
-/// Of all these tokens.
+/// Builds an error that spans all the tokens.
 pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarError {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, trouble),
@@ -29,20 +29,20 @@ pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarErro
     }
 }
 
-/// How many tokens a phrase takes at the beginning of these, if they begin with it.
+/// Returns the number of tokens of the phrase if the tokens begin with it.
 fn length(phrase: &str, tokens: &[Token<'_>]) -> Option<usize> {
     let words = phrase.split(' ').count();
     let fits = tokens.len() >= words && phrase.split(' ').zip(tokens).all(|(word, token)| token.is(word));
     fits.then_some(words)
 }
 
-/// The longest of the phrases that these tokens begin with: what it means, and how many tokens it takes.
+/// Returns the meaning and token count of the longest phrase that the tokens begin with.
 fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Token<'_>]) -> Option<(usize, T)> {
     let fitting = phrases.into_iter().filter_map(|(phrase, means)| Some((length(phrase, tokens)?, means)));
     fitting.max_by_key(|(length, _)| *length)
 }
 
-/// One of these phrases, as long a one as there is: what it means.
+/// Parses the longest matching phrase and returns its meaning.
 pub fn one_of<'m, T: 'm>(
     phrases: impl IntoIterator<Item = (&'static str, T)> + Clone,
 ) -> impl Parser<Tokens<'m>, T, ErrMode<GrammarError>> {
@@ -52,19 +52,19 @@ pub fn one_of<'m, T: 'm>(
     }
 }
 
-/// One of these phrases.
+/// Parses the longest matching phrase.
 pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<GrammarError>> {
     one_of(phrases.iter().map(|phrase| (*phrase, ())))
 }
 
-/// A table whose lines have several phrases for one meaning.
+/// Flattens a table with several phrases per meaning.
 pub fn lines<T: Copy>(
     table: &'static [(T, &'static [&'static str])],
 ) -> impl Iterator<Item = (&'static str, T)> + Clone {
     table.iter().flat_map(|(means, phrases)| phrases.iter().map(|phrase| (*phrase, *means)))
 }
 
-/// Splits off what stands behind the first of these phrases, and says whether it comes once more.
+/// Splits the tokens at the first of these phrases. Returns the tokens before it, its first token, and the tokens after it.
 pub fn split<'m>(
     tokens: &'m [Token<'m>],
     phrases: &'static [&'static str],
@@ -74,12 +74,12 @@ pub fn split<'m>(
     Some((&tokens[..at], &tokens[at], &tokens[at + length..]))
 }
 
-/// How often these phrases stand there.
+/// Returns the number of positions at which one of the phrases occurs.
 pub fn count(tokens: &[Token<'_>], phrases: &[&str]) -> usize {
     (0..tokens.len()).filter(|at| phrases.iter().any(|phrase| length(phrase, &tokens[*at..]).is_some())).count()
 }
 
-/// Splits off one of these phrases from the end: what stands before it, and what it means.
+/// Removes the longest of these phrases from the end. Returns the tokens before it and its meaning.
 pub fn split_end<'m, T: Copy>(
     tokens: &'m [Token<'m>],
     phrases: impl Iterator<Item = (&'static str, T)>,
@@ -99,12 +99,12 @@ pub fn word<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
     any.verify(|token: &&Token<'m>| !token.is_quote()).parse_next(input)
 }
 
-/// How many there are.
+/// Skips articles and returns their number.
 pub fn articles(input: &mut Tokens<'_>) -> Parsed<usize> {
     repeat(0.., phrase(ARTICLES)).parse_next(input)
 }
 
-/// What people call elements, with the noun that it is. Several are meant where a list is read.
+/// Returns the names of all nouns. Includes the plurals if a list is read.
 fn nouns(several: bool) -> impl Iterator<Item = (&'static str, &'static Noun)> + Clone {
     let names = NOUNS.iter().flat_map(|noun| noun.names.iter().map(move |name| (*name, noun)));
     let plurals = NOUNS.iter().flat_map(|noun| noun.plurals.iter().map(move |name| (*name, noun)));
@@ -115,10 +115,10 @@ fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Gra
     one_of(nouns(several))
 }
 
-/// What a whole part of a step is about.
+/// Parses all the tokens as one element.
 ///
 /// # Errors
-/// When it is nothing, or not only one thing can be meant.
+/// Returns an error if the tokens name no element, or are ambiguous.
 pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let exact = alt((exactly, |input: &mut Tokens<'m>| named(input, several)));
@@ -129,12 +129,12 @@ pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parse
     }
 }
 
-/// With a quoted text or a reference: what may follow it is told by its caller.
+/// Parses an element with a quoted name or a reference. The caller parses the tokens after it.
 pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     alt((exactly, |input: &mut Tokens<'m>| named(input, false))).parse_next(input)
 }
 
-/// A selector, or an element of a snapshot.
+/// A selector, or a reference of a snapshot.
 fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     let css = preceded(phrase(&["css", "css selector"]), any);
     let css = css.map(|token: &'m Token<'m>| ElementQuery::Css(token.text.to_string()));
@@ -143,7 +143,7 @@ fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     preceded(articles, alt((css, reference))).parse_next(input)
 }
 
-/// Something whose name is quoted: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
+/// An element with a quoted name: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
 fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     articles.parse_next(input)?;
     let before = opt(noun(several)).parse_next(input)?;
@@ -160,7 +160,7 @@ fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     Ok(ElementQuery::Described { role, words: text.text.to_string() })
 }
 
-/// Something without quotes: `the Sign in button`, `the button`, `Sign in`.
+/// An element without quotation marks: `the Sign in button`, `the button`, `Sign in`.
 fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let articles = articles.parse_next(&mut input)?;
@@ -189,7 +189,7 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<El
     Ok(ElementQuery::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
 }
 
-/// What stands there, from the first token to the last, with the blanks between them.
+/// Returns the part of the message from the first token to the last, including the white space between them.
 pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => &message[first.span.start..last.span.end],
@@ -197,7 +197,7 @@ pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     }
 }
 
-/// Whether words say what kind of thing it is, or put it in quotes: then they are no part of a longer text.
+/// True when the tokens have a noun, a quoted name or a reference, so that they cannot be part of a longer text.
 pub fn is_certain(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(Token::is_quote)
         || split_end(tokens, nouns(false)).is_some()

@@ -1,4 +1,4 @@
-//! Messages, and what is understood by them.
+//! Example messages and the commands they are parsed into.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::addresses::Destinations;
 use crate::agents::commands::{Command, ElementQuery, ParsedMessage};
 use crate::limits::Limits;
 
-/// What is read with the limits that there are when nobody says otherwise.
+/// Parses a message with the default limits.
 pub(super) fn reading(message: &str) -> ParsedMessage {
     let (destinations, limits) = (Destinations::default(), Limits::default());
     read(message, &Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 })
@@ -44,9 +44,9 @@ fn each(cases: &[(&str, &str)]) {
     }
 }
 
-/// Contract: agent-grammar 14. What the documentation shows is what is understood, and is written as the grammar writes it.
+/// Contract: agent-grammar 14. The documented examples are parsed as documented, and in canonical form.
 #[test]
-fn every_example_is_understood_as_it_is_shown() {
+fn documented_examples_parse_as_documented() {
     for verb in &VERBS {
         each(verb.examples);
         for (_, means) in verb.examples {
@@ -68,7 +68,7 @@ fn no_phrase_means_two_things() {
     }
 }
 
-/// Contract: agent-grammar 1, 3. Steps are told apart outside quotes only.
+/// Contract: agent-grammar 1, 3. Separators within quotation marks do not separate steps.
 #[test]
 fn a_message_has_several_steps() {
     let three = "open \"https://a.example\"\ntap \"OK\"\ngo back";
@@ -101,7 +101,7 @@ fn a_message_has_several_steps() {
 
 /// Contract: agent-grammar 4.
 #[test]
-fn things_are_named_as_people_name_them() {
+fn elements_are_named_in_everyday_words() {
     each(&[
         ("tap the button", "tap the button"),
         ("tap button \"Go\"", "tap the button \"Go\""),
@@ -119,14 +119,14 @@ fn things_are_named_as_people_name_them() {
         ("tap \"A\" and the \"B\" link", "tap \"A\"\ntap the link \"B\""),
         ("tap \"A\", then tap B", "tap \"A\"\ntap \"B\""),
     ]);
-    let ParsedMessage::Plan(plan) = reading("select \"a\" in the Country list") else { panic!("it is clear") };
+    let ParsedMessage::Plan(plan) = reading("select \"a\" in the Country list") else { panic!("a valid message") };
     let target = ElementQuery::Described { role: Some("combobox".to_owned()), words: "Country".to_owned() };
     assert_eq!(plan, [Command::Select { target, option: "a".to_owned() }]);
 }
 
 /// Contract: agent-grammar 5.
 #[test]
-fn texts_are_typed_as_they_were_said() {
+fn typed_texts_are_unchanged() {
     each(&[
         ("type \"\" into \"Name\"", "type \"\" into \"Name\""),
         ("type hello  world into Name", "type \"hello  world\" into \"Name\""),
@@ -154,9 +154,9 @@ fn texts_are_typed_as_they_were_said() {
     }
 }
 
-/// Contract: agent-grammar 8. Nobody finds a password in a reply, which is kept longer.
+/// Contract: agent-grammar 8. A reply contains no password, because it is stored longer.
 #[test]
-fn what_may_be_a_secret_is_not_repeated() {
+fn replies_do_not_repeat_possible_secrets() {
     for message in [
         "type \"hunter2\" and \"Password\"",
         "type hunter2",
@@ -212,7 +212,7 @@ fn keys_are_pressed_and_buttons_tapped() {
 
 /// Contract: agent-grammar 7.
 #[test]
-fn the_rest_of_what_there_is_to_do() {
+fn other_verbs_are_understood() {
     each(&[
         ("pick \"A\" from the dropdown", "select \"A\" in the dropdown"),
         ("select the option 'A' from \"B\"", "select \"A\" in \"B\""),
@@ -263,9 +263,9 @@ fn the_rest_of_what_there_is_to_do() {
     }
 }
 
-/// Contract: agent-grammar 9. A guess acts on somebody's account.
+/// Contract: agent-grammar 9. A wrong guess could change the customer's account.
 #[test]
-fn what_could_mean_two_things_is_asked_about() {
+fn ambiguous_message_is_clarified() {
     for (message, place) in [
         ("frobnicate", "“frobnicate” (line 1, character 1)"),
         ("open example.com\nfrobnicate it", "“frobnicate” (line 2, character 1)"),
@@ -299,7 +299,7 @@ fn what_could_mean_two_things_is_asked_about() {
 
 /// Contract: agent-grammar 10, 11.
 #[test]
-fn some_things_are_not_done() {
+fn unsupported_requests_are_refused() {
     for message in [
         "open javascript:alert(1)",
         "open file:///etc/passwd",
@@ -334,7 +334,7 @@ fn some_things_are_not_done() {
     assert!(matches!(read("open http://localhost:3000", &rules), ParsedMessage::Plan(_)));
 }
 
-/// Contract: agent-grammar 2. All of it or nothing, whatever is wrong where.
+/// Contract: agent-grammar 2. A message is accepted as a whole or not at all.
 #[test]
 fn a_message_has_at_most_twenty_steps_and_ten_thousand_characters() {
     let steps = |count: usize| vec!["go back"; count].join("; ");
@@ -348,10 +348,10 @@ fn a_message_has_at_most_twenty_steps_and_ten_thousand_characters() {
     assert!(asked(&format!("extract \"A\" as {}", "n".repeat(121))).contains("a name of more than 120"));
 }
 
-/// Contract: agent-grammar 2. A hostile message costs nobody else anything.
+/// Contract: agent-grammar 2. A hostile message must not slow down other customers.
 #[test]
-fn reading_takes_time_that_is_linear_in_the_message() {
-    // Without optimization it takes ten times as long, on a machine that does other things too.
+fn parsing_time_is_linear_in_the_message() {
+    // An unoptimized build takes ten times as long, on a machine that runs other work too.
     let most = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
     let cut = |message: String| message.chars().take(10_000).collect::<String>();
     let repeated = |text: &str| text.repeat(10_000 / text.chars().count() + 1);

@@ -1,26 +1,25 @@
-//! The words of the grammar: the parser reads by these tables, and its documentation is printed from them.
+//! The vocabulary of the grammar. The parser uses these tables, and the documentation is generated from them.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::operations::CaptureKind;
 
-/// What a step begins with.
+/// A verb that begins a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
-    /// What the step then is.
     pub(super) act: StepSyntax,
-    /// What it is called in the documentation.
+    /// Title in the documentation.
     pub title: &'static str,
-    /// How it can be said. Of several that fit the longest counts.
+    /// Phrases for the verb. The longest matching phrase is used.
     pub phrases: &'static [&'static str],
-    /// What it does, and what has to be known about it.
+    /// Description for the documentation.
     pub about: &'static str,
-    /// What somebody may write, and what is understood by it in the canonical form ([`super::print`]).
+    /// Example messages with their canonical form ([`super::print`]).
     pub examples: &'static [(&'static str, &'static str)],
 }
 
-/// How the rest of a step is read.
+/// Rule for the rest of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepSyntax {
     Open,
@@ -40,14 +39,14 @@ pub(super) enum StepSyntax {
     Solve,
 }
 
-/// All verbs that there are. The last two are understood in order to be refused.
+/// All verbs. The last two are recognized only to be refused.
 pub static VERBS: [Verb; 15] = [
     Verb {
         act: StepSyntax::Open,
         title: "Open a page",
         phrases: &["open", "go to", "visit", "navigate to", "browse to", "load"],
         about: "An address without a scheme is taken as https. Only http and https are opened, and no private address. An \
-                address with a comma or a semicolon stands in quotes.",
+                address with a comma or a semicolon must be in quotes.",
         examples: &[
             ("open example.com", r#"open "https://example.com""#),
             ("Go to https://example.com/shoes?size=42", r#"open "https://example.com/shoes?size=42""#),
@@ -108,7 +107,7 @@ pub static VERBS: [Verb; 15] = [
         act: StepSyntax::Press,
         title: "Press a key",
         phrases: &["press", "press on", "hit"],
-        about: "A key goes to whatever has the focus. What is no key is tapped. Keys whose names are often those of buttons \
+        about: "A key goes to the focused element. Any other name is tapped. Keys whose names are often those of buttons \
                 (Delete, End, Home, Insert, Space) and single characters are keys together with the word “key”.",
         examples: &[
             ("press Enter", r#"press the "Enter" key"#),
@@ -122,7 +121,7 @@ pub static VERBS: [Verb; 15] = [
         act: StepSyntax::Choose,
         title: "Choose",
         phrases: &["choose", "select", "pick"],
-        about: "With a list, an option of it is selected. Without one, what is named is tapped.",
+        about: "With a list, an option of it is selected. Without one, the named element is tapped.",
         examples: &[
             (r#"select "Germany" in the "Country" list"#, r#"select "Germany" in the dropdown "Country""#),
             (r#"choose Large from "Size""#, r#"select "Large" in "Size""#),
@@ -215,18 +214,17 @@ pub static VERBS: [Verb; 15] = [
     },
 ];
 
-/// What an element is, in everyday words.
+/// A kind of element, with its everyday names.
 #[derive(Debug)]
 pub struct Noun {
-    /// The role of ARIA; `None` is any.
+    /// ARIA role; `None` matches any.
     pub role: Option<&'static str>,
-    /// How people call it. The first is the canonical one.
+    /// Names of the element. The first is the canonical one.
     pub names: &'static [&'static str],
-    /// How they call several.
     pub(super) plurals: &'static [&'static str],
 }
 
-/// What a step can be about.
+/// All kinds of elements.
 pub static NOUNS: [Noun; 25] = [
     Noun { role: Some("button"), names: &["button"], plurals: &["buttons"] },
     Noun { role: Some("link"), names: &["link", "hyperlink"], plurals: &["links", "hyperlinks"] },
@@ -310,18 +308,18 @@ pub static NOUNS: [Noun; 25] = [
     Noun { role: None, names: &["element", "text"], plurals: &["elements", "texts"] },
 ];
 
-/// A key.
+/// A key with a name.
 #[derive(Debug)]
 pub struct KeyName {
-    /// As the browser calls it.
+    /// Name of the key in the browser.
     pub key: &'static str,
-    /// How people call it.
+    /// Names that people use.
     pub names: &'static [&'static str],
-    /// Whether it is one without the word “key”: buttons are seldom called so.
+    /// True when the name means the key without the word “key”, because buttons rarely have this name.
     pub(super) alone: bool,
 }
 
-/// The keys that have names.
+/// All keys with names.
 pub static KEYS: [KeyName; 15] = [
     KeyName { key: "Enter", names: &["enter", "return"], alone: true },
     KeyName { key: "Tab", names: &["tab"], alone: true },
@@ -340,7 +338,7 @@ pub static KEYS: [KeyName; 15] = [
     KeyName { key: "Space", names: &["space", "space bar", "spacebar"], alone: false },
 ];
 
-/// What is held while a key is pressed: its name, and how people call it.
+/// Modifier keys: name in the browser, and names that people use.
 pub static MODIFIERS: [(&str, &[&str]); 4] = [
     ("Control", &["control", "ctrl"]),
     ("Shift", &["shift"]),
@@ -348,7 +346,6 @@ pub static MODIFIERS: [(&str, &[&str]); 4] = [
     ("Meta", &["meta", "cmd", "command"]),
 ];
 
-/// What can be taken of a page.
 pub(super) static CAPTURES: [(CaptureKind, &[&str]); 3] = [
     (
         CaptureKind::Screenshot,
@@ -358,7 +355,7 @@ pub(super) static CAPTURES: [(CaptureKind, &[&str]); 3] = [
     (CaptureKind::DomSnapshot, &["DOM snapshot"]),
 ];
 
-/// What says that a name follows. What is in quotes behind it is never a selector.
+/// Phrases that precede a name. A quoted text after them is never a selector.
 pub(super) const CALLED: &[&str] = &[
     "called",
     "named",
@@ -371,28 +368,28 @@ pub(super) const CALLED: &[&str] = &[
     "that says",
 ];
 
-/// What stands before a thing and says nothing of it.
+/// Words before an element that do not describe it.
 pub(super) const ARTICLES: &[&str] = &["the", "a", "an", "my", "your", "its"];
 
-/// What a step may begin with, and does not have to.
+/// Optional words at the beginning of a step.
 pub(super) const FILLERS: &[&str] = &["please", "now", "next", "finally", "also"];
 
-/// What stands between what is typed and where.
+/// Phrases between a text to type and its target.
 pub(super) const INTO: &[&str] = &["into", "in", "in to", "inside", "on", "onto"];
 
-/// What stands between what is chosen and where.
+/// Phrases between an option and its list.
 pub(super) const FROM: &[&str] = &["from", "in", "on", "out of"];
 
-/// What stands between a field and what is typed into it.
+/// Phrases between a field and the text to type into it.
 pub(super) const WITH: &[&str] = &["with", "to"];
 
-/// What stands between the attribute and whose it is, when it stands before "of" by itself.
+/// Attributes that may precede “of” without the word “attribute”.
 pub(super) const ATTRIBUTES: &[&str] = &["href", "src", "alt", "title", "placeholder", "class", "id", "content"];
 
-/// What says that all are meant.
+/// Phrases that select all matches.
 pub(super) const ALL: &[&str] = &["all", "all the", "all of the", "every", "each"];
 
-/// Whether what is waited for is there, said behind it.
+/// Phrases after an awaited element: true waits for it to appear, false for it to disappear.
 pub(super) static STANDINGS: [(bool, &[&str]); 2] = [
     (
         true,
@@ -425,10 +422,9 @@ pub(super) static STANDINGS: [(bool, &[&str]); 2] = [
     ),
 ];
 
-/// What the address of a page is called.
 pub(super) const ADDRESS: &[&str] = &["address", "url", "page address"];
 
-/// Whether the address has to match a regular expression, or contain a text.
+/// Tests of an awaited address: true for a regular expression, false for a contained text.
 pub(super) static ADDRESS_TESTS: [(bool, &[&str]); 2] =
     [(true, &["to match", "matches"]), (false, &["to contain", "contains"])];
 
@@ -439,7 +435,7 @@ pub(super) static UNITS: [(f64, &[&str]); 3] = [
     (60.0, &["min", "mins", "minute", "minutes"]),
 ];
 
-/// Whether the grammar has a word, whatever its case.
+/// True when the word belongs to the vocabulary, ignoring case.
 pub(super) fn has(word: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         let verbs = VERBS.iter().flat_map(|verb| verb.phrases);
@@ -458,11 +454,11 @@ pub(super) fn has(word: &str) -> bool {
     WORDS.contains(word.to_lowercase().as_str())
 }
 
-/// Where a scroll leads: pixels to the right and down, for each pixel that it goes.
+/// Directions of a scroll, as the signs of the pixels to the right and down.
 pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
     [((0, 1), "down"), ((0, -1), "up"), ((1, 0), "right"), ((-1, 0), "left")];
 
-/// The ends of a page, as directions.
+/// Ends of a page, as directions.
 pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((0, 1), "to the bottom"),
     ((0, 1), "to the end"),
@@ -471,8 +467,8 @@ pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((-1, 0), "to the left end"),
 ];
 
-/// What a text without quotes does not contain: it counts, excludes, points or depends, which a step cannot, or it is a part of
-/// the text. Whoever says so in quotes means the text.
+/// Words that an unquoted text must not contain. They count, exclude, refer to other elements or set conditions, which steps
+/// cannot express, or they belong to the text. In quotation marks they are always part of the text.
 pub(super) const UNCLEAR: &[&str] = &[
     "or",
     "if",
