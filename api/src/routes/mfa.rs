@@ -297,6 +297,7 @@ impl ChallengeProof {
 
 /// Result of a login challenge
 #[derive(Serialize, ToSchema)]
+#[schema(as = ChallengeMet)]
 struct ChallengeResult {
     /// The web session
     session: WebSession,

@@ -44,7 +44,7 @@ pub fn routes() -> Routes {
 
 /// Reason for an action of staff
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"reason": "asked for by the customer, ticket 4711"}))]
+#[schema(as = Because, example = json!({"reason": "asked for by the customer, ticket 4711"}))]
 struct ReasonBody {
     /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]

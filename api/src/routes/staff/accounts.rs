@@ -321,7 +321,7 @@ async fn log(_: Staff, State(app): State<App>, path: IdPath<AccountId>, query: Q
 
 /// Note about an account
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"note": "Prefers to be called.", "reason": "ticket 4711"}))]
+#[schema(as = Note, example = json!({"note": "Prefers to be called.", "reason": "ticket 4711"}))]
 struct StaffNote {
     /// Text of the note
     #[schema(min_length = 1, max_length = 5000)]
