@@ -360,7 +360,7 @@ async fn model_receives_the_results_of_its_steps() {
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
     let turn = scene.say("again", &[]).await;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("clarify"), vec![("reload", "done")]), "{turn}");
-    assert!(reply_of(&turn).starts_with("What was done so far stands"), "{turn}");
+    assert!(reply_of(&turn).starts_with("The completed steps remain in effect"), "{turn}");
     let turn = scene.say("again", &[look(one), json!({"kind": "clarify", "reply": "Which size?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("clarify"), "Which size?"));
     assert_eq!(step_statuses(&turn), [("reload", "done")]);
