@@ -433,7 +433,7 @@ async fn exhausted_token_budget_ends_the_turn() {
     };
     let turn = tell(&poor).await;
     assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!("refuse"), &json!([]), &json!(0)));
-    assert!(reply_of(&turn).contains("token_budget 3000 are left"), "{turn}");
+    assert!(reply_of(&turn).contains("token_budget has 3000 left"), "{turn}");
     assert!(scene.provider.asked().is_empty());
     assert_eq!(scene.app.counted(counted).await, 0, "a request with the account's own key was counted");
     let rows = scene.app.audited(scene.account, "agent.decompose.claude").await;
