@@ -102,7 +102,7 @@ impl View {
         }
     }
 
-    /// Waits a limited time until the page has handled a person's input. True when the page shows no dialog to them.
+    /// Waits a limited time until the page has handled a person's input. True when it shows no dialog or menu.
     ///
     /// # Errors
     /// When the browser has ended.
