@@ -76,7 +76,6 @@ fn decompose(context: &Context, message: &str) -> ParsedMessage {
     grammar::read(message, &rules)
 }
 
-/// A running turn.
 struct RunningTurn<'a> {
     context: &'a Context,
     sealer: &'a Sealer,
@@ -86,7 +85,6 @@ struct RunningTurn<'a> {
     page_held: AtomicBool,
 }
 
-/// Result of running a plan.
 struct PlanOutcome {
     kind: TurnKind,
     reply: String,

@@ -22,10 +22,8 @@ pub(crate) enum NoEgressRoute {
     /// The stored proxy cannot be decrypted or parsed.
     #[error("the stored settings of the proxy cannot be read")]
     Unreadable,
-    /// The proxy cannot be reached.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The database failed.
     #[error("the session's proxy cannot be looked up")]
     Database(#[from] sqlx::Error),
 }

@@ -123,7 +123,6 @@ pub(crate) struct Context {
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
-    /// Viewers of the sessions.
     pub(crate) live: Live,
     pub(crate) mailer: Mailer,
     /// Cancelled when the worker must not start new work.

@@ -36,7 +36,6 @@ const STRANGERS: usize = 256;
 /// Pause after a failed accept. Without free file descriptors, each accept fails at once.
 const REST: Duration = Duration::from_millis(100);
 
-/// Hubs of this worker.
 #[derive(Default)]
 pub(crate) struct Live {
     hubs: Mutex<HashMap<SessionId, Arc<Hub>>>,
@@ -66,7 +65,6 @@ impl Live {
     }
 }
 
-/// Opens the listener for viewers.
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
     Listener::bind(address).await
 }

@@ -35,7 +35,6 @@ use crate::{Context, WorkerConfig, crypto_orders};
 /// Maximum number of rows in one batch.
 const BATCH: i64 = 500;
 
-/// Runs a scheduled job once.
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// The function of each area's scheduled job.

@@ -47,7 +47,6 @@ const SAVE_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum time for saving a profile when the worker stops. The worker waits slightly longer than this for its actors.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
-/// Actors of the sessions on this worker.
 #[derive(Default)]
 pub(crate) struct Sessions {
     live: Mutex<HashMap<SessionId, Handle>>,
@@ -64,7 +63,6 @@ struct Handle {
     stage: Option<LiveHandle>,
 }
 
-/// Access to a session for its viewers.
 #[derive(Clone)]
 pub(crate) struct LiveHandle {
     pub(crate) view: View,
@@ -79,7 +77,6 @@ pub(crate) struct LiveHandle {
 /// or none.
 pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 
-/// Operation for an actor.
 struct Order {
     intent: IntentId,
     operation: Operation,
@@ -216,7 +213,6 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
     });
 }
 
-/// Sends an operation to its session's actor.
 async fn operate(context: &Context, session: SessionId, mut order: Order, sealed: Option<&[u8]>) {
     let intent = order.intent;
     if let Some(sealed) = sealed {
@@ -447,7 +443,6 @@ impl Actor {
         }
     }
 
-    /// Runs one operation.
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, .. } = order;
         let grace = match operation {

@@ -60,7 +60,6 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
     }
 }
 
-/// Makes attempts.
 struct Sender {
     target: Target,
     /// Separate connections for endpoints that do not answer.

@@ -42,13 +42,9 @@ const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 pub struct Browser {
     pub view: WebView,
     pub navigation: Navigation,
-    /// Running scripts.
     pub scripts: Scripts,
-    /// Input that pages have handled.
     pub acknowledgements: Acknowledgements,
-    /// Rule for submissions.
     pub submissions: Submissions,
-    /// State for viewers.
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
@@ -140,7 +136,6 @@ impl Browser {
         self.configured.get()
     }
 
-    /// State of the current page.
     pub async fn page(self: &Rc<Self>) -> Page {
         let (_, most) = self.lengths.get();
         // WebKit receives a title slightly later than the page has it. A page that is too busy to answer has its
@@ -203,7 +198,6 @@ impl Browser {
         }
     }
 
-    /// GDK window of the browser.
     pub fn surface(&self) -> Option<gdk::Window> {
         self.window.window()
     }

@@ -35,7 +35,6 @@ const LONG: Duration = Duration::from_hours(1);
 /// Divisor of the viewport's area. A change up to that size, such as a typed letter or a caret, is sent sharp at once.
 const SMALL: u32 = 8;
 
-/// State of a browser for its viewers.
 #[derive(Default)]
 pub struct Live {
     /// True while there is a viewer.

@@ -101,7 +101,6 @@ HTMLFormElement.prototype[submit].call(form, submitter);
 return true;
 ";
 
-/// Current rule for submissions, and stopped attempts.
 #[derive(Default)]
 pub struct Submissions {
     rule: Cell<SubmissionRule>,
@@ -115,7 +114,6 @@ pub struct Submissions {
     in_place: RefCell<Option<String>>,
 }
 
-/// An attempt that was stopped.
 enum StoppedSubmission {
     /// A form, stopped by the listener.
     Event,

@@ -34,7 +34,6 @@ const TOLD_CHARS: usize = 2_000;
 /// URL of a browser that has not loaded a page.
 const BLANK: &str = "about:blank";
 
-/// Provider and credential of a model request.
 pub(super) struct ModelClient {
     provider: Provider,
     /// `None` when the account's key was sealed with a key that this deployment does not have.
@@ -51,13 +50,11 @@ enum ModelFailure {
     Stopped(String),
 }
 
-/// Progress of a turn.
 struct Progress {
     steps: Vec<Step>,
     taken: ModelUsage,
     /// Earlier messages and replies of the agent session.
     history: Vec<TurnTexts>,
-    /// Origin of each text.
     sources: TextSources,
 }
 

@@ -34,7 +34,6 @@ const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
-/// Outcome of a step.
 pub(super) enum StepOutcome {
     /// The step was done.
     Well,
@@ -56,7 +55,6 @@ pub(super) enum StepOutcome {
     Stopped(&'static str),
 }
 
-/// Result of locating a step's elements.
 pub(super) enum LocatedElement {
     /// Elements, and the origin of their page.
     Them(Vec<Match>, String),
@@ -388,7 +386,6 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Returns the operation of a step.
     fn operation(&self, step: &Step, approved: bool) -> Result<Operation, Invalid> {
         let limits = &self.context.config.limits;
         let interact = |action| {
@@ -470,7 +467,6 @@ fn not_begun(error: &str) -> StepOutcome {
     StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")
 }
 
-/// Effect of a step's operation.
 enum StepEffect {
     Yes,
     Not(String),

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 use kitfleet_domain::challenges::{ChallengeType, Finding};
 use serde::{Deserialize, Serialize};
 
-/// Known systems.
 pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| serde_json::from_str(include_str!("challenges.json")).expect("a test reads it"));
 
@@ -87,7 +86,6 @@ pub struct ChallengeScan {
     pub found: Vec<Finding>,
 }
 
-/// Result of the script.
 #[derive(Debug, Deserialize)]
 pub struct ScanResult {
     document: u64,

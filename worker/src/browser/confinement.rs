@@ -98,7 +98,6 @@ const SHOWN_INSTEAD: &str = "libflite.so.1";
 /// Maximum time of a probe. A probe takes milliseconds.
 const PROBED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Confinement that this machine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
     walls: Option<SandboxUser>,

@@ -22,7 +22,6 @@ const HOT: u64 = 128 * 1024 * 1024;
 const RESERVED_SHARE: u64 = 8;
 const RESERVED_AT_MOST: u64 = 1024 * 1024 * 1024;
 
-/// Recent demand for browsers.
 #[derive(Debug, Default)]
 pub struct DemandHistory {
     /// Requests of the current burst.
@@ -57,7 +56,6 @@ fn drop_while<T>(queue: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) {
     }
 }
 
-/// Load of a worker at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerLoad {
     /// Number of warm browsers.

@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 use super::user_ids::{UserId, UserIds};
 
-/// The folder of one browser.
 #[derive(Debug, Clone)]
 pub struct BrowserDirectory {
     path: PathBuf,
@@ -85,7 +84,6 @@ impl WorkerDirectory {
         Ok(directory)
     }
 
-    /// Removes the folder if it still exists.
     pub fn remove(&self) {
         match remove(&self.path, &self.lock_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

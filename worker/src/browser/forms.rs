@@ -17,7 +17,6 @@ const OUTCOME_STANDS: Duration = Duration::from_millis(500);
 /// Maximum time that is reserved for the steps after typing.
 const RESERVE: Duration = Duration::from_secs(5);
 
-/// Result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Typing {
     Done,
@@ -25,11 +24,9 @@ enum Typing {
     Truncated,
 }
 
-/// Time limits of one form.
 struct Form {
     /// Maximum time of the search for each field.
     step: Duration,
-    /// Time at which typing must stop.
     typing_ends: Instant,
 }
 

@@ -42,7 +42,6 @@ const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 /// Variables of the worker's environment that an unconfined family receives. The others may hold secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
-/// Parameters of a host's start.
 pub struct HostLaunch<'a> {
     pub program: &'a Path,
     /// Initial device. It can be changed later to another one of the same pixel ratio, which takes additional time.
@@ -50,9 +49,7 @@ pub struct HostLaunch<'a> {
     pub confinement: &'a Confinement,
     /// The host's folder, which is deleted with the host.
     pub directory: BrowserDirectory,
-    /// Enforces the host's limits.
     pub watchdog: &'a Watchdog,
-    /// Starts the process.
     pub spawner: &'a Spawner,
     /// Ends the host even while it is in use.
     pub stopping: &'a CancellationToken,
@@ -120,18 +117,15 @@ impl Cause {
     }
 }
 
-/// End of a browser.
 #[derive(Debug, Clone)]
 struct Death {
     cause: Cause,
     failure: Failure,
 }
 
-/// Error of a command.
 #[derive(Debug)]
 pub enum CallError {
     Dead(Failure),
-    /// The host rejected the command.
     Refused(HostError),
 }
 
@@ -195,7 +189,6 @@ impl Host {
         self.cause_of_death().is_none()
     }
 
-    /// Cause of the host's end.
     pub fn cause_of_death(&self) -> Option<Cause> {
         self.line.death.borrow().as_ref().map(|death| death.cause)
     }
@@ -302,7 +295,6 @@ async fn bury(
     directory.remove().await;
 }
 
-/// Returns a failure of the class `driver`.
 pub fn driver_failure(detail: impl Into<String>) -> Failure {
     Failure { class: FailureClass::Driver, detail: detail.into() }
 }

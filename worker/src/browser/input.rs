@@ -285,7 +285,6 @@ impl Webkit {
     }
 }
 
-/// Result of the choice of an option.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SelectedOption {

@@ -211,7 +211,6 @@ struct Hosts {
 
 /// Result of the wait for a browser.
 enum PooledBrowser<'a> {
-    /// A warm browser.
     Hot(Host),
     /// A permit to start a browser.
     Turn(SemaphorePermit<'a>),

@@ -94,7 +94,6 @@ impl Family {
         }
     }
 
-    /// Waits until the leader ends by itself.
     pub async fn leader_ended(&mut self) -> ExitStatus {
         // The only error is that the process has already been reaped, so it has ended.
         self.leader.wait().await.unwrap_or_default()

@@ -13,7 +13,6 @@ use crate::config::WarmPool;
 
 pub struct WarmShelf {
     pool: WarmPool,
-    /// Maximum number of sessions.
     most_sessions: usize,
     stock: Mutex<ShelfState>,
     /// Notified when the required number of warm browsers may have changed.
@@ -30,7 +29,6 @@ struct ShelfState {
     sessions: usize,
     /// Number of browsers that are being prepared for a session.
     dressing: usize,
-    /// True when no warm browsers are kept.
     closed: bool,
 }
 
@@ -86,7 +84,6 @@ impl WarmShelf {
         }
     }
 
-    /// Adds a warm browser.
     pub fn put(&self, host: Host) {
         self.with(|stock| stock.hot.push_back(host));
         self.arrived.notify_one();

@@ -32,7 +32,6 @@ const PDF: &[u8] =
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
     trailer<</Root 1 0 R>>\n%%EOF\n";
 
-/// A simulated browser.
 pub struct Simulated {
     url: String,
     /// Number of loaded pages.
@@ -55,7 +54,6 @@ impl Simulated {
         View::simulated(self.ends.token().clone(), self.viewport)
     }
 
-    /// Runs one operation.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         if let Operation::Wait(wait) = operation

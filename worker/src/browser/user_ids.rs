@@ -25,7 +25,6 @@ const TRIES: usize = 100;
 /// Overflow user ID of Linux, which is the user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// User IDs of this worker's browsers.
 #[derive(Debug)]
 pub struct UserIds {
     range: RangeInclusive<u32>,
@@ -104,7 +103,6 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     })
 }
 
-/// User IDs of all running processes.
 fn running() -> io::Result<BTreeSet<u32>> {
     let is_process =
         |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);

@@ -117,7 +117,6 @@ impl Webkit {
         View::of_host(self.host.line(), self.viewport)
     }
 
-    /// Runs one operation, within its time budget.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         self.obstacle = "";
@@ -179,7 +178,6 @@ impl Webkit {
         })
     }
 
-    /// Loads a page.
     pub(super) async fn load(&mut self, command: HostCommand) -> Result<protocol::Navigated, OperationEnd> {
         self.guard.take_refusal();
         self.host.told().forget();
@@ -358,7 +356,6 @@ impl Webkit {
         self.host.cause_of_death()
     }
 
-    /// Kills the browser.
     pub async fn close(self) {
         self.host.end().await;
     }

@@ -34,10 +34,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Timeout when nothing is due.
 const LONG: Duration = Duration::from_hours(1);
 
-/// Input of a viewer.
 pub struct ViewerInput {
     pub seat: SeatId,
-    /// Admission of the viewer.
     pub admission: Arc<Admission>,
     pub what: InputRight,
 }
@@ -50,7 +48,6 @@ pub enum InputRight {
     Lane(Change),
 }
 
-/// State of the viewers' input.
 pub struct InputSession<'a> {
     hub: &'a Hub,
     stage: &'a LiveHandle,

@@ -17,7 +17,6 @@ use crate::browser::View;
 /// Maximum number of unacknowledged pictures of a viewer (contract: live 3).
 pub const ON_THEIR_WAY: usize = 2;
 
-/// Newest state for all viewers.
 pub struct Pictures {
     picture: watch::Sender<Option<LatestFrame>>,
     words: watch::Sender<PageTexts>,
@@ -31,7 +30,6 @@ pub struct LatestFrame {
     pub seq: u32,
     /// Number of the picture that it is drawn over. 0 for none.
     pub base: u32,
-    /// Encoded message.
     pub message: Bytes,
 }
 

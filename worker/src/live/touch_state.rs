@@ -61,7 +61,6 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Fingers that are down.
 #[derive(Clone, Default)]
 pub struct TouchState {
     down: BTreeMap<u8, TouchPoint>,

@@ -24,7 +24,6 @@ use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
 use super::touch_state;
 use super::viewers::{Control, ViewerHandle};
 
-/// Interval of pings.
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// Maximum time without a message from the viewer, and for sending one message.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -86,9 +85,7 @@ struct Viewer<'a> {
     messages: DefaultDirectRateLimiter,
 }
 
-/// Reason why the connection ends.
 enum ViewEnd {
-    /// The viewer has disconnected.
     Gone,
     /// The viewer must be disconnected.
     Close(Closing),

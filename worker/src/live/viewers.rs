@@ -22,7 +22,6 @@ const KEPT_FOR_CONTROLLERS: usize = 4;
 /// Number of a viewer within its hub.
 pub type SeatId = u64;
 
-/// The viewers of one session.
 #[derive(Default)]
 pub struct Viewers {
     taken: Arc<OccupiedSlots>,
@@ -66,7 +65,6 @@ pub struct ViewerHandle {
     pub admission: Arc<Admission>,
     /// Driver and rights. `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
-    /// Refusals of the viewer's input.
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
     /// Cancelled when the viewer may no longer watch.
     pub withdrawn: CancellationToken,
@@ -110,12 +108,10 @@ impl Viewers {
         self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
 
-    /// True when there are no viewers.
     pub fn is_empty(&self) -> bool {
         self.taken.everybody().seats.is_empty()
     }
 
-    /// True while this viewer is connected.
     pub fn has(&self, id: SeatId) -> bool {
         self.taken.everybody().seats.contains_key(&id)
     }
@@ -125,12 +121,10 @@ impl Viewers {
         self.taken.left.notified().await;
     }
 
-    /// Admissions of all viewers.
     pub fn admissions(&self) -> Vec<Arc<Admission>> {
         self.taken.everybody().seats.values().map(|chair| Arc::clone(&chair.admission)).collect()
     }
 
-    /// Disconnects the viewers with these admissions.
     pub fn withdraw(&self, admissions: &[Uuid]) {
         for chair in self.taken.everybody().seats.values() {
             if admissions.contains(&chair.admission.id) {
@@ -139,7 +133,6 @@ impl Viewers {
         }
     }
 
-    /// Notifies all viewers of the current driver.
     pub fn tell_control(&self, standing: Option<&LaneState>) {
         for chair in self.taken.everybody().seats.values() {
             let control = Control::of(&chair.admission, standing);

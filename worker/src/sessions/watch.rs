@@ -25,7 +25,6 @@ const MOST: u32 = 100;
 
 static UNTOLD: LogThrottle = LogThrottle::new();
 
-/// State of a session's challenges.
 pub(super) struct Watch {
     session: SessionId,
     /// Minimum confidence of a challenge.

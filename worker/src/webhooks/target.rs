@@ -57,7 +57,6 @@ impl ExtraRoots {
     }
 }
 
-/// Sends attempts over pooled connections.
 pub(super) struct Target {
     http: Client,
     judge: Judge,

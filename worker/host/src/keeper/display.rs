@@ -22,7 +22,6 @@ const AUTHORITY: &str = "display-authority";
 /// The only kind of cookie that all clients support.
 const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
-/// A running X server.
 pub struct Display {
     server: Child,
     authority: PathBuf,
@@ -50,7 +49,6 @@ impl Display {
         &self.authority
     }
 
-    /// ID of the server's process.
     pub fn id(&self) -> u32 {
         self.server.id()
     }
@@ -65,7 +63,6 @@ impl Display {
         }
     }
 
-    /// True when [`Self::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stopped.get()
     }

@@ -90,7 +90,6 @@ pub fn open_dialog(browser: &Browser, dialog: &ScriptDialog) {
     browser.live.asks_anew();
 }
 
-/// Chooses an option, or closes the menu.
 pub fn choose(browser: &Browser, index: Option<u32>) {
     let Some(menu) = browser.live.open.menu.take() else { return };
     if let Some(index) = index.filter(|index| *index < menu.n_items()) {

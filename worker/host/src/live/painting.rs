@@ -112,7 +112,6 @@ pub struct PaintedFrame {
     taken_us: u64,
 }
 
-/// An encoded picture.
 pub struct Encoded {
     /// Time of painting, in microseconds since 1970.
     pub taken_us: u64,
@@ -155,7 +154,6 @@ impl Surface {
         Ok(surface)
     }
 
-    /// Frees the memory.
     pub fn clear(&self) {
         self.0.take();
     }
