@@ -1,4 +1,4 @@
-//! Tells which incarnations of workers are alive on this `data_dir`.
+//! Detects which incarnations of workers are alive on this `data_dir`.
 //!
 //! A lease detects a dead worker only after seconds, and sessions are placed on the worker until then. The machine
 //! itself detects it at once: an incarnation locks a file that has its ID as name, and the kernel releases the lock when

@@ -276,9 +276,9 @@ pub struct Purged {
     pub snapshots: u64,
     /// Removed stores that had no references, for any reason.
     pub stores: u64,
-    /// Purged rows of each [`Arm`].
+    /// Purged rows of each [`PurgeGroup`].
     pub rows: BTreeMap<&'static str, u64>,
-    /// Profiles that could not be purged, and arms that failed before their end.
+    /// Profiles that could not be purged, and groups that failed before their end.
     pub failed: u64,
 }
 
@@ -286,7 +286,7 @@ pub struct Purged {
 ///
 /// - Profiles that have been in the recycle bin for long enough, with their snapshots, each in its own transaction.
 /// - Stores without references.
-/// - The rows of every [`Arm`], through `async_commit_pool`
+/// - The rows of every [`PurgeGroup`], through `async_commit_pool`
 ///   ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)). Transactions that wait for these rows then do
 ///   not wait   for the disk. Rows that return after a database crash are purged again.
 ///

@@ -555,9 +555,8 @@ impl Actor {
         }
     }
 
-    /// Errors the session of a browser that died between operations or cannot be read. The claim of a person who sends
-    /// input fails first. An operation that was claimed at the same time fails instead of the session, because its actor
-    /// has ended.
+    /// Records the failure of a browser that died between operations or cannot be read, which errors the session. The
+    /// failure goes to the claim of a person who sends input, or to an operation that was claimed at the same time.
     async fn fail_idle(&mut self, failure: Failure) -> NextAction {
         tracing::warn!(session = %self.session, detail = failure.detail, "browser died");
         let claim = Arc::clone(&self.claim);

@@ -1,7 +1,7 @@
-//! User ids for browsers, where the worker runs as root.
+//! User IDs for browsers, when the worker runs as root.
 //!
-//! A process can read the files and trace the processes of every other process with its user id. Unrelated services share the user
-//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user id of its own instead, which no account of the
+//! A process can read the files and trace the processes of every other process with its user ID. Unrelated services share the user
+//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user ID of its own instead, which no account of the
 //! machine, no running process and no other browser has. No account is created for it: the kernel knows numbers only.
 
 use std::collections::BTreeSet;

@@ -70,8 +70,8 @@ pub enum HostCommand {
     /// Submit the form that was held back last, as under [`SubmissionRule::AllowOneForm`]. Replies with whether the form
     /// still exists.
     ReleaseSubmission,
-    /// Run the body of an async function in an isolated world, which shares the page's DOM but none of its script
-    /// objects, so that the page cannot tamper with results. Replies with the returned value as JSON of at most
+    /// Run the body of an async function in an isolated world. It shares the page's DOM but none of its script objects,
+    /// so that the page cannot tamper with results. Replies with the returned value as JSON of at most
     /// [`MOST_LINE_BYTES`].
     Evaluate {
         /// Body of the function, such as `return document.title`.
