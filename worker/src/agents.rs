@@ -1,8 +1,9 @@
-//! Turns of agent sessions (contract: agents 15 to 25): a message is read, and what it comes to is carried out step by step.
+//! Turns of agent sessions (contract: agents 15 to 25). A turn parses a message into a plan and runs the plan step by
+//! step.
 //!
-//! A turn begins when its plan is written, which is committed before anything is done; each step is an operation on the driver session
-//! like any other, whose id the plan has. So a worker that dies leaves a plan of which each step's operation tells what
-//! became of it, and whoever finds the worker dead ends the turn by that.
+//! A turn begins with the commit of its plan, before any step runs. Each step is an ordinary operation on the driver
+//! session, whose ID is in the plan. When a worker dies, recovery ends the turn with the recorded outcomes of these
+//! operations.
 
 mod models;
 mod steps;
@@ -38,7 +39,7 @@ pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), Bo
         Ok(Err(error)) => error.into(),
         Err(panic) => panic.into(),
     };
-    // Nobody else ends a turn of a worker that lives, and until then its agent session takes no other.
+    // No other process ends a turn of a live worker, and the agent session accepts no other turn before that.
     tracing::error!(error = %failure, turn = %id, "agent turn failed");
     let fail = || async {
         let mut tx = begin(&context.db).await?;
@@ -64,7 +65,7 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     turn.answer().instrument(span).await
 }
 
-/// What a message comes to that no model reads.
+/// Parses a message with the grammar, without a model.
 fn decompose(context: &Context, message: &str) -> ParsedMessage {
     let rules = Rules {
         destinations: &context.config.destinations,
@@ -75,17 +76,15 @@ fn decompose(context: &Context, message: &str) -> ParsedMessage {
     grammar::read(message, &rules)
 }
 
-/// A turn under way.
 struct RunningTurn<'a> {
     context: &'a Context,
     sealer: &'a Sealer,
     waiting: QueuedTurn,
     since: Instant,
-    /// Whether the page was kept from submitting a form by itself, as far as no step's result tells.
+    /// True when the browser held back a form that the page submitted by itself and that no step's result reports.
     page_held: AtomicBool,
 }
 
-/// What carrying out a plan came to.
 struct PlanOutcome {
     kind: TurnKind,
     reply: String,
@@ -93,7 +92,7 @@ struct PlanOutcome {
 }
 
 impl RunningTurn<'_> {
-    /// Does what the message says, and tells how that ended.
+    /// Runs the message and records the ending.
     async fn answer(&self) -> sqlx::Result<()> {
         let ending = if !self.waiting.request.approvals.is_empty() {
             self.go_on().await?
@@ -108,14 +107,14 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Reads the message by the grammar, and does what it says. `None` when somebody else has begun the turn.
+    /// Parses the message with the grammar, and runs the plan. `None` when another process has already begun the turn.
     async fn obey(&self) -> sqlx::Result<Option<TurnEnding>> {
         let message = &self.waiting.request.message;
         let reading = decompose(self.context, message);
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
-            let said = TurnTexts { message: shown.clone(), reply, candidates: Vec::new() };
-            Ok(Some(TurnEnding { kind, said, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
+            let texts = TurnTexts { message: shown.clone(), reply, candidates: Vec::new() };
+            Ok(Some(TurnEnding { kind, said: texts, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
         let wishes = match reading {
             ParsedMessage::Plan(wishes) => wishes,
@@ -126,7 +125,7 @@ impl RunningTurn<'_> {
         self.carry_out(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
-    /// Goes on with the plan that waits, if it is that which is approved of.
+    /// Continues the waiting plan, if the message approves its first step.
     async fn go_on(&self) -> sqlx::Result<Option<TurnEnding>> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);
@@ -136,7 +135,7 @@ impl RunningTurn<'_> {
         let mut steps = persist("read a plan", read).await?;
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
         let Some(approved) = approved.filter(|id| request.approvals.contains(&id.to_string())) else {
-            let reply = "Nothing was done: no step of that id waits for approval in this agent session. Say anew what is to be done.";
+            let reply = "Nothing was done: no step with that ID waits for approval in this agent session. Send the instruction again.";
             let said = TurnTexts { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
             return Ok(Some(TurnEnding { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
         };
@@ -147,7 +146,7 @@ impl RunningTurn<'_> {
         self.carry_out(steps, shown, Some(approved), None).await
     }
 
-    /// Begins, runs a plan as far as that goes, and says what came of it. `None` when somebody else has begun the turn.
+    /// Begins the turn, runs the plan and returns the ending. `None` when another process has already begun the turn.
     async fn carry_out(
         &self,
         mut steps: Vec<Step>,
@@ -159,7 +158,7 @@ impl RunningTurn<'_> {
             let mut conn = self.context.async_commit_pool.acquire().await?;
             turn_lifecycle::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
-        // To look for somebody does nothing, so that it need not wait until the plan is written.
+        // Locating elements changes nothing, so it runs while the plan is being written.
         let (begun, ahead) = tokio::join!(persist("begin a turn", write), self.look_ahead(&steps, approved));
         if !begun? {
             return Ok(None);
@@ -170,8 +169,8 @@ impl RunningTurn<'_> {
         Ok(Some(TurnEnding { kind, said, steps, read }))
     }
 
-    /// Runs the steps from `first` on in their order, until one is not to be run. Whom the first one means may have been found `ahead`.
-    /// What they come to has to fit into `room`.
+    /// Runs the steps from `first` in order until one ends the turn. `ahead` holds the elements of the first step if
+    /// they are already located. The results of the steps must fit into `room` bytes.
     async fn run(
         &self,
         steps: &mut [Step],
@@ -192,7 +191,7 @@ impl RunningTurn<'_> {
             if self.since.elapsed() >= self.context.config.agents.turn_timeout {
                 step.status = StepStatus::Skipped;
                 skip_rest(behind);
-                return Ok(plan(format!("{place}not begun, because the turn has taken its time already.")));
+                return Ok(plan(format!("{place}not begun, because the turn has reached its time limit.")));
             }
             let is_approved = approved == Some(step.id);
             match self.step(step, is_approved, room, ahead.take()).await? {
@@ -200,7 +199,7 @@ impl RunningTurn<'_> {
                 StepOutcome::Wrong => {
                     skip_rest(behind);
                     let error = step.end.error.as_deref().unwrap_or_default().trim_end_matches('.');
-                    let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
+                    let rest = if behind.is_empty() { "" } else { " The remaining steps were skipped." };
                     return Ok(plan(format!("{place}{error}.{rest}")));
                 }
                 StepOutcome::Asks { why } => {
@@ -224,7 +223,7 @@ impl RunningTurn<'_> {
         Ok(plan(if count == 1 { "Done.".to_owned() } else { format!("Done, all {count} steps.") }))
     }
 
-    /// Bytes that the results of its steps may come to.
+    /// Bytes that the results of the turn's steps may have in total.
     fn room(&self) -> usize {
         let config = &self.context.config;
         self.waiting.room(config.agents.turn_result_bytes, &config.limits)

@@ -1,12 +1,12 @@
-//! Browsers: what a session is made of on this machine.
+//! Browsers of the sessions on this machine.
 //!
-//! A [`Pool`] keeps hot browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
-//! session opens. A browser obeys one operation at a time; dropping or closing it leaves no process, no socket and no
-//! file. Its only way out to the network is the guard of `kitfleet-egress`.
+//! A [`Pool`] keeps warm browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
+//! session opens. A browser runs one operation at a time. After it is dropped or closed no process, socket or file of it
+//! remains. Its network traffic passes through the guard of `kitfleet-egress`, and has no other route.
 //!
-//! A host is another program, `kitfleet-host`, told what to do over its standard input: there is no WebDriver and no
-//! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
-//! which share its DOM and none of its objects; what is done to it, fingers and keys do that it cannot tell from real.
+//! A host is a separate program, `kitfleet-host`, which receives commands over its standard input. There is no WebDriver
+//! and no port that a page could reach. Scripts (`scripts/`) read the page in an isolated world: they share its DOM and
+//! none of its JavaScript objects. Touch and key events change the page, and are indistinguishable from a user's.
 
 mod bounds;
 mod challenges;
@@ -48,19 +48,19 @@ use self::simulated::Simulated;
 pub use self::view::{InputOutcome, View};
 use self::webkit::Webkit;
 
-/// One session's browser.
+/// Browser of one session.
 pub struct Browser(Engine);
 
 enum Engine {
-    /// With its place among those that the worker may have.
+    /// Also holds the browser's count among the worker's sessions.
     Webkit(Box<Webkit>, CountedBrowser),
     Simulated(Simulated),
 }
 
 impl Browser {
-    /// Does one operation, within its budget.
+    /// Runs one operation, within its time budget.
     ///
-    /// Dropping the future abandons the operation midway: the browser is then good for nothing but [`Browser::close`].
+    /// Dropping the future cancels the operation midway. After that, only [`Browser::close`] is valid.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.run(operation).await,
@@ -68,8 +68,8 @@ impl Browser {
         }
     }
 
-    /// Looks for challenges on the page (contract: challenges 2). `None` when it cannot be looked at now; one that hangs does not
-    /// answer. Dropping the future loses nothing.
+    /// Checks the page for challenges (contract: challenges 2). `None` when the page cannot be checked now. The future
+    /// of a page that hangs does not resolve. Cancellation is safe.
     pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.look_for_challenges().await,
@@ -77,7 +77,7 @@ impl Browser {
         }
     }
 
-    /// As those see it who watch.
+    /// Returns the browser's view for viewers.
     #[must_use]
     pub fn view(&self) -> View {
         match &self.0 {
@@ -86,7 +86,7 @@ impl Browser {
         }
     }
 
-    /// Resolves when the browser has ended by itself. Dropping the future loses nothing.
+    /// Resolves when the browser has ended by itself. Cancellation is safe.
     pub async fn died(&self) -> Failure {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.died().await,
@@ -94,7 +94,7 @@ impl Browser {
         }
     }
 
-    /// What it died of, if it has ended by itself.
+    /// Returns the cause if the browser has ended by itself.
     pub fn cause_of_death(&self) -> Option<Cause> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.cause_of_death(),
@@ -102,10 +102,10 @@ impl Browser {
         }
     }
 
-    /// Gives it what a profile holds. It has not been anywhere yet.
+    /// Restores a profile's data. The browser has not loaded a page yet.
     ///
     /// # Errors
-    /// When what the profile holds cannot be had, or the browser does not take it.
+    /// When the data cannot be read, or the browser rejects it.
     pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.restore(stores, held).await,
@@ -113,13 +113,13 @@ impl Browser {
         }
     }
 
-    /// Ends it in good order and saves what it holds, in a few seconds at most besides what the store takes. A simulated
-    /// one holds nothing that could be saved.
+    /// Shuts the browser down and saves its data. This takes a few seconds at most, plus the time of the store. A
+    /// simulated browser has no data.
     ///
-    /// Dropping the future kills it.
+    /// Dropping the future kills the browser.
     ///
     /// # Errors
-    /// When it is not there to give it away, or that cannot be saved. Nothing is left of it then either.
+    /// When the browser cannot return its data, or the data cannot be saved. The browser has ended in both cases.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Option<Saved>, NotSaved> {
         match self.0 {
             Engine::Webkit(browser, _place) => browser.save(stores, held).await.map(Some),
@@ -127,7 +127,7 @@ impl Browser {
         }
     }
 
-    /// Kills it, whatever it is doing, and waits until nothing is left of it.
+    /// Kills the browser, even during an operation, and waits until its processes and files are gone.
     pub async fn close(self) {
         if let Engine::Webkit(browser, _place) = self.0 {
             browser.close().await;
@@ -135,26 +135,26 @@ impl Browser {
     }
 }
 
-/// How an operation ended.
+/// End of an operation.
 #[derive(Debug)]
 pub enum OperationEnd {
-    /// It is done, and this is what it came to.
+    /// The operation is done, with this result.
     Done(StoredResult),
-    /// The engine refuses the input; the browser is as before.
+    /// The engine rejects the input. The state of the browser is unchanged.
     Invalid {
-        /// What is wrong with it.
+        /// Invalid fields.
         invalid: Invalid,
         /// Further members of the problem document.
         members: Map<String, Value>,
     },
-    /// It is done, but the result is not to be had; the browser is as before.
+    /// The operation is done, but its result cannot be returned. The state of the browser is unchanged.
     Withheld {
-        /// Why.
+        /// Reason.
         detail: String,
         /// Further members of the problem document.
         members: Map<String, Value>,
     },
-    /// It failed, and the browser is good for nothing but being closed.
+    /// The operation failed, and the browser must be closed.
     Failed(Failure),
 }
 

@@ -1,24 +1,23 @@
-//! What time it is, for what a worker remembers of the last minutes. What customers are promised goes by the database's clock.
+//! Clock for short-term measurements of a worker. Times that customers rely on come from the database's clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The machine's clock, which whoever started the worker may put forward: tests do not wait for minutes. Its clones are the same
-/// clock.
+/// The machine's monotonic clock, which tests can advance to avoid waiting for minutes. Clones share the same offset.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     ahead_ms: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// What time it is.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::now() + Duration::from_millis(self.ahead_ms.load(Ordering::Relaxed))
     }
 
-    /// Puts it forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.ahead_ms.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

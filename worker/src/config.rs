@@ -1,4 +1,4 @@
-//! What a worker has to be told.
+//! Settings of a worker.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,163 +23,163 @@ pub use crate::clock::Clock;
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
 
-/// A worker's settings; the `worker.*`, `sessions.*` and `email.*` keys of docs/configuration.md name their sources.
+/// Settings of a worker. The `worker.*`, `sessions.*` and `email.*` keys of docs/configuration.md name their sources.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// What a session is made of.
+    /// Implementation of the browsers.
     pub driver: Driver,
-    /// As `kitfleet workers list` shows it.
+    /// Name that `kitfleet workers list` shows.
     pub name: String,
-    /// Live sessions at most.
+    /// Maximum number of live sessions.
     pub max_sessions: u32,
-    /// Where api processes bring those who watch.
+    /// Address that API processes connect to for viewers.
     pub live_listen: SocketAddr,
-    /// Browsers that are kept hot, of the default archetype's device pixel ratio.
+    /// Number of warm browsers, opened with the default archetype's device pixel ratio.
     pub warm_pool: WarmPool,
-    /// What time it is, for what is remembered of the last minutes.
+    /// Clock for short-term measurements of the worker.
     pub clock: Clock,
-    /// Where customers find the service, which is where links in mails go.
+    /// Public URL of the service, which links in mails point to.
     pub base_url: String,
-    /// How mails are sent.
+    /// Settings of outgoing mail.
     pub mail: MailConfig,
-    /// Where browsers keep their data, each in a folder of its own, which goes with it, and where mails go that are files.
+    /// Folder for browser data and the mail outbox. Each browser has its own folder, which is deleted with the browser.
     pub data_dir: PathBuf,
-    /// The `kitfleet-host` executable.
+    /// Path of the `kitfleet-host` executable.
     pub host_program: PathBuf,
-    /// Where browsers may go.
+    /// Addresses that browsers may connect to.
     pub destinations: Destinations,
-    /// Where the proxies and tunnels' servers may be that customers bring.
+    /// Addresses that customers' proxies and tunnel servers may have.
     pub upstreams: Destinations,
-    /// How customers' proxies are measured, if they are.
+    /// Measurement of customers' proxies. `None` disables it.
     pub probing: Option<Probing>,
-    /// Connections that one session's browser may have under way.
+    /// Maximum number of simultaneous connections of one session's browser.
     pub session_connections: usize,
-    /// What is done where browsers cannot be confined.
+    /// Behavior when browsers cannot be confined.
     pub sandbox: Sandbox,
-    /// What a browser may take of this machine.
+    /// Limits on a browser's use of this machine.
     pub bounds: Bounds,
-    /// How sure a challenge has to be to pause its session, 0 to 1.
+    /// Minimum confidence of a challenge that pauses its session, 0 to 1.
     pub challenge_confidence: f64,
-    /// How long a browser may take to open.
+    /// Maximum time for opening a browser.
     pub open_timeout: Duration,
-    /// How long the sessions that live are waited for when the worker stops.
+    /// Maximum time to wait for live sessions when the worker stops.
     pub drain_timeout: Duration,
-    /// The ages at which sessions are destroyed.
+    /// Ages at which sessions are destroyed.
     pub session_ages: SessionAgeLimits,
-    /// How long an operation's result is kept after its caller was answered.
+    /// Time an operation's result is kept after the response to its caller.
     pub result_retention: Duration,
-    /// How long mails are kept that are files.
+    /// Time mails that are stored as files are kept.
     pub outbox_retention: Duration,
-    /// How long everything else that has ended is kept.
+    /// Retention of all other ended items.
     pub retention: Terms,
-    /// What is kept of profiles, and where.
+    /// Stores of profile data.
     pub stores: StoresConfig,
-    /// How long profiles stay in the recycle bin.
+    /// Time profiles stay in the recycle bin.
     pub profile_retention: Retention,
-    /// Bounds of requests and results (contract: limits).
+    /// Limits of requests and results (contract: limits).
     pub limits: Limits,
-    /// How webhooks are delivered.
+    /// Settings of webhook delivery.
     pub webhooks: WebhookConfig,
-    /// The age at which the owner of a key at a model provider is reminded to rotate it.
+    /// Age at which the owner of a model provider's key is reminded to rotate it.
     pub byok_reminder_after: Duration,
-    /// How subscribers of the status page are mailed.
+    /// Settings of mails to subscribers of the status page.
     pub status: status::Settings,
-    /// How agent sessions are driven.
+    /// Settings of agent sessions.
     pub agents: Settings,
-    /// How models are asked.
+    /// Settings of model requests.
     pub models: kitfleet_models::Settings,
-    /// How the crypto processor is asked.
+    /// Settings of requests to the crypto processor.
     pub crypto: kitfleet_payments::CryptoConfig,
 }
 
-/// How customers' proxies are measured.
+/// Settings of the measurement of customers' proxies.
 #[derive(Debug, Clone)]
 pub struct Probing {
-    /// What is asked.
+    /// Probes to run.
     pub probes: Probes,
-    /// How often, of a proxy that a session leaves through.
+    /// Time between two measurements of a proxy that a session uses.
     pub interval: Duration,
 }
 
-/// How many browsers are kept hot.
+/// Number of warm browsers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmPool {
-    /// As many as the bursts of the last minutes asked for, as far as there are sessions and memory for them.
+    /// The largest burst of the last minutes, limited by free sessions and memory.
     Auto,
-    /// So many.
+    /// A fixed number.
     Exactly(u32),
 }
 
-/// What a browser may take of its machine, in bytes. One that takes more is ended.
+/// Limits on a browser's use of its machine, in bytes. A browser that exceeds one is ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Memory, of all its processes.
+    /// Memory of all its processes.
     pub memory: u64,
-    /// Room on the disk, for what sites store and what the browser keeps of them.
+    /// Disk space of site storage and the browser's cache.
     pub disk: u64,
-    /// What has to stay free on that disk, whoever takes it; of a small disk a twentieth.
+    /// Disk space that must stay free regardless of its user. On a small disk a twentieth of its size applies.
     pub free_disk: u64,
 }
 
 impl Bounds {
-    /// Whether less is free than has to stay so on the disk that holds `folder`. One that does not answer is not for us to judge.
+    /// True when the disk that holds `folder` has less free space than required. False when the disk cannot be measured.
     #[must_use]
     pub fn is_full(&self, folder: &Path) -> bool {
         DiskSpace::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
     }
 }
 
-/// Bytes as a gauge has them.
+/// Converts bytes to the value of a gauge.
 #[expect(clippy::cast_precision_loss, reason = "a byte more or less of exbibytes does not matter")]
 pub(crate) fn bytes(count: u64) -> f64 {
     count as f64
 }
 
-/// What is done where browsers cannot be confined to a folder and a way out of their own each.
+/// Behavior when browsers cannot be confined to their own folder and egress route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sandbox {
     /// The worker does not start.
     Required,
-    /// Browsers run all the same, and the log says so.
+    /// Browsers run without confinement, and the worker logs a warning.
     Preferred,
 }
 
-/// How webhooks are delivered.
+/// Settings of webhook delivery.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
-    /// When attempts are made.
+    /// Times of the attempts.
     pub schedule: Schedule,
-    /// How long one may take.
+    /// Maximum duration of one attempt.
     pub timeout: Duration,
-    /// Attempts under way at once.
+    /// Maximum number of simultaneous attempts.
     pub at_once: usize,
-    /// Whether a target may be a loopback, link-local or private address.
+    /// True when a target may have a loopback, link-local or private address.
     pub allow_private_targets: bool,
-    /// The age at which a secret's owner is reminded to rotate it.
+    /// Age at which a secret's owner is reminded to rotate it.
     pub secret_reminder_after: Duration,
-    /// Whose certificates are trusted besides the public ones.
+    /// Root certificates that are trusted in addition to the public ones.
     pub extra_roots: ExtraRoots,
-    /// What the deployment seals secrets with, if it has keys of its own.
+    /// Keys that seal secrets, if the deployment has its own.
     pub vault: Option<Vault>,
 }
 
-/// How mails are sent.
+/// Settings of outgoing mail.
 #[derive(Debug, Clone)]
 pub struct MailConfig {
-    /// From whom.
+    /// Sender address.
     pub from: Sender,
-    /// By what.
+    /// Delivery method.
     pub transport: MailTransport,
 }
 
-/// What mails are sent by.
+/// Delivery method of mails.
 #[derive(Debug, Clone)]
 pub enum MailTransport {
-    /// A file a mail, in the data directory's `outbox`.
+    /// One file per mail in `outbox` under the data directory.
     File,
-    /// A mail server.
+    /// An SMTP server.
     Smtp(Relay),
-    /// Postmark's API.
+    /// The API of Postmark.
     Postmark(PostmarkAccount),
 }

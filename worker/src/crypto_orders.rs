@@ -1,4 +1,4 @@
-//! Crypto orders that nobody tells of, and periods that are over (contract: billing 41, 42).
+//! Crypto orders whose notifications did not arrive, and ended billing periods (contract: billing 41, 42).
 
 use kitfleet_domain::billing::ipn::PaymentNotice;
 use kitfleet_domain::billing::orders::{self, StaleOrder};
@@ -7,25 +7,26 @@ use kitfleet_payments::CryptoProcessor;
 use serde::Serialize;
 use sqlx::PgPool;
 
-/// Orders that are looked at together.
+/// Maximum number of orders read at once.
 const BATCH: i64 = 100;
-/// After so many that it did not answer one after the other the processor is not asked any more.
+/// Number of consecutive requests without an answer after which a sweep stops asking the processor.
 const MOST_SILENCES: u32 = 3;
 
-/// What a sweep has come to.
+/// Counts of one sweep.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SweepCounts {
-    /// Orders that were paid, of which nobody had told.
+    /// Paid orders whose notification had not arrived.
     pub paid: u64,
-    /// Orders that have failed.
+    /// Failed orders.
     pub failed: u64,
-    /// Orders of which the processor did not say how they stand: they are asked about again.
+    /// Orders whose status the processor did not return. The next sweep asks again.
     pub unanswered: u64,
-    /// Orders whose period was over.
+    /// Orders whose period has ended.
     pub lapsed: u64,
 }
 
-/// Asks the processor about every order that has waited for long, and ends it; and ends every period that is over.
+/// Ends every lapsed period. Then asks the processor about each order that has waited longer than the configured time,
+/// and ends it.
 ///
 /// # Errors
 /// When the database fails.
@@ -41,7 +42,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
         after = Some(last.id);
         for order in stale {
             match processor.look_up(&order.payment_id).await {
-                Ok(said) => end(db, processor, order, said, &mut swept).await?,
+                Ok(notice) => end(db, processor, order, notice, &mut swept).await?,
                 Err(error) => {
                     tracing::warn!(%error, order = %order.id, "cannot read an order's status from the crypto processor");
                     swept.unanswered += 1;
@@ -55,20 +56,20 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
     }
 }
 
-/// Ends an order as the processor says. No connection was held while it was asked.
+/// Ends an order with the processor's status. The caller holds no connection during the request to the processor.
 async fn end(
     db: &PgPool,
     processor: &CryptoProcessor,
     order: StaleOrder,
-    said: Option<PaymentNotice>,
+    found: Option<PaymentNotice>,
     swept: &mut SweepCounts,
 ) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    if let Some(notice) = said.as_ref().filter(|notice| notice.payment_status == "finished") {
+    if let Some(notice) = found.as_ref().filter(|notice| notice.payment_status == "finished") {
         let notice = PaymentNotice { order_id: Some(order.id), ..notice.clone() };
         crypto::take(&mut conn, &notice, processor.config().period).await?;
     }
-    if crypto::give_up(&mut conn, order.id, said.as_ref()).await? {
+    if crypto::give_up(&mut conn, order.id, found.as_ref()).await? {
         swept.failed += 1;
     } else {
         swept.paid += 1;

@@ -1,8 +1,8 @@
-//! Going out of service (contract: workers 10, 20 to 23): a worker that drains is given no more sessions and serves those that it
-//! has, until they have ended, or their time is over.
+//! Draining (contract: workers 10, 20 to 23). A draining worker receives no more sessions, and serves its live sessions
+//! until they end or the deadline passes.
 //!
-//! An operator's command drains a worker by its row, of which the worker hears as it renews its lease; it then stays, until it is
-//! told to stop. A signal drains it and ends it.
+//! An operator's command drains a worker through its row, which the worker reads as it renews its lease. The worker then
+//! keeps running until it is stopped. A stop signal drains the worker and then ends it.
 
 use std::io;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 
-/// How often a worker that stops looks whether a session still lives on it.
+/// Interval at which a stopping worker checks for live sessions.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long it may take to write that what is left was ended.
+/// Maximum time for recording the end of the remaining sessions.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Tells a worker to stop.
+/// Stop signals of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Take no more sessions, and stop when those that live have ended, or have had their time.
+    /// Accept no more sessions, and stop when the live ones have ended or the drain timeout passes.
     pub drain: CancellationToken,
-    /// Give them no more time.
+    /// Stop without waiting for live sessions.
     pub now: CancellationToken,
 }
 
-/// What a worker has made of being drained by its row.
+/// Progress of a drain that an operator requested.
 #[derive(Debug, Default)]
 pub(crate) struct DrainState {
     begun: bool,
@@ -38,10 +38,7 @@ pub(crate) struct DrainState {
 }
 
 impl DrainState {
-    /// Does what the lease asks for.
-    ///
-    /// # Errors
-    /// When the database fails. The next heartbeat tries it again.
+    /// Follows the state in the lease. After a database error the next heartbeat retries.
     pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
         if !lease.draining {
             if self.begun {
@@ -56,7 +53,7 @@ impl DrainState {
             context.browsers.wind_down();
             self.begun = true;
         }
-        // It may have returned to service, taken sessions and drained again since the last heartbeat.
+        // Since the last heartbeat the worker may have returned to service, received sessions and begun to drain again.
         let mut is_empty = is_empty(context).await?;
         if lease.overdue && !is_empty {
             let ended = end_overdue(context).await?;
@@ -73,8 +70,8 @@ impl DrainState {
     }
 }
 
-/// Takes no more sessions, serves those that live until they have ended, and fails those that are left when their time is over. A
-/// connection that breaks meanwhile is no reason to leave any.
+/// Accepts no more sessions, serves the live ones until they end, and fails the rest after the drain timeout. Transient
+/// database errors do not end the wait.
 pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let limit = context.config.drain_timeout;
     tracing::info!(worker = %context.id, ?limit, "draining before stopping");
@@ -113,13 +110,14 @@ async fn is_empty(context: &Context) -> sqlx::Result<bool> {
     workers::is_empty(&mut *context.async_commit_pool.acquire().await?, context.id).await
 }
 
-/// It may be that nobody could be told yet that this worker drains.
+/// Records the drain first, because an earlier attempt may not have reached the database.
 async fn end_for_good(context: &Context) -> sqlx::Result<usize> {
     begin_to_drain(context).await?;
     end_what_lives(context).await
 }
 
-/// Ends the sessions of a worker whose deadline has passed, unless it has returned to service since the lease was renewed.
+/// Ends the sessions of a worker whose drain deadline has passed, unless it has returned to service since the lease was
+/// read.
 async fn end_overdue(context: &Context) -> sqlx::Result<usize> {
     let mut tx = begin(&context.db).await?;
     if !workers::hold_drain(&mut tx, context.id).await? {

@@ -1,7 +1,7 @@
-//! The way out of a session: direct, or through the proxy that its agent session names, and then nowhere else.
+//! Egress route of a session: direct, or only through the proxy that its agent session names.
 //!
-//! What the proxy's secrets are is known here and in the way that is made of them, for as long as the session's actor or its browser has
-//! that. So it is the actor that has a proxy measured again, and no job: whoever took that would have to be given the secrets, too.
+//! The proxy's secrets exist here and in the route, for as long as the session's actor or its browser holds the route.
+//! The actor therefore repeats the measurement of the proxy. A job would need the secrets as well.
 
 use std::sync::Arc;
 
@@ -16,17 +16,15 @@ use tokio::time::{Instant, interval_at};
 
 use crate::Context;
 
-/// Why a session has no way out. It says nothing of any secret.
+/// Reason why a session has no egress route. Its text contains no secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoEgressRoute {
-    /// What is kept of the proxy cannot be read.
-    #[error("what is kept of the proxy cannot be read")]
+    /// The stored proxy cannot be decrypted or parsed.
+    #[error("the stored settings of the proxy cannot be read")]
     Unreadable,
-    /// Nothing leads through it.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// What it is cannot be looked up.
-    #[error("what the session leaves through cannot be looked up")]
+    #[error("the session's proxy cannot be looked up")]
     Database(#[from] sqlx::Error),
 }
 
@@ -35,18 +33,18 @@ impl From<NoEgressRoute> for Failure {
         if let NoEgressRoute::Database(error) = &error {
             tracing::error!(%error, "cannot look up a session's proxy");
         }
-        Self { class: FailureClass::Driver, detail: format!("The session has no way out: {error}.") }
+        Self { class: FailureClass::Driver, detail: format!("The session has no egress route: {error}.") }
     }
 }
 
-/// Opens the way out of a session that has a proxy. It is never direct.
+/// Opens the egress route of a session that has a proxy. The result is never the direct route.
 pub(crate) async fn open(context: &Context, session: SessionId) -> Result<EgressRoute, NoEgressRoute> {
     let look_up = || async { proxies::of_session(&mut *context.db.acquire().await?, session).await };
     let proxy = persist("look up a session's proxy", look_up).await?.ok_or(sqlx::Error::RowNotFound)?;
     Ok(EgressRoute::open(upstream(proxy, &context.opener)?, context.browsers.rules()).await?)
 }
 
-/// What a saved proxy is, with its secrets.
+/// Converts a saved proxy and its secrets into an upstream.
 pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoEgressRoute> {
     let secrets = proxy.open(opener).map_err(|_| NoEgressRoute::Unreadable)?;
     let password = secrets.password;
@@ -66,7 +64,7 @@ pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoEgre
     })
 }
 
-/// What a session's proxy can do, if that is to be known (contract: egress 17).
+/// Measures the capabilities of a session's proxy, if the deployment measures proxies (contract: egress 17).
 pub(crate) async fn measure(context: &Context, way: &EgressRoute) -> Result<Option<Measured>, NoEgressRoute> {
     match &context.config.probing {
         Some(probing) => Ok(way.measure(&probing.probes).await?),
@@ -74,7 +72,7 @@ pub(crate) async fn measure(context: &Context, way: &EgressRoute) -> Result<Opti
     }
 }
 
-/// Writes what a session's proxy can do, and tells of it when that is something else than before.
+/// Records the capabilities of a session's proxy, and reports them when they have changed.
 pub(crate) async fn report(context: &Context, session: SessionId, measured: &Measured) -> Result<(), NoEgressRoute> {
     let report = || async {
         let mut tx = begin(&context.db).await?;
@@ -86,7 +84,7 @@ pub(crate) async fn report(context: &Context, session: SessionId, measured: &Mea
     Ok(persist("record the measurement of a session's proxy", report).await?)
 }
 
-/// Measures a session's proxy again and again, for as long as somebody has this.
+/// Measures a session's proxy at each interval until the future is dropped.
 pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, way: Arc<EgressRoute>) {
     let Some(probing) = &context.config.probing else { return };
     let mut ticks = interval_at(Instant::now() + probing.interval, probing.interval);
@@ -99,7 +97,7 @@ pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, wa
                 }
             }
             Ok(None) => return,
-            // What does not lead anywhere now can do what it could, for all that anybody knows.
+            // A proxy that cannot be reached now keeps its last known capabilities.
             Err(error) => tracing::debug!(%error, "cannot measure a session's proxy"),
         }
     }

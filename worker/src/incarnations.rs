@@ -1,8 +1,8 @@
-//! Which incarnations of workers on this `data_dir` live.
+//! Detects which incarnations of workers are alive on this `data_dir`.
 //!
-//! A lease says only after seconds that a worker is dead, and until then sessions are placed on it. Its own machine knows
-//! at once: an incarnation holds a lock on a file that is called like it, and the kernel lets go of the lock when the
-//! process dies, however it dies. Only one process runs workers on a `data_dir` ([`DataDirLock`]).
+//! A lease detects a dead worker only after seconds, and sessions are placed on the worker until then. The machine
+//! itself detects it at once: an incarnation locks a file that has its ID as name, and the kernel releases the lock when
+//! the process ends for any reason. Only one process runs workers on a `data_dir` ([`DataDirLock`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -16,19 +16,19 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::RunError;
 
-/// The right to run workers on a `data_dir`, for as long as this lives. The kernel releases it when the process ends.
+/// Exclusive right to run workers on a `data_dir`. The kernel releases the lock when the process ends.
 #[derive(Debug)]
 pub struct DataDirLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 /// Reason why a process may not run workers on a `data_dir`.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    /// Another process does.
+    /// Another process holds the lock.
     #[error("{holder} runs a worker on data_dir {}: give each worker a data_dir of its own", .data_dir.display())]
     InUse {
         /// The folder.
         data_dir: PathBuf,
-        /// The other process.
+        /// Description of the other process.
         holder: String,
     },
     /// The file system refuses the lock.
@@ -36,13 +36,13 @@ pub enum DataDirError {
     Unusable {
         /// The folder.
         data_dir: PathBuf,
-        /// Its answer.
+        /// The error of the file system.
         error: io::Error,
     },
 }
 
 impl DataDirLock {
-    /// Locks a file in the folder, which holds the process id of the last process that locked it.
+    /// Locks a file in the folder. The file contains the ID of the last process that locked it.
     ///
     /// # Errors
     /// When another process has the lock, or the file system refuses.
@@ -57,7 +57,7 @@ impl DataDirLock {
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 file.read_to_string(&mut pid).map_err(unusable)?;
-                // It is empty for the moment between the lock and the id.
+                // The file is empty between the lock and the write of the ID.
                 let holder = match pid.trim() {
                     "" => "another process".to_owned(),
                     pid => format!("process {pid}"),
@@ -71,16 +71,15 @@ impl DataDirLock {
     }
 }
 
-/// The proof that an incarnation lives, for as long as this does. Its file is removed by [`remove_dead`].
+/// Lock that proves an incarnation is alive. [`remove_dead`] removes its file.
 pub(crate) struct Living(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Living {
-    /// # Errors
-    /// When the file system refuses.
     pub(crate) fn begin(data_dir: &Path, id: WorkerId) -> io::Result<Self> {
         let path = folder(data_dir).join(id.to_string());
         DirBuilder::new().recursive(true).mode(0o700).create(folder(data_dir))?;
-        // It gets its name when it is locked, so that nobody takes it for a dead one's.
+        // The file gets its final name after it is locked, so that another process does not mistake it for a dead
+        // worker's file.
         let unnamed = path.with_extension("starting");
         let file = File::create(&unnamed)?;
         file.lock()?;
@@ -89,19 +88,19 @@ impl Living {
     }
 }
 
-/// Intents a transaction ends at most.
+/// Maximum number of intents that one transaction ends.
 const BATCH: u32 = 100;
 
-/// Declares those lost that died on this `data_dir`, and ends what they left: a start does it before anything can be
-/// placed on them.
+/// Declares the workers lost that died on this `data_dir`, and ends their sessions. This runs at each start, before more
+/// sessions can be placed on the dead workers.
 ///
 /// # Errors
-/// When the file system refuses, or the database fails.
+/// When a file operation or the database fails.
 pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), RunError> {
     let mut buried = false;
     for (id, path) in named(data_dir)? {
         let file = match File::open(&path) {
-            // Somebody else has just buried it.
+            // Another process has just removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             opened => opened?,
         };
@@ -125,7 +124,8 @@ pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(),
     Ok(())
 }
 
-/// The API does it too, but only when it has watched for as long as a lease lasts.
+/// Ends the sessions of lost workers at once. The API does the same, but only after it has observed them for the length
+/// of a lease.
 async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     loop {
         let mut tx = conn.begin().await?;
@@ -139,16 +139,16 @@ async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The incarnations that live on this `data_dir`.
+/// Returns the incarnations that are alive on this `data_dir`.
 ///
 /// # Errors
-/// When the file system refuses.
+/// When a file operation fails.
 pub fn living(data_dir: &Path) -> io::Result<Vec<WorkerId>> {
     let mut living = Vec::new();
     for (id, path) in named(data_dir)? {
         match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Shared, so that nobody who looks at the same time takes this look for its life.
+            // A shared lock, so that two processes that check at the same time do not take each other for a live worker.
             opened => match opened?.try_lock_shared() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => living.push(id),

@@ -1,7 +1,7 @@
-//! The worker: runs jobs, and owns the browsers of the sessions that were placed on it.
+//! The worker: runs jobs, and owns the browsers of the sessions that are placed on it.
 //!
-//! A run of [`run`] is one incarnation. Its queue carries its id, its browsers die with it, and it must not outlive its
-//! lease: when it finds itself declared lost, somebody else has already ended what it was doing.
+//! A call of [`run`] is one incarnation. Its queues carry its ID, and its browsers end with it. It must not outlive its
+//! lease: once it is declared lost, other processes have already ended its sessions and jobs.
 
 mod agents;
 pub mod browser;
@@ -62,16 +62,16 @@ use crate::incarnations::Living;
 use crate::live::Live;
 use crate::sessions::Sessions;
 
-/// How long the browsers may take to close when the worker stops.
+/// Maximum time the browsers have to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long after a heartbeat that failed another one is sent.
+/// Pause between a failed heartbeat and the next one.
 const MISSED: Duration = Duration::from_millis(500);
 
-/// The least pause between two looks for sessions that have ended: one look is for all of them.
+/// Minimum pause between two reads of the ended sessions, so that one read serves a burst of wake-ups.
 const GATHERED_FOR: Duration = Duration::from_millis(5);
 
-/// How long it may take to be written that the worker has stopped.
+/// Maximum time for recording that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Error that ends a worker before a stop signal.
@@ -90,7 +90,7 @@ pub enum RunError {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     /// The worker cannot receive wake-ups.
-    #[error("cannot listen for wake-ups at the database (database.listen_url, or database.url without it): {0}")]
+    #[error("cannot listen for wake-ups at the database (database.listen_url, or database.url if it is not set): {0}")]
     Deaf(sqlx::Error),
     /// The worker cannot admit viewers.
     #[error("cannot listen for viewers (worker.live_listen): {0}")]
@@ -103,38 +103,39 @@ pub enum RunError {
     Queue(String),
 }
 
-/// What every job handler can reach.
+/// State that every job handler has access to.
 pub(crate) struct Context {
     pub(crate) id: WorkerId,
     pub(crate) config: WorkerConfig,
     pub(crate) db: PgPool,
-    /// Commits here do not wait for the disk.
+    /// Commits on these connections do not wait for the disk.
     pub(crate) async_commit_pool: PgPool,
-    /// Who waits is told here, once it is committed.
+    /// Notifies waiting requests after a commit.
     pub(crate) wakeups: Wakeups,
-    /// Where the outcomes of steps come to.
+    /// Receives the outcomes of agent steps.
     pub(crate) replies: Replies,
-    /// What turns are sealed with, fetched when the first one comes.
+    /// Seals agent turns. Fetched for the first turn.
     pub(crate) sealer: OnceCell<Sealer>,
-    /// Who reads messages for accounts that pay for it, or consent.
+    /// Models that read messages for accounts which pay for them or consent.
     pub(crate) models: Models,
     pub(crate) crypto: CryptoProcessor,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
-    /// Who watches them.
     pub(crate) live: Live,
     pub(crate) mailer: Mailer,
-    /// Cancelled when nothing is to be begun any more.
+    /// Cancelled when the worker must not start new work.
     pub(crate) stopping: CancellationToken,
 }
 
-/// Runs jobs until `shutdown`, then drains: takes no more sessions, serves those that live for as long as is configured, and ends
-/// those that are left, so that no process, socket or busy slot is.
+/// Runs jobs until `shutdown`, then drains.
+///
+/// A draining worker accepts no more sessions. It serves the live ones for at most the configured time and then ends the
+/// rest, so that no process, socket or busy slot remains.
 ///
 /// # Errors
-/// When it cannot start, or was declared lost. Its browsers are gone then too.
+/// When the worker cannot start, or was declared lost. Its browsers have ended in both cases.
 pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
@@ -216,7 +217,7 @@ async fn run_with(
     };
     let (ended, closing) = queue(&browser_queue);
     let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
-    // The registry: a line a job type.
+    // One line for each job type.
     let (operating, talking, checking) = (queue(&operations), queue(&turns), queue(&checks));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
     let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
@@ -238,7 +239,7 @@ async fn run_with(
     let ended = match ended {
         Ok(()) => tokio::select! {
             () = drain_and_close(&context, &shutdown.now) => Ok(()),
-            // Until the last profile is saved, others have to know that this worker lives.
+            // The worker stays registered as alive until the last profile is saved.
             lost = keep_lease(&context, &rounds) => Err(lost),
         },
         ended => ended,
@@ -252,8 +253,8 @@ async fn run_with(
     ended
 }
 
-/// Serves one queue with one apalis worker, on a thread of its own: the future of an apalis worker cannot be moved
-/// between threads, so it cannot be a task of ours.
+/// Serves one queue with one apalis worker on its own thread. The future of an apalis worker is not `Send`, so it cannot
+/// be a Tokio task.
 fn serve<J, F, Fut>(queue: &str, (wakeups, context): QueueInputs, handler: F) -> Result<(), String>
 where
     J: kitfleet_jobs::Job + Unpin,
@@ -263,7 +264,7 @@ where
     let name = name_of(queue, context.id);
     let backend = QueueBackend::<J>::new(context.async_commit_pool.clone(), queue, wakeups);
     let run = move |job: J, context: Data<Arc<Context>>| {
-        // Each job runs in a task: apalis polls all handlers of a queue in one.
+        // Each job runs in its own task, because apalis polls all handlers of a queue in one task.
         let running = tokio::spawn(handler(job, Arc::clone(&context)));
         async move { running.await? }
     };
@@ -272,13 +273,14 @@ where
     tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
 }
 
-/// A job worker's name is its claim on jobs: it carries the incarnation, so that a restart is somebody else.
+/// Name of a job worker. Claims on jobs carry this name, so it includes the incarnation: after a restart the worker has
+/// another name and does not take over earlier claims.
 fn name_of(queue: &str, incarnation: WorkerId) -> String {
     let incarnation = incarnation.to_string();
     if queue.ends_with(&incarnation) { queue.to_owned() } else { format!("{queue}:{incarnation}") }
 }
 
-/// Ends when job workers are to take no more.
+/// Resolves when job workers must not claim more jobs.
 fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + use<> {
     let stopping = context.stopping.clone();
     async move {
@@ -287,20 +289,20 @@ fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + u
     }
 }
 
-/// What a queue's worker needs: its wake-ups, and what its handlers reach.
+/// Input of a queue's worker: its wake-ups, and the state of its handlers.
 type QueueInputs = (Receiver<()>, Arc<Context>);
 
-/// Carries out what callers want of the browsers on this worker. It is a task, and not on a thread of its own as the queues in
-/// apalis's tables are: each operation would cost switches between threads.
+/// Runs callers' operations on the browsers of this worker. This is a task and has no thread of its own, unlike the
+/// queues in apalis's tables, because each operation would cost thread switches.
 async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), String> {
     let backend = OperationBackend::new(context.id, &context.async_commit_pool, wakeups);
     let stopped = stopped(&context);
-    // In a task, as every job: apalis polls all handlers of a queue in one.
+    // Each job runs in its own task, because apalis polls all handlers of a queue in one task.
     let run = move |job: OperationJob| tokio::spawn(sessions::carry_out(job, Arc::clone(&context)));
     WorkerBuilder::new(queue).backend(backend).build(run).run_until(stopped).await.map_err(|error| error.to_string())
 }
 
-/// Closes the browsers of sessions that have ended whenever some have, for ever. One that nobody tells of is closed when the lease is
+/// Closes the browsers of ended sessions after each wake-up. A session whose wake-up is lost is closed when the lease is
 /// renewed.
 async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = LogThrottle::new();
@@ -312,15 +314,15 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     }
 }
 
-/// Schedules the chains whenever one of them is due, for ever, and has what is due looked for. Of all workers one does so, the first one
-/// to schedule what nobody had; the others leave it to that one until a tick is late.
+/// Inserts the scheduled jobs that are due, and wakes the maintenance queue. Only one of all workers does this: the
+/// first one that schedules a job which is not scheduled yet. The others wait until a tick is late.
 async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
     let failed = LogThrottle::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.async_commit_pool.acquire().await?).await };
     loop {
         match attempt().await {
             Ok(Scheduled { anew: true, next }) => {
-                // When the worker stops nobody is there to be woken.
+                // A full channel already holds a wake-up, and a closed one means that the worker stops.
                 let _ = ticking.try_send(());
                 tokio::time::sleep(next).await;
             }
@@ -338,13 +340,13 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
     }
 }
 
-/// Whom a worker tells, as it renews its lease, what there may have been no wake-up of.
+/// Queues that are woken at each renewal of the lease, in case a wake-up was lost.
 struct LeasePoll {
-    /// Its own queues of jobs.
+    /// Job queues of this worker.
     served: [String; 2],
-    /// Who may have to keep the chains' time.
+    /// Wakes [`keep_time`].
     late: Sender<()>,
-    /// Who delivers webhooks.
+    /// Wakes the delivery of webhooks.
     due: Sender<()>,
 }
 
@@ -358,7 +360,7 @@ impl LeasePoll {
         )
         .await?;
         waiting.wake(&context.wakeups, context.id);
-        // One word that was not noticed yet says as much as many.
+        // The channels have a capacity of 1: a pending wake-up covers all later ones.
         if waiting.late_ticks {
             let _ = self.late.try_send(());
         }
@@ -369,7 +371,7 @@ impl LeasePoll {
     }
 }
 
-/// Renews the lease, for as long as it holds, and looks for what waits.
+/// Renews the lease as long as it is valid, and wakes queues that have waiting work.
 async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
     let (failed, mut drained, mut lacked) = (LogThrottle::new(), DrainState::default(), None);
     let key = KeyWatch::default();
@@ -397,7 +399,8 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
         match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
-            // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
+            // No process can declare this worker lost while the database is unreachable. It retries after a short pause,
+            // because that is possible as soon as the database returns.
             Err(error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "cannot write the worker's heartbeat"));
                 pause = MISSED;
@@ -407,7 +410,7 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
     }
 }
 
-/// Measures what the disk of `data_dir` and the machine's memory have left, and tells the metrics of the disk.
+/// Measures the free space on the disk of `data_dir` and the machine's free memory, and sets the disk metrics.
 async fn measure(config: &WorkerConfig) -> (Option<DiskSpace>, Option<Memory>) {
     let folder = config.data_dir.clone();
     let measured = spawn_blocking(move || (DiskSpace::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
@@ -438,10 +441,10 @@ async fn drain_and_close(context: &Context, now: &CancellationToken) {
     close(context).await;
 }
 
-/// Begins nothing any more, and closes every browser.
+/// Stops all new work and closes every browser.
 async fn close(context: &Context) {
     context.stopping.cancel();
-    // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
+    // An actor that still waits for the database to record an outcome is abandoned. Its browser ends with the pool.
     if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
         tracing::error!("some sessions did not close in time");
     }
@@ -450,7 +453,7 @@ async fn close(context: &Context) {
     }
 }
 
-/// Counts as stopped. Until then those who wait for a profile that is being saved here know that they do not wait in vain.
+/// Records that the worker has stopped. Before that, sessions that wait for a profile being saved here keep waiting.
 async fn retire(context: &Context) {
     let stop = || async {
         let mut tx = begin(&context.db).await?;

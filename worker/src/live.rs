@@ -1,8 +1,9 @@
-//! Who watches the browsers of this worker, and acts in them (contract: live).
+//! Viewers of the browsers on this worker, and their input (contract: live).
 //!
-//! A session that somebody watches has a [`Hub`] for as long as they do: it asks the browser for what is new while anybody has room for it,
-//! hands that to all, does what one of them does, and looks again and again at who they are. An api process brings viewers here with the
-//! ticket that they showed it, and forwards bytes from then on.
+//! A session with viewers has a [`Hub`] for as long as they are connected. The hub requests changes from the browser
+//! while a viewer has room for them, and distributes them to all viewers. It also forwards a viewer's input, and checks
+//! periodically which viewers may stay. An API process connects a viewer to the worker with the viewer's ticket, and
+//! then only forwards bytes.
 
 mod hub;
 mod input_session;
@@ -29,22 +30,21 @@ use self::hub::Hub;
 use self::viewers::ViewerHandle;
 use crate::Context;
 
-/// Connections at most that have not shown a ticket yet.
+/// Maximum number of connections that have not shown a ticket yet.
 const STRANGERS: usize = 256;
 
-/// How long after an error the next connection is waited for: without descriptors there is one after the other.
+/// Pause after a failed accept. Without free file descriptors, each accept fails at once.
 const REST: Duration = Duration::from_millis(100);
 
-/// The hubs of this worker.
 #[derive(Default)]
 pub(crate) struct Live {
     hubs: Mutex<HashMap<SessionId, Arc<Hub>>>,
-    /// Hubs and viewers.
+    /// Tasks of the hubs and viewers.
     tasks: TaskTracker,
 }
 
 impl Live {
-    /// Waits until nobody watches any more, whom everybody has been told to leave.
+    /// Waits until all viewers have left. The caller has ended their sessions.
     pub(crate) async fn ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -54,7 +54,7 @@ impl Live {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a hub that nobody watches by. Whoever comes later gets another.
+    /// Removes a hub without viewers. A later viewer gets a new hub.
     fn forget_if_empty(&self, hub: &Arc<Hub>) -> bool {
         let mut hubs = self.hubs();
         let is_empty = hub.seats.is_empty();
@@ -65,15 +65,11 @@ impl Live {
     }
 }
 
-/// Where viewers are brought to.
-///
-/// # Errors
-/// When the address is not to be had.
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
     Listener::bind(address).await
 }
 
-/// Lets viewers in, for ever.
+/// Admits viewers. Never returns.
 pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     let strangers = Arc::new(Semaphore::new(STRANGERS));
     let failed = LogThrottle::new();
@@ -98,7 +94,7 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     }
 }
 
-/// Hears who somebody is, and has them sit down. Whoever says nothing of use is not answered.
+/// Reads a viewer's greeting and assigns a viewer slot. An invalid greeting is not answered.
 async fn welcome(
     incoming: Incoming,
     context: &Arc<Context>,
@@ -120,7 +116,7 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
     if context.stopping.is_cancelled() {
         return Err(NotAdmitted::Unavailable);
     }
-    // Of a session that is not here the ticket stays good.
+    // The ticket of a session on another worker stays valid.
     let stage = context.sessions.stage(session).ok_or(NotAdmitted::Session)?;
     let is_full = context.live.hubs().get(&session).is_some_and(|hub| hub.seats.are_taken());
     if is_full {

@@ -32,13 +32,12 @@ use sqlx::PgPool;
 
 use crate::{Context, WorkerConfig, crypto_orders};
 
-/// Rows a sweep or a purge touches at once.
+/// Maximum number of rows in one batch.
 const BATCH: i64 = 500;
 
-/// Does once what a chain is for.
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
-/// How each area's chain is run.
+/// The function of each area's scheduled job.
 const CHAINS: [(ScheduledJob, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
@@ -83,11 +82,12 @@ const CHAINS: [(ScheduledJob, Run); 13] = [
 
 pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     let known = CHAINS.into_iter().find(|(chain, _)| chain.name == job.chain());
-    let (_, run) = known.ok_or_else(|| format!("nobody knows how to run the chain {}", job.chain()))?;
+    let (_, run) = known.ok_or_else(|| format!("no function runs the scheduled job {}", job.chain()))?;
     Ok(run(context).await?)
 }
 
-/// Destroys every session that has reached its age (contract: sessions 20, 26), each in a transaction of its own. Answers how many.
+/// Destroys every session that has reached its maximum age (contract: sessions 20, 26), each in its own transaction.
+/// Returns the number of destroyed sessions.
 ///
 /// # Errors
 /// When the database fails.
@@ -105,7 +105,7 @@ pub async fn sweep_old_sessions(db: &PgPool, ages: SessionAgeLimits) -> sqlx::Re
                 }
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => return Err(error),
-                // Those behind it are not to live on for it.
+                // One failure must not keep the remaining sessions alive.
                 Err(error) => {
                     tracing::error!(%error, session = %session.id, "cannot destroy a session that reached its maximum age");
                 }
@@ -121,7 +121,8 @@ async fn destroy(db: &PgPool, session: &ExpiredSession) -> sqlx::Result<Option<D
     Ok(destroyed)
 }
 
-/// Returns the lane to the AI where a human who drives was not heard of for `patience` (contract: agents 12). Answers how often.
+/// Returns the lane to the AI when the human's client sent no heartbeat for `patience` (contract: agents 12). Returns
+/// the number of affected lanes.
 ///
 /// # Errors
 /// When the database fails.
@@ -199,7 +200,7 @@ async fn sample_status(db: &PgPool) -> sqlx::Result<()> {
 }
 
 async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::Result<()> {
-    // Each batch has a connection of its own: many subscribers are in nobody's way.
+    // Each batch takes its own connection, so that many subscribers do not occupy one for long.
     while go_on_telling(&mut *db.acquire().await?, update_interval, BATCH).await? {}
     Ok(())
 }
@@ -207,14 +208,14 @@ async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::
 /// Mails that were sent about secrets of webhook endpoints.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct ReminderCounts {
-    /// About secrets that are old.
+    /// Mails about old secrets.
     pub old_secrets: usize,
-    /// About graces that are nearly over.
+    /// Mails about grace periods that are about to end.
     pub ending_graces: usize,
 }
 
-/// Mails the owners of secrets that have reached an `age`, and of those whose grace is nearly over (contract: emails 8), each
-/// once a secret. Answers how many.
+/// Mails the owners of secrets that have reached `age`, and of secrets whose grace period is about to end (contract:
+/// emails 8). Each secret causes each mail once. Returns the numbers of mails.
 ///
 /// # Errors
 /// When the database fails.
@@ -243,8 +244,8 @@ pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<
     }
 }
 
-/// Mails the owners of keys at model providers that have been kept for an `age` (contract: byok 8), once a key. Answers how many
-/// mails.
+/// Mails the owners of model providers' keys that have reached `age` (contract: byok 8), once per key. Returns the
+/// number of mails.
 ///
 /// # Errors
 /// When the database fails.
@@ -266,26 +267,30 @@ pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize>
     }
 }
 
-/// What retention has ended.
+/// Counts of one retention sweep.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct Purged {
-    /// Profiles.
+    /// Purged profiles.
     pub profiles: u64,
-    /// Their snapshots.
+    /// Purged snapshots.
     pub snapshots: u64,
-    /// Stores that nobody referred to any more, for whatever reason.
+    /// Removed stores that had no references, for any reason.
     pub stores: u64,
-    /// Rows of everything else that is kept for a term, by [`Arm`].
+    /// Purged rows of each [`PurgeGroup`].
     pub rows: BTreeMap<&'static str, u64>,
-    /// Profiles that could not be purged now, and arms that could not be to their end.
+    /// Profiles that could not be purged, and groups that failed before their end.
     pub failed: u64,
 }
 
-/// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
-/// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
-/// [`Arm`], which go through `async_commit_pool` ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)): whoever waits for one of them waits for no disk,
-/// and what a crash of the database brings back is purged once more. What cannot be purged keeps nothing else from it, and is tried
-/// again by the next sweep. Answers how many.
+/// Purges everything whose retention has ended (contract: retention 1).
+///
+/// - Profiles that have been in the recycle bin for long enough, with their snapshots, each in its own transaction.
+/// - Stores without references.
+/// - The rows of every [`PurgeGroup`], through `async_commit_pool`
+///   ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)). Transactions that wait for these rows then do
+///   not wait   for the disk. Rows that return after a database crash are purged again.
+///
+/// A failure does not stop the rest, and the next sweep retries it. Returns the counts.
 pub async fn sweep_retention(
     db: &PgPool,
     async_commit_pool: &PgPool,
@@ -319,8 +324,8 @@ pub async fn sweep_retention(
     purged
 }
 
-/// Deletes rows in batches, each with a connection of its own: a long purge is in nobody's way. What was deleted before something
-/// fails is counted in `rows`, too.
+/// Deletes rows in batches, each with its own connection, so that a long purge does not occupy one. `rows` also includes
+/// the rows that were deleted before an error.
 async fn purge_arm(db: &PgPool, arm: &PurgeGroup, terms: &Terms, rows: &mut u64) -> sqlx::Result<()> {
     loop {
         let before = *rows;
@@ -337,8 +342,8 @@ async fn purge_arm(db: &PgPool, arm: &PurgeGroup, terms: &Terms, rows: &mut u64)
     Ok(())
 }
 
-/// Forgets the idempotency keys of creates and purchases that are not good any more (contract: agents 6; billing 6, 33). Receipts of
-/// messages go with their agent session alone. Answers how many.
+/// Deletes expired idempotency keys of creates and purchases (contract: agents 6; billing 6, 33). Receipts of messages
+/// are deleted only with their agent session. Returns the number of deleted keys.
 ///
 /// # Errors
 /// When the database fails.
@@ -387,7 +392,7 @@ fn count_purge(arm: &'static str, outcome: PurgeOutcome, count: u64) {
     metrics::counter!(PurgeOutcome::metric(arm), "arm" => arm, "outcome" => outcome.name()).increment(count);
 }
 
-/// Removes what profiles held and nobody refers to any more, and what was written in vain. Answers how many stores.
+/// Removes stores without references, including those of failed saves. Returns the number of stores.
 async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
     let removed = until_none(|| stores.sweep(BATCH)).await?;
     if removed > 0 {
@@ -396,7 +401,7 @@ async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
     Ok(removed)
 }
 
-/// Wipes results, and deletes finished jobs, as long as there are any.
+/// Deletes results and finished jobs that are older than their retention.
 async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
     let (mut wiped, mut from) = (0, None);
     while let Some(batch) = recovery::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
@@ -410,7 +415,8 @@ async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx:
     Ok(())
 }
 
-/// Repeats a batch until it finds nothing. Each has a connection of its own: a long purge is in nobody's way.
+/// Repeats a batch until it affects no rows. Each batch has its own connection, so that a long purge does not occupy
+/// one.
 async fn until_none<F: Future<Output = sqlx::Result<u64>>>(batch: impl Fn() -> F) -> sqlx::Result<u64> {
     let mut touched = 0;
     loop {
@@ -428,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_chain_is_run() {
+    fn every_scheduled_job_has_a_function() {
         let run: BTreeSet<_> = CHAINS.iter().map(|(chain, _)| chain.name).collect();
         assert_eq!(run, areas::chains().map(|chain| chain.name).collect());
     }

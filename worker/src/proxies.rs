@@ -1,4 +1,5 @@
-//! Checks of saved proxies (contract: proxies 12 to 14), which are made where sessions leave.
+//! Checks of saved proxies (contract: proxies 12 to 14). They run on workers, because sessions connect to the proxies
+//! from there.
 
 use std::sync::Arc;
 
@@ -16,12 +17,12 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     let check = job.check;
     let take = || async { checks::take(&mut *context.db.acquire().await?, context.id, check).await };
     let Some(proxy) = persist("begin a check of a proxy", take).await? else { return Ok(()) };
-    // What hangs is dropped, with every connection that it has.
+    // A check that hangs is dropped with all its connections.
     let trying = timeout(WITHIN, Box::pin(try_out(&context, proxy)));
     let checked = match context.stopping.run_until_cancelled(trying).await {
         Some(Ok(checked)) => checked,
-        Some(Err(_)) => Checked::unreachable("nothing came of it in time"),
-        None => Checked::unreachable("the worker that made the check was told to stop"),
+        Some(Err(_)) => Checked::unreachable("the check did not end in time"),
+        None => Checked::unreachable("the worker that made the check was stopped"),
     };
     let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, &checked).await };
     if let Some(channel) = persist("end a check of a proxy", finish).await? {

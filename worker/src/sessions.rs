@@ -1,11 +1,11 @@
-//! The sessions that live on this worker: an actor each, which owns the browser.
+//! The sessions on this worker. Each session has an actor, which owns the browser.
 //!
-//! A browser takes one command at a time, so its actor is the only one to touch it. The actor also watches the browser
-//! while nothing runs, and ends with it.
+//! A browser runs one command at a time, so only its actor accesses it. The actor also monitors the idle browser, and
+//! ends when the browser ends.
 //!
-//! A session with a profile has what the profile holds in hand from before its browser opens until that was saved. It is
-//! saved whenever an actor is told to close a browser that lives, after everybody who waited for the session's end was
-//! answered; nothing is saved of a session that errored.
+//! A session holds a lease on its profile from before its browser opens until the profile is saved. The profile is saved
+//! when an actor must close a live browser, after all callers that waited for the session's end have their responses.
+//! The profile of an errored session is not saved.
 
 mod watch;
 
@@ -37,58 +37,57 @@ use crate::Context;
 use crate::browser::{Browser, ChallengeScan, NotSaved, OperationEnd, View};
 use crate::egress_routes;
 
-/// What a browser may take beyond its operation's time: it ends operations itself, in better words.
+/// Time a browser may exceed its operation's limit by. The browser normally ends the operation itself, with a more
+/// precise error.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often a session looks whether the one before it has let go of their profile.
+/// Interval at which a session checks whether the previous session has released their profile.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what a browser holds may take to be saved, at most.
+/// Maximum time for saving a profile.
 const SAVE_WITHIN: Duration = Duration::from_secs(30);
-/// The same when the worker stops, which waits for its actors somewhat longer than this.
+/// Maximum time for saving a profile when the worker stops. The worker waits slightly longer than this for its actors.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
-/// The actors of this worker.
 #[derive(Default)]
 pub(crate) struct Sessions {
     live: Mutex<HashMap<SessionId, Handle>>,
     actors: TaskTracker,
 }
 
-/// How to reach a session's actor.
+/// Channels to a session's actor.
 #[derive(Clone)]
 struct Handle {
     orders: mpsc::Sender<Order>,
     looks: mpsc::Sender<PageRead>,
     close: CancellationToken,
-    /// From when its browser is open.
+    /// Set once the browser is open.
     stage: Option<LiveHandle>,
 }
 
-/// What those need of a session who watch it, and act in it.
 #[derive(Clone)]
 pub(crate) struct LiveHandle {
-    /// Its browser.
     pub(crate) view: View,
-    /// The claim of whoever acts.
+    /// Claim of the person who sends input.
     pub(crate) claim: HeldClaim,
-    /// Told when the browser fails whoever acts.
+    /// Receives the error of a browser that fails while a person sends input.
     pub(crate) faults: mpsc::Sender<Failure>,
 }
 
-/// The claim of whoever acts in a session, or who may have it: it is here before it is asked for. The lock is kept for as long as the claim
-/// is asked for or written back, so that a browser that fails meanwhile fails whoever acts, or nobody.
+/// Claim of the person who sends input to a session, or `None`. It exists before a person asks for it. The lock is held
+/// during each request and release of the claim, so that a browser failure in that time fails either that person's claim
+/// or none.
 pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 
-/// An operation for an actor.
 struct Order {
     intent: IntentId,
     operation: Operation,
     span: tracing::Span,
 }
 
-/// A look at the page, which changes nothing: it is nobody's operation and has no claim, and comes between two that have.
+/// Read of the page, which changes nothing. It is not an operation of a caller, holds no claim, and runs between two
+/// operations.
 struct PageRead {
     operation: Operation,
-    /// Told when it begins, which it does not for somebody who has given up.
+    /// Receives a message when the read begins. The read is skipped when the receiver is gone.
     begun: oneshot::Sender<()>,
     answer: oneshot::Sender<OperationEnd>,
 }
@@ -98,14 +97,15 @@ impl Sessions {
         self.lock().get(&session).cloned()
     }
 
-    /// Closes a session's browser, whatever it is doing. Returns at once.
+    /// Closes a session's browser, even during an operation. Returns at once.
     pub(crate) fn close(&self, session: SessionId) {
         if let Some(handle) = self.get(session) {
             handle.close.cancel();
         }
     }
 
-    /// Has a session's actor look at its page. `None` when it has none, ends meanwhile, or is busy for longer than `patience`.
+    /// Runs a read in the session's actor. `None` when the session has no actor here, ends meanwhile, or is busy for
+    /// longer than `patience`.
     pub(crate) async fn look(
         &self,
         session: SessionId,
@@ -122,12 +122,12 @@ impl Sessions {
         answered.await.ok()
     }
 
-    /// What is to be seen of a session. `None` when its browser is not open, or not here.
+    /// Returns the access for viewers. `None` when the browser is not open, or not on this worker.
     pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
         self.get(session)?.stage
     }
 
-    /// Closes the browsers of sessions that ended without this worker having heard of it.
+    /// Closes the browsers of sessions whose end this worker has not been notified of.
     pub(crate) async fn close_ended(&self, context: &Context) -> sqlx::Result<()> {
         let open: Vec<_> = self.lock().keys().copied().collect();
         if open.is_empty() {
@@ -151,12 +151,13 @@ impl Sessions {
     }
 }
 
-/// Tells how many sessions this worker has: told under the lock, so that the last word is the true one.
+/// Sets the metric of this worker's sessions. Callers hold the lock, so that the last value is the current one.
 pub(crate) fn note_count(sessions: usize) {
     metrics::gauge!("service_worker_sessions").set(u32::try_from(sessions).unwrap_or(u32::MAX));
 }
 
-/// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
+/// Runs a claimed operation on one of this worker's browsers: opens a browser, or forwards the operation to the
+/// session's actor.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
         Ok(StartedIntent { session, request: Request::Open(wanted), request_id, trace_parent, .. }) => {
@@ -177,7 +178,7 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
     }
 }
 
-/// Opens the browser of a session that is being created, and starts its actor.
+/// Opens the browser of a new session and starts its actor.
 fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: OpenRequest, span: tracing::Span) {
     let ((orders, inbox), (looks, asked)) = (mpsc::channel(1), mpsc::channel(1));
     let (faults, faulted) = mpsc::channel(1);
@@ -212,7 +213,6 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
     });
 }
 
-/// Hands an operation to its session's actor.
 async fn operate(context: &Context, session: SessionId, mut order: Order, sealed: Option<&[u8]>) {
     let intent = order.intent;
     if let Some(sealed) = sealed {
@@ -225,7 +225,7 @@ async fn operate(context: &Context, session: SessionId, mut order: Order, sealed
         }
     }
     let undelivered = match context.sessions.get(session) {
-        // The session's claim lets one operation through at a time, so the actor is idle, or about to be.
+        // The session's claim admits one operation at a time, so the actor is idle or about to be.
         Some(handle) => handle.orders.send(order).await.is_err(),
         None => true,
     };
@@ -255,25 +255,25 @@ struct Actor {
     faulted: mpsc::Receiver<Failure>,
     claim: HeldClaim,
     close: CancellationToken,
-    /// The last intent that was carried out.
+    /// Last intent that the actor ran.
     last: Option<IntentId>,
-    /// Whether it may have a profile in hand.
+    /// True when the session may hold the lease on a profile.
     has_profile: bool,
-    /// What the profile held when the session took it.
+    /// State of the profile when the session leased it.
     held: Option<HeldProfile>,
-    /// What its proxy can do is measured again and again, if it has one.
+    /// Repeated measurement of the session's proxy, if it has one.
     measuring: Option<AbortOnDropHandle<()>>,
-    /// Looks for challenges, if they are to pause the session.
+    /// Checks for challenges, if challenges pause the session.
     watch: Option<Watch>,
 }
 
-/// What follows an operation.
+/// Next action of the actor after an operation.
 enum NextAction {
-    /// The next one.
+    /// Wait for the next operation.
     GoOn,
-    /// The session was ended. Its browser may live.
+    /// Close, because the session has ended. Its browser may still be alive.
     Close,
-    /// The session has errored.
+    /// Fail, because the session has errored.
     Fail,
 }
 
@@ -284,7 +284,7 @@ impl Drop for Actor {
             live.remove(&self.session);
             note_count(live.len());
         }
-        // Nobody else lets go of what a living worker has in hand.
+        // No other process releases the leases of a live worker.
         if self.has_profile && std::thread::panicking() {
             let (context, session) = (Arc::clone(&self.context), self.session);
             tokio::spawn(async move { let_go(&context, session).await });
@@ -293,7 +293,7 @@ impl Drop for Actor {
 }
 
 impl Actor {
-    /// The open browser, when the session wanted it to the end.
+    /// Returns the open browser. `None` when the browser did not open, or the session ended meanwhile.
     async fn open(&mut self, intent: IntentId, wanted: OpenRequest) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let opened = tokio::select! {
@@ -321,7 +321,7 @@ impl Actor {
         None
     }
 
-    /// Lets it be watched.
+    /// Makes the browser available to viewers.
     fn put_on_stage(&self, browser: &Browser) {
         let stage = LiveHandle { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
@@ -331,7 +331,7 @@ impl Actor {
 
     async fn open_browser(&mut self, wanted: OpenRequest) -> Result<Browser, Failure> {
         let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
-        // A profile outlives the catalogue that it was made with.
+        // A profile's archetype may have been removed from the catalogue since the profile was created.
         let archetype = archetypes::find(&wanted.archetype)
             .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
             .ok_or_else(|| unavailable(format!("this worker does not know the archetype {}", wanted.archetype)))?;
@@ -357,7 +357,7 @@ impl Actor {
         Ok(browser)
     }
 
-    /// Takes the session's profile in hand, when the session before has let go of it.
+    /// Leases the session's profile, after the previous session has released it.
     async fn take_profile(&self) -> sqlx::Result<HeldProfile> {
         let take = || async { profile_lease::take(&mut *self.context.db.acquire().await?, self.session).await };
         loop {
@@ -368,7 +368,7 @@ impl Actor {
         }
     }
 
-    /// Obeys until the session ends one way or the other.
+    /// Runs operations until the session ends.
     async fn run(mut self, mut browser: Browser) {
         let after = loop {
             let order = tokio::select! {
@@ -387,8 +387,8 @@ impl Actor {
                 Some(failure) = self.faulted.recv() => break self.fail_idle(failure).await,
             };
             let Some(order) = order else { break NextAction::Close };
-            // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
-            // hand it out again, but only to this worker, and it remembers.
+            // The start of an intent is committed without waiting for the disk. A database crash can lose that commit,
+            // and the intent is then dispatched again, but only to this worker, which skips it here.
             if self.last.replace(order.intent) == Some(order.intent) {
                 continue;
             }
@@ -409,7 +409,7 @@ impl Actor {
         }
     }
 
-    /// Looks at the page. A browser that fails at that is as good as dead.
+    /// Runs a read of the page. A browser that fails the read is treated as dead.
     async fn look(&mut self, browser: &mut Browser, look: PageRead) -> Option<NextAction> {
         let PageRead { operation, begun, answer } = look;
         if begun.send(()).is_err() {
@@ -419,14 +419,14 @@ impl Actor {
             ended = timeout(operation.budget() + GRACE, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return Some(NextAction::Close),
         };
-        // A page that does not answer in time has done nothing, and is still there.
+        // A read that times out has changed nothing, and the browser is still usable.
         let failure = match &ended {
             Ok(OperationEnd::Failed(failure)) if failure.class != FailureClass::Timeout => Some(failure.clone()),
             Ok(_) => None,
             Err(_) => Some(out_of_time()),
         };
         let ended = ended.unwrap_or_else(|_| OperationEnd::Failed(out_of_time()));
-        // Whoever asked may be gone.
+        // The caller may have gone away.
         let _ = answer.send(ended);
         match failure {
             Some(failure) => Some(self.fail_idle(failure).await),
@@ -434,7 +434,7 @@ impl Actor {
         }
     }
 
-    /// Notes what of challenges was seen, unless the session ends meanwhile.
+    /// Records the challenges that were found, unless the session ends meanwhile.
     async fn note(&mut self, seen: Option<ChallengeScan>) -> Option<NextAction> {
         let (watch, seen) = (self.watch.as_mut()?, seen?);
         tokio::select! {
@@ -443,7 +443,6 @@ impl Actor {
         }
     }
 
-    /// Runs one operation.
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, .. } = order;
         let grace = match operation {
@@ -481,7 +480,7 @@ impl Actor {
         }
     }
 
-    /// Saves what the browser holds, and lets go of the profile.
+    /// Saves the profile, and releases it.
     async fn keep(&self, browser: Browser, held: &HeldProfile) {
         let started = Instant::now();
         let too_late = async {
@@ -489,12 +488,13 @@ impl Actor {
                 self.context.stopping.cancelled().await;
                 sleep(SAVE_BEFORE_THE_END).await;
             };
-            // Who launches the profile meanwhile waits for it as a part of opening, and then has to open.
+            // A session that is created with the profile meanwhile waits for the save within its own opening time, and
+            // must then still open its browser.
             let _ = timeout(SAVE_WITHIN.min(self.context.config.open_timeout * 2 / 3), stopping).await;
         };
         let mut saved = tokio::select! {
             saved = browser.save(&self.context.stores, held) => saved,
-            () = too_late => Err(SaveError::Upload("it took too long".to_owned()).into()),
+            () = too_late => Err(SaveError::Upload("the save took too long".to_owned()).into()),
         };
         let unneeded = loop {
             let settle = || async { self.settle(held, &saved).await };
@@ -504,12 +504,12 @@ impl Actor {
                     tracing::error!(%error, session = %self.session, "cannot record the saved state of a profile")
                 }
             }
-            // The profile stays as it was, and it is said so, if that can be written at least.
+            // The profile keeps its previous state. After a failed save the release at least is attempted.
             if saved.is_err() {
                 self.let_go().await;
                 break None;
             }
-            saved = Err(SaveError::Upload("the database does not take it".to_owned()).into());
+            saved = Err(SaveError::Upload("the database rejects it".to_owned()).into());
         };
         let profile = held.profile;
         match &saved {
@@ -523,7 +523,7 @@ impl Actor {
         }
     }
 
-    /// Writes what became of what the browser held. Answers a store that nobody needs any more.
+    /// Records the result of a save. Returns a store that is no longer referenced.
     async fn settle(
         &self,
         held: &HeldProfile,
@@ -538,7 +538,7 @@ impl Actor {
                 profile_lease::fail(&mut tx, held, reason(error)).await?;
                 None
             }
-            // Nothing became of nothing, or the browser was a simulated one.
+            // There was no state before and there is none now, or the browser is simulated.
             Ok(None) | Err(_) => {
                 profile_lease::let_go(&mut tx, self.session).await?;
                 None
@@ -548,15 +548,15 @@ impl Actor {
         Ok(unneeded)
     }
 
-    /// Lets go of the session's profile, which stays as it is.
+    /// Releases the session's profile, which keeps its state.
     async fn let_go(&self) {
         if self.has_profile {
             let_go(&self.context, self.session).await;
         }
     }
 
-    /// A browser that dies between operations, or cannot be looked at, errors its session. When somebody acts, that fails; and when an
-    /// operation was claimed just then, that operation fails instead: its order finds no actor.
+    /// Records the failure of a browser that died between operations or cannot be read, which errors the session. The
+    /// failure goes to the claim of a person who sends input, or to an operation that was claimed at the same time.
     async fn fail_idle(&mut self, failure: Failure) -> NextAction {
         tracing::warn!(session = %self.session, detail = failure.detail, "browser died");
         let claim = Arc::clone(&self.claim);
@@ -579,14 +579,15 @@ impl Actor {
         });
         self.inbox.close();
         while let Some(order) = self.inbox.recv().await {
-            let told = finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
-            errored |= told != WriteOutcome::TooLate;
+            let outcome =
+                finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
+            errored |= outcome != WriteOutcome::TooLate;
         }
         if errored { NextAction::Fail } else { NextAction::Close }
     }
 }
 
-/// Looks for challenges when that is due. Never, when nobody watches.
+/// Checks for challenges at the next due time. Never resolves without a watch.
 async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
     match watch {
         Some(watch) => watch.look(browser).await,
@@ -594,7 +595,7 @@ async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Challe
     }
 }
 
-/// Lets go of a session's profile, however long the database is away.
+/// Releases a session's profile. Retries until the database is reachable.
 async fn let_go(context: &Context, session: SessionId) {
     let let_go = || async { profile_lease::let_go(&mut *context.db.acquire().await?, session).await };
     if let Err(error) = persist("release a profile", let_go).await {
@@ -620,23 +621,25 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
     Outcome::Failed { failure: Failure { class, detail: detail.to_owned() } }
 }
 
-/// What became of an intent's end.
+/// Result of recording an intent's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteOutcome {
-    /// It is written.
+    /// The end is recorded.
     AsItIs,
-    /// The database does not take it. The operation has failed instead, unless the database does not take that either.
+    /// The database rejects the outcome. The operation is recorded as failed instead, unless the database rejects that
+    /// too.
     AsFailure,
-    /// A destroy, or the rescue of a worker declared lost, was faster.
+    /// A destroy, or the recovery of a lost worker, ended the intent first.
     TooLate,
 }
 
-/// Writes that a person does not act any more. `false` when their session has ended, or they did not.
+/// Records that a person has stopped sending input. `false` when their session had already ended, or the claim was not
+/// theirs.
 pub(crate) async fn release_input(context: &Context, intent: IntentId) -> bool {
     finish(context, intent, &Outcome::Done.into()).await != WriteOutcome::TooLate
 }
 
-/// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
+/// Records an intent's end. Retries until the database is reachable, because callers are notified only after the commit.
 async fn finish(context: &Context, intent: IntentId, ending: &IntentEnding) -> WriteOutcome {
     let refused = match write(context, intent, ending).await {
         Ok(true) => return WriteOutcome::AsItIs,
@@ -644,7 +647,7 @@ async fn finish(context: &Context, intent: IntentId, ending: &IntentEnding) -> W
         Err(error) => error,
     };
     tracing::error!(error = %refused, %intent, "database rejects the outcome of an operation: the operation fails");
-    let failed = failed(FailureClass::Driver, "what the operation came to cannot be stored");
+    let failed = failed(FailureClass::Driver, "the outcome of the operation cannot be stored");
     match write(context, intent, &failed.into()).await {
         Ok(true) => WriteOutcome::AsFailure,
         Ok(false) => WriteOutcome::TooLate,

@@ -1,10 +1,10 @@
-//! Delivering webhooks (contract: webhooks 15 to 28).
+//! Delivery of webhooks (contract: webhooks 15 to 28).
 //!
-//! `kitfleet_jobs::webhooks` says which attempts are made, when and how many at once, and writes how they ended. What is here
-//! makes one: it opens the endpoint's secrets, signs and sends.
+//! `kitfleet_jobs::webhooks` decides which attempts run, when and how many at once, and records their results. This
+//! module makes one attempt: it opens the endpoint's secrets, signs the payload and sends it.
 //!
-//! Endpoints that do not answer have connections of their own: an attempt that hangs ends its connection, which may have been
-//! the one that was kept for somebody else at the same host.
+//! Endpoints that do not answer use a separate connection pool. A timed-out attempt closes its connection, which another
+//! endpoint on the same host might otherwise be using.
 
 mod target;
 
@@ -27,9 +27,9 @@ pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, QueueInputs, name_of, stopped};
 
-/// Delivers until the worker stops, and then waits for what is under way. `due` is told when something is due of which there was no
-/// wake-up. It is a task, like the attempts that it hands out: on a
-/// thread of its own, as the other queues' workers are, each of them would cost switches between threads.
+/// Delivers until the worker stops, then waits for running attempts. `due` receives a message when a delivery is due
+/// whose wake-up was lost. This is a task, like its attempts: a thread of its own, as the other queues' workers have,
+/// would cost thread switches for each attempt.
 pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
     let settings = Settings { at_once: config.at_once, timeout: config.timeout, schedule: config.schedule.clone() };
@@ -41,7 +41,8 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
     let backend = DeliveryBackend::new(context.db.clone(), &context.async_commit_pool, settings, wakeups, due);
     let run = move |job: AttemptJob| {
         let sender = Arc::clone(&sender);
-        // In a task, as every job: apalis polls all handlers of a queue in one. A panic is the task's.
+        // Each job runs in its own task, because apalis polls all handlers of a queue in one task. A panic stays in the
+        // task.
         AbortOnDropHandle::new(tokio::spawn(async move { sender.send(job).await }))
     };
     let worker = WorkerBuilder::new(name_of(AttemptJob::QUEUE, context.id)).backend(backend).build(run);
@@ -51,7 +52,7 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
     };
     tokio::select! {
         ended = worker.run_until(stopped(&context)) => ended.map_err(|error| error.to_string()),
-        // An attempt takes no longer than its limit, and then its claim runs out.
+        // Each running attempt has ended by its time limit, and then its claim expires.
         () = overdue => {
             tracing::warn!("leaving unfinished webhook deliveries to another worker");
             Ok(())
@@ -59,10 +60,9 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
     }
 }
 
-/// Makes attempts.
 struct Sender {
     target: Target,
-    /// The same for endpoints that do not answer.
+    /// Separate connections for endpoints that do not answer.
     slow_target: Target,
     vault: Vault,
 }
@@ -77,8 +77,8 @@ impl Sender {
         Ok(Self { target: target()?, slow_target: target()?, vault: vault.map_err(|error| error.to_string())? })
     }
 
-    /// Makes an attempt. What cannot be signed is not sent, and has failed like any other: its secret may be opened again by
-    /// the next, and in the end an operator can send it once more.
+    /// Makes an attempt. An attempt that cannot be signed is not sent and counts as failed. The secret may be readable
+    /// for the next attempt, and an operator can requeue the delivery after the last one.
     async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<AttemptResult> {
         let Some(secrets) = opened(&self.vault, &attempt) else {
             return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned())));
@@ -88,17 +88,17 @@ impl Sender {
     }
 }
 
-/// The secrets that sign, the new one first. `None` when that one cannot be opened: it is this deployment's configuration that
-/// is at fault and not the endpoint.
+/// Returns the secrets that sign, the current one first. `None` when the current one cannot be opened, which is a fault
+/// of this deployment's configuration and not of the endpoint.
 fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     static FAILED: LogThrottle = LogThrottle::new();
     let open = |sealed: &Vec<u8>| {
-        let told = |error: &UnsealError| {
+        let log = |error: &UnsealError| {
             FAILED.say(|held_back| {
                 tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook");
             });
         };
-        SigningSecret::open(vault, attempt.endpoint_id, sealed).inspect_err(told).ok()
+        SigningSecret::open(vault, attempt.endpoint_id, sealed).inspect_err(log).ok()
     };
     let current = open(&attempt.sealed_secret)?;
     let previous = attempt.sealed_prev_secret.as_ref().and_then(open);

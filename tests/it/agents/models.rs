@@ -360,7 +360,7 @@ async fn model_receives_the_results_of_its_steps() {
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
     let turn = scene.say("again", &[]).await;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("clarify"), vec![("reload", "done")]), "{turn}");
-    assert!(reply_of(&turn).starts_with("What was done so far stands"), "{turn}");
+    assert!(reply_of(&turn).starts_with("The completed steps remain in effect"), "{turn}");
     let turn = scene.say("again", &[look(one), json!({"kind": "clarify", "reply": "Which size?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("clarify"), "Which size?"));
     assert_eq!(step_statuses(&turn), [("reload", "done")]);
@@ -433,7 +433,7 @@ async fn exhausted_token_budget_ends_the_turn() {
     };
     let turn = tell(&poor).await;
     assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!("refuse"), &json!([]), &json!(0)));
-    assert!(reply_of(&turn).contains("token_budget 3000 are left"), "{turn}");
+    assert!(reply_of(&turn).contains("token_budget has 3000 left"), "{turn}");
     assert!(scene.provider.asked().is_empty());
     assert_eq!(scene.app.counted(counted).await, 0, "a request with the account's own key was counted");
     let rows = scene.app.audited(scene.account, "agent.decompose.claude").await;

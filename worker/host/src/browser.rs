@@ -1,4 +1,4 @@
-//! The one web view, its window, and what it refuses to do.
+//! The web view, its window, and the requests that it rejects.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -26,52 +26,46 @@ use crate::script::{self, Scripts};
 use crate::submissions::{self, Submissions};
 use crate::{Arguments, failure, screen};
 
-/// Nothing listens there: until it is configured, a browser has no way out.
+/// Address without a listener. A browser has no egress route before it is configured.
 const NOWHERE: &str = "socks5://127.0.0.1:1";
 
-/// Farther than the screen reaches, in pixels of either scale.
+/// Position outside of the screen, in pixels of either scale.
 const BESIDE: i32 = 1_000;
 
-/// How long a page may take to say its title.
+/// Maximum time for a page to return its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
-/// How long a page may take to get its new size.
+/// Maximum time for a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The web view and all that is known about it. It lives on the main loop alone.
+/// The web view and its state. It is used on the main loop only.
 pub struct Browser {
-    /// The view that every page loads in.
     pub view: WebView,
-    /// How the main document fares.
     pub navigation: Navigation,
-    /// The scripts under way.
     pub scripts: Scripts,
-    /// The input that pages have handled.
     pub acknowledgements: Acknowledgements,
-    /// The forms that pages may not submit.
     pub submissions: Submissions,
-    /// What those see who watch.
     pub live: Live,
-    /// Where everything lies that the browser writes.
+    /// Folder for everything that the browser writes.
     pub directory: PathBuf,
     window: gtk::Window,
     context: WebContext,
     settings: Settings,
-    /// The scripts that pages get from us.
+    /// Scripts that are injected into pages.
     pub content: UserContentManager,
     configured: Cell<bool>,
-    /// Characters of an address and of a title.
+    /// Maximum lengths of an address and of a title, in characters.
     lengths: Cell<(usize, usize)>,
 }
 
-/// Names the files that say which implementations of EGL there are.
+/// Variable with the list of EGL implementations.
 const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
 
 impl Browser {
-    /// Starts WebKit with a blank page, and says [`Message::Ready`] when that has loaded.
+    /// Starts WebKit with a blank page, and sends [`Message::Ready`] when it has loaded.
     pub fn start(arguments: &Arguments, output: Output) -> Result<Rc<Self>, String> {
-        // Looking for an OpenGL that this process does not use loads one, which takes more memory than all else here.
-        // Pages have theirs: their processes start later, without this.
+        // The search for OpenGL would load an implementation that this process does not use, and that takes more memory
+        // than all the rest. The pages' processes start later, without this variable.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
         let context = context(arguments)?;
         let settings = settings();
@@ -98,7 +92,7 @@ impl Browser {
         browser.view.connect_web_process_terminated({
             let output = output.clone();
             move |_, reason| {
-                // The host itself ends it last.
+                // The host ends the web process itself at its exit.
                 if reason != WebProcessTerminationReason::TerminatedByApi {
                     output.send(&Message::WebProcessTerminated { reason: format!("{reason:?}") });
                     gtk::main_quit();
@@ -106,13 +100,13 @@ impl Browser {
             }
         });
         navigation::follow(&browser);
-        // The page's process starts while GTK looks for its theme and its fonts.
+        // The page's process starts while GTK loads its theme and its fonts.
         navigation::load_blank(&browser, move || output.send(&Message::Ready));
         browser.show();
         Ok(browser)
     }
 
-    /// Turns the blank host into a device, and waits until its page has the device's size.
+    /// Configures the blank host as a device, and waits until its page has the device's size.
     pub async fn configure(self: &Rc<Self>, device: Device) -> Result<(), HostError> {
         if self.configured.replace(true) {
             return Err(failure::engine("the host is configured already"));
@@ -137,15 +131,15 @@ impl Browser {
         self.await_layout(&device).await
     }
 
-    /// Whether [`Self::configure`] was called: before it there is no way out.
+    /// True when [`Self::configure`] was called. Before that there is no egress route.
     pub fn is_configured(&self) -> bool {
         self.configured.get()
     }
 
-    /// What the browser shows now.
     pub async fn page(self: &Rc<Self>) -> Page {
         let (_, most) = self.lengths.get();
-        // WebKit hears of a title somewhat after the page has it. A page that is too busy to say has the one it had.
+        // WebKit receives a title slightly later than the page has it. A page that is too busy to answer has its
+        // previous title.
         let question =
             format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
         let asked = Box::pin(script::evaluate(self, &question));
@@ -163,13 +157,13 @@ impl Browser {
         }
     }
 
-    /// The current address, cut to size, and whether it was.
+    /// Current address, truncated, and whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
         let (most, _) = self.lengths.get();
         cut(self.view.uri().map(String::from).unwrap_or_default(), most)
     }
 
-    /// The current title as far as WebKit has heard of it, cut to size.
+    /// Current title that WebKit has received, truncated.
     pub fn title(&self) -> Option<String> {
         let (_, most) = self.lengths.get();
         let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
@@ -192,24 +186,23 @@ impl Browser {
         }
     }
 
-    /// Shows the window, which takes itself for the active one: X has no window manager that would say so, and an inactive
-    /// page fires no focus events.
+    /// Shows the window and marks it as active. X has no window manager that would do so, and an inactive page fires no
+    /// focus events.
     fn show(&self) {
         self.window.show_all();
         self.view.grab_focus();
         activate(&self.window);
-        // Nobody looks at it, so that GTK need not copy to the display what a page has painted.
+        // The display is never visible, so GTK need not copy painted pages to it.
         if let Some(surface) = self.surface() {
             surface.freeze_updates();
         }
     }
 
-    /// What the window is to the display.
     pub fn surface(&self) -> Option<gdk::Window> {
         self.window.window()
     }
 
-    /// Hears the reports of our own world's listeners.
+    /// Receives the reports of the listeners in the isolated world.
     fn listen(self: &Rc<Self>) {
         let browser = Rc::downgrade(self);
         self.content.connect_script_message_received(Some(acknowledgement::HANDLER), move |_, message| {
@@ -232,7 +225,7 @@ impl Browser {
         }
     }
 
-    /// Answers everything that would wait for a person, or reach beyond the page.
+    /// Rejects or answers everything that would wait for a person, or affect more than the page.
     fn refuse(self: &Rc<Self>) {
         self.context.connect_download_started(|_, download| download.cancel());
         let browser = Rc::downgrade(self);
@@ -248,8 +241,8 @@ impl Browser {
             true
         });
         self.view.connect_authenticate(|_, request| {
-            // Cancelling would end the load; without credentials it goes on to the page that the server has for that.
-            // SAFETY: the request is valid, and the call takes null for no credentials.
+            // Cancelling would end the load. Without credentials the load continues to the server's error page. SAFETY:
+            // the request is valid, and the call accepts null for no credentials.
             unsafe {
                 webkit2gtk_sys::webkit_authentication_request_authenticate(
                     request.to_glib_none().0,
@@ -266,7 +259,7 @@ impl Browser {
             request.cancel();
             true
         });
-        // The bindings of these two signals panic when no event led to the menu.
+        // The bindings of these two signals panic when no event caused the menu.
         let browser = Rc::downgrade(self);
         self.view.connect_local("show-option-menu", false, move |values| {
             if let (Some(browser), Ok(menu)) = (browser.upgrade(), values[1].get::<OptionMenu>()) {
@@ -287,20 +280,20 @@ impl Browser {
         });
     }
 
-    /// A session has one view: what a person's tap would open in another window opens here. What a page opens by
-    /// itself is a popup, and stays away.
+    /// Loads in this view the page that a person's tap would open in another window, because a session has one view. A
+    /// window that a page opens by itself is a popup, and is dropped.
     fn load_in_place(self: &Rc<Self>, action: &NavigationAction) {
         let Some(request) = action.clone().request() else { return };
         let loadable = request.uri().is_some_and(|uri| uri.starts_with("http:") || uri.starts_with("https:"));
         if action.is_user_gesture() && loadable {
             let view = self.view.clone();
-            // WebKit is in the midst of asking for a window.
+            // WebKit is still handling the request for a window.
             glib::idle_add_local_once(move || view.load_request(&request));
         }
     }
 }
 
-/// The first so many characters of a text, and whether there are more.
+/// Truncates a text to a number of characters. Returns whether it was truncated.
 fn cut(mut text: String, most: usize) -> (String, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => {
@@ -319,8 +312,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     let manager =
         WebsiteDataManager::builder().base_data_directory(path).base_cache_directory(format!("{path}/cache")).build();
     let context = WebContext::builder().website_data_manager(&manager).build();
-    // A session's pages are few and seldom seen again: what WebKit would keep of them in memory is better spent on
-    // another session.
+    // A session loads few pages and seldom the same one again, so memory for a cache is better used for another session.
     context.set_cache_model(CacheModel::DocumentViewer);
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
@@ -328,7 +320,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     Ok(context)
 }
 
-/// Sends everything through the proxy: with no exceptions, loopback addresses too.
+/// Routes all traffic through the proxy, without exceptions, including loopback addresses.
 fn use_proxy(manager: &WebsiteDataManager, proxy: &str) {
     let mut settings = NetworkProxySettings::new(Some(proxy), &[]);
     manager.set_network_proxy_settings(NetworkProxyMode::Custom, Some(&mut settings));
@@ -338,7 +330,7 @@ fn settings() -> Settings {
     let settings = Settings::new();
     settings.set_hardware_acceleration_policy(HardwareAccelerationPolicy::Never);
     settings.set_enable_developer_extras(false);
-    // WebRTC's UDP and the resolver's own look-ups would go past the proxy.
+    // WebRTC's UDP traffic and DNS prefetching would bypass the proxy.
     settings.set_enable_webrtc(false);
     settings.set_enable_media_stream(false);
     settings.set_enable_dns_prefetching(false);
@@ -350,12 +342,12 @@ fn settings() -> Settings {
     settings
 }
 
-/// A window of the view alone.
+/// Creates a window that contains only the view.
 fn window(view: &WebView, (width, height): (i32, i32)) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
     window.set_default_size(width, height);
-    // Beside the screen, where nothing is drawn and no pointer is: WebKit paints its pictures by itself.
+    // The window is outside of the screen, where nothing is drawn and no pointer is. WebKit renders pictures itself.
     window.move_(BESIDE, BESIDE);
     window.add(view);
     window
@@ -364,29 +356,30 @@ fn window(view: &WebView, (width, height): (i32, i32)) -> gtk::Window {
 fn activate(window: &gtk::Window) {
     let Some(surface) = window.window() else { return };
     let mut event = gdk::Event::new(gdk::EventType::FocusChange);
-    // SAFETY: GDK made the event with this type, so it has this layout; the event owns the reference to its window.
+    // SAFETY: GDK made the event with this type, so it has this layout. The event owns the reference to its window.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
         let focus: *mut gdk::ffi::GdkEventFocus = raw.cast();
         (*focus).window = surface.to_glib_full();
         (*focus).in_ = 1;
     }
-    // GTK warns of events without a device.
+    // GTK warns about events without a device.
     event.set_device(surface.display().default_seat().and_then(|seat| seat.keyboard()).as_ref());
     gtk::main_do_event(&mut event);
 }
 
-/// Where nobody sits before the screen, what a person could dismiss is dismissed, and a page may always be left.
+/// Answers a dialog when no person sends input: it is dismissed, and a page may always be left.
 pub fn answer(dialog: &ScriptDialog) {
     if dialog.dialog_type() == ScriptDialogType::BeforeUnloadConfirm {
         dialog.confirm_set_confirmed(true);
     }
 }
 
-/// Overrides the two properties of `navigator` that WebKit takes from Linux.
+/// Overrides the two properties of `navigator` that WebKit derives from Linux.
 ///
-/// Each getter is a proxy of WebKit's own, so that it is named and throws as that does; `Function.prototype.toString`
-/// is one too, since a proxy would print as what it is. What the proxies call is kept here, where no page can change it.
+/// Each getter is a proxy of WebKit's own one, so that it has the same name and throws the same errors.
+/// `Function.prototype.toString` is also a proxy, because a proxy would otherwise be printed as such. The functions that
+/// the proxies call are kept in this scope, where no page can change them.
 fn disguise(device: &Device) -> String {
     let properties: [(&str, Value); 2] =
         [("platform", json!(device.platform)), ("maxTouchPoints", json!(device.max_touch_points))];

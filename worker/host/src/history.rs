@@ -9,15 +9,15 @@ use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt
 use crate::browser::Browser;
 use crate::navigation::{self, LoadTrigger};
 
-/// Page a host starts with, which is no page of its session.
+/// Initial page of a host, which does not belong to its session.
 const START: &str = "about:blank";
 
-/// Goes to a page of the history, and waits until it has loaded.
+/// Goes to a page of the history and waits until it has loaded.
 pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated, HostError> {
     let (item, target) = neighbor(browser, direction).ok_or(HostError::Nowhere)?;
     let from = browser.view.back_forward_list().and_then(|list| list.current_item());
     let arrived = navigation::revisit(browser, target, LoadTrigger::History(item.clone())).await;
-    // After a load that was refused, WebKit takes the frame as moved, and would go one page too far the next time.
+    // After a rejected load WebKit considers the frame as moved, and would go one page too far the next time.
     if browser.submissions.has_stopped_own()
         && is_at(browser, &item)
         && let Some(from) = from
@@ -28,7 +28,7 @@ pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated
     arrived
 }
 
-/// Reloads the page, and waits until it has loaded.
+/// Reloads the page and waits until it has loaded.
 pub async fn reload(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
     let address = browser.view.uri().filter(|_| browser.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;

@@ -1,4 +1,4 @@
-//! A keyboard.
+//! Keyboard input.
 
 use std::rc::Rc;
 
@@ -13,21 +13,21 @@ use crate::browser::Browser;
 use crate::touch::milliseconds;
 use crate::{acknowledgement, failure, script};
 
-/// How many keys may be on their way to the page: enough to keep it busy, few enough that it decides where they go.
+/// Maximum number of unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.
 const AHEAD: usize = 32;
 
-/// How many keys of a text are pressed one by one. What follows goes in by the phrase, as from a
-/// phone's suggestions: WebKit lays out and paints a long text anew for each key, and 10,000 take half a minute.
+/// Number of keys of a text that are pressed one by one. The rest is inserted in phrases, like a phone's suggestions.
+/// WebKit lays out and paints a long text again for each key, which takes 30 s for 10,000 keys.
 const BY_KEY: usize = 256;
 
-/// The length of a phrase, in characters.
+/// Length of a phrase in characters.
 const PHRASE: usize = 128;
 
-/// A key and the modifiers held while it is pressed.
+/// A key and the modifiers that are held while it is pressed.
 struct KeyPress {
     held: Vec<Key>,
     key: Key,
-    /// What it types, when it does nothing else.
+    /// Character that the key types, if it has no other effect.
     text: Option<char>,
 }
 
@@ -44,19 +44,19 @@ pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostEr
         } else {
             browser.view.execute_editing_command_with_argument("InsertText", &phrase);
             rest = &rest[phrase.chars().count()..];
-            // Scripts do not overtake commands. A page that went away has taken the focus with it.
+            // Scripts do not overtake editing commands. If the page was replaced, the focus is gone too.
             let _ = script::evaluate(browser, "").await;
         }
     }
     Ok(())
 }
 
-/// Whether there is such a key.
+/// Fails when the key does not exist.
 pub fn check(key: &str) -> Result<(), HostError> {
     stroke(key).map(|_| ())
 }
 
-/// Presses and releases a key, and does not wait until the page has handled it. How many are released, its modifiers among them.
+/// Presses and releases a key without waiting for the page. Returns the number of released keys, including modifiers.
 pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<usize, HostError> {
     stroke(key)?.send(browser)
 }
@@ -76,7 +76,7 @@ async fn press(browser: &Rc<Browser>, strokes: &[KeyPress]) -> Result<(), HostEr
 }
 
 impl KeyPress {
-    /// Presses and releases everything, and returns how many keys were released.
+    /// Presses and releases all keys, and returns the number of released keys.
     fn send(&self, browser: &Rc<Browser>) -> Result<usize, HostError> {
         let mut state = ModifierType::empty();
         for held in &self.held {
@@ -98,11 +98,11 @@ fn send(browser: &Rc<Browser>, kind: gdk::EventType, key: Key, state: ModifierTy
     let display = surface.display();
     let keyboard =
         display.default_seat().and_then(|seat| seat.keyboard()).ok_or_else(|| failure::engine("X has no keyboard"))?;
-    // GTK handles a key without a hardware code badly; a character that is on no key has none.
+    // GTK handles a key without a hardware code badly. A character that is on no key has no code.
     let place =
         gdk::Keymap::for_display(&display).and_then(|keymap| keymap.entries_for_keyval(*key).into_iter().next());
     let mut event = gdk::Event::new(kind);
-    // SAFETY: GDK made the event with one of the two types of this layout, and sets its remaining fields to zero; the
+    // SAFETY: GDK made the event with one of the two types of this layout, and sets its remaining fields to zero. The
     // event owns the reference to its window.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
@@ -122,7 +122,7 @@ fn send(browser: &Rc<Browser>, kind: gdk::EventType, key: Key, state: ModifierTy
     Ok(())
 }
 
-/// One character, a name of UI Events' `key` values, or either after modifiers and `+`.
+/// Parses one character, a name of UI Events' `key` values, or either after modifiers and `+`.
 fn parse(text: &str) -> Option<KeyPress> {
     let mut characters = text.chars();
     if let (Some(character), None) = (characters.next(), characters.next()) {
@@ -148,7 +148,7 @@ fn character_key(character: char) -> Option<Key> {
         '\n' | '\r' => Some(key::Return),
         '\t' => Some(key::Tab),
         character if character.is_control() => None,
-        // SAFETY: it reads a table, and takes any number.
+        // SAFETY: the function reads a table, and accepts any number.
         character => Some(Key::from(unsafe { gdk::ffi::gdk_unicode_to_keyval(character.into()) })),
     }
 }

@@ -1,8 +1,8 @@
-//! What somebody who watches sees: pictures of what has changed, the page's address and title, and what the page asks.
+//! Events for viewers: pictures of changes, the page's address and title, and dialogs.
 //!
-//! WebKit keeps what it shows as a picture in this process. GTK's `draw` says which part of it is new; drawing the view once more onto a
-//! picture of ours, at the device's own scale, is then no more than a copy. A request is answered when there is something new, so
-//! that whoever asks sets the pace, and nothing is painted that nobody waits for.
+//! WebKit keeps the visible page as a picture in this process. GTK's `draw` signal reports which part of it has changed.
+//! Drawing the view again onto another surface, at the device's scale, is then only a copy. A request is answered when
+//! there is a change, so the viewers determine the rate, and nothing is painted without a request.
 
 pub mod asked;
 pub mod input_queue;
@@ -23,30 +23,29 @@ use self::input_queue::InputQueue;
 use self::painting::{Rect, Surface};
 use crate::browser::Browser;
 
-/// Between two answers lies at least this.
+/// Minimum time between two answers.
 const PACE: Duration = Duration::from_millis(33);
 
-/// After this long without a change, what was sent while it moved is sent again, sharp.
+/// Time without a change after which blurred parts are sent again, sharp.
 const SETTLED_AFTER: Duration = Duration::from_millis(150);
 
-/// How long a request that nothing wakes sleeps. It is no bound: it goes on then.
+/// Timeout of a request when nothing is due. The request continues after it.
 const LONG: Duration = Duration::from_hours(1);
 
-/// What part of a viewport, as its divisor, may change and be sent sharp at once: a letter that was typed, a caret.
+/// Divisor of the viewport's area. A change up to that size, such as a typed letter or a caret, is sent sharp at once.
 const SMALL: u32 = 8;
 
-/// What is known of a browser for those who watch it.
 #[derive(Default)]
 pub struct Live {
-    /// Whether somebody does.
+    /// True while there is a viewer.
     watched: Cell<bool>,
-    /// Whether the signals are heard: from the first watcher on.
+    /// True when the signals are connected, which the first viewer causes.
     connected: Cell<bool>,
-    /// Whether the view draws for us.
+    /// True while the view draws for [`paint`].
     painting: Cell<bool>,
-    /// What has changed since it was painted.
+    /// Part that has changed since it was painted.
     damage: Cell<Option<Rect>>,
-    /// What was sent, but not sharp.
+    /// Part that was sent blurred.
     blurred: Cell<Option<Rect>>,
     changed_at: Cell<Option<Instant>>,
     answered_at: Cell<Option<Instant>>,
@@ -54,17 +53,17 @@ pub struct Live {
     asked_is_new: Cell<bool>,
     open: Open,
     hands: InputQueue,
-    /// Who has asked last.
+    /// Viewer of the last request.
     watcher: Cell<u64>,
-    /// The last request's number.
+    /// Number of the last request.
     turn: Cell<u64>,
-    /// The last picture's.
+    /// Number of the last picture.
     seq: Cell<u32>,
     waiting: RefCell<Option<oneshot::Sender<()>>>,
     surface: Surface,
 }
 
-/// Something to answer with.
+/// Content of the next answer.
 enum LiveUpdate {
     Picture { rect: Rect, sharp: bool },
     Words,
@@ -73,12 +72,12 @@ enum LiveUpdate {
 impl Live {
     fn wake(&self) {
         if let Some(waiting) = self.waiting.take() {
-            // Whoever waited may have been told already.
+            // The receiver may have been dropped.
             let _ = waiting.send(());
         }
     }
 
-    /// Notes that what a page asks has changed.
+    /// Records that the open dialog or menu has changed.
     fn asks_anew(&self) {
         self.asked_is_new.set(true);
         self.wake();
@@ -88,7 +87,7 @@ impl Live {
         self.changed_at.get().is_none_or(|at| at.elapsed() >= SETTLED_AFTER)
     }
 
-    /// What there is to tell, if anything.
+    /// Returns the content of an answer, if there is any.
     fn news(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
         if whole {
             return Some(LiveUpdate::Picture { rect: view, sharp: self.is_settled() });
@@ -103,7 +102,7 @@ impl Live {
         }
     }
 
-    /// How long a request may sleep that found this, if nothing wakes it.
+    /// Maximum sleep of a request, given whether there is content to send.
     fn sleeps(&self, found: bool) -> Duration {
         let left =
             |of: Duration, since: Option<Instant>| since.map_or(Duration::ZERO, |at| of.saturating_sub(at.elapsed()));
@@ -117,7 +116,7 @@ impl Live {
     }
 }
 
-/// Waits until there is something new, or for a picture of all there is, and answers with it. A later request ends an earlier one.
+/// Waits for a change, or takes a complete picture, and returns it. A later request ends an earlier one.
 pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<LiveEvent, HostError> {
     begin(browser);
     let live = &browser.live;
@@ -176,7 +175,7 @@ fn shown(browser: &Browser) -> PageInfo {
     PageInfo { uri: browser.uri().0, title: browser.title() }
 }
 
-/// Has GTK say what it draws, which it does not for nobody.
+/// Enables GTK's draw signals, which are suspended without viewers.
 fn begin(browser: &Rc<Browser>) {
     let live = &browser.live;
     if live.watched.replace(true) {
@@ -192,7 +191,7 @@ fn begin(browser: &Rc<Browser>) {
     }
 }
 
-/// Paints nothing any more, and forgets what was painted.
+/// Stops painting, and discards the state of the pictures.
 pub fn unwatch(browser: &Browser, watcher: u64) {
     let live = &browser.live;
     if live.watcher.get() != watcher || !live.watched.replace(false) {
@@ -221,7 +220,7 @@ fn connect(browser: &Rc<Browser>) {
             live.changed_at.set(Some(Instant::now()));
             live.wake();
         }
-        // Nobody looks at the display.
+        // The display is never visible.
         glib::Propagation::Stop
     });
     let changed = |browser: &Rc<Browser>| {

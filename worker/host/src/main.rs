@@ -1,8 +1,8 @@
-//! One browser: WebKit in a window of a device's size, driven by lines on standard input.
+//! One browser: WebKit in a window of a device's size, controlled by commands on standard input.
 //!
-//! The host drives WebKit itself, without WebDriver: there is no automation session that a page could notice, and no
-//! port that a page could reach. Everything happens on GTK's main loop, where each command is a future of its own; a
-//! thread reads the commands, and threads of a pool compress pictures.
+//! The host uses WebKit directly, without WebDriver: there is no automation session that a page could detect, and no
+//! port that a page could reach. Everything runs on GTK's main loop, where each command is a separate future. One thread
+//! reads the commands, and a thread pool compresses pictures.
 
 mod acknowledgement;
 mod browser;
@@ -34,26 +34,26 @@ use webkit2gtk::WebViewExt;
 use crate::browser::Browser;
 use crate::channel::{Output, json};
 
-/// What is fixed for the life of a host.
+/// Parameters that are fixed for the life of a host.
 #[derive(Debug, Parser)]
-#[command(version, about = "One WebKit browser, driven by lines on standard input")]
+#[command(version, about = "One WebKit browser, controlled by commands on standard input")]
 struct Arguments {
-    /// The device pixel ratio.
+    /// Device pixel ratio
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
     scale: u32,
-    /// The viewport, in CSS pixels.
+    /// Viewport in CSS pixels
     #[arg(long, value_parser = size)]
     viewport: Size,
-    /// The screen, in CSS pixels.
+    /// Screen size in CSS pixels
     #[arg(long, value_parser = size)]
     screen: Size,
-    /// The open file from which the number of the display can be read.
+    /// Open file descriptor from which the number of the display can be read
     #[arg(long)]
     display_from: RawFd,
-    /// Where the storage of web sites lives. Cookies are in memory only.
+    /// Folder for the storage of web sites. Cookies are kept in memory only
     #[arg(long)]
     data_dir: PathBuf,
-    /// Run web processes in bubblewrap.
+    /// Run web processes in bubblewrap
     #[arg(long)]
     sandbox: bool,
 }
@@ -61,17 +61,17 @@ struct Arguments {
 /// Width and height.
 type Size = (i32, i32);
 
-/// As in `393x852`.
+/// Parses a size such as `393x852`.
 fn size(text: &str) -> Result<Size, String> {
     let sides = text.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
-    sides.ok_or_else(|| format!("{text:?} is no size such as 393x852"))
+    sides.ok_or_else(|| format!("{text:?} is not a size such as 393x852"))
 }
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            // The worker keeps a host's standard error for its log.
+            // The worker copies a host's standard error to its log.
             let _ = io::Write::write_all(&mut io::stderr(), format!("kitfleet-host: {message}\n").as_bytes());
             ExitCode::FAILURE
         }
@@ -91,17 +91,18 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         move |request| obey_apart(&browser, &output, request)
     });
     gtk::main();
-    // A page that never yields would keep its process for another ten seconds.
+    // A page that blocks would otherwise keep its process for another 10 s.
     browser.view.terminate_web_process();
     Ok(())
 }
 
-/// The display's name, as soon as its server listens, which has started beside this process.
+/// Waits until the display's server listens, and returns the display's name. The server starts in parallel to this
+/// process.
 fn display(number: RawFd) -> Result<String, String> {
-    // SAFETY: whoever started this process has opened the file for it, and nothing else here knows of it.
+    // SAFETY: the parent process opened the file for this process, and no other code here uses the descriptor.
     let number = unsafe { File::from_raw_fd(number) };
     let mut line = String::new();
-    // One that does not start ends, and says nothing.
+    // A server that fails to start closes the pipe without writing a line.
     BufReader::new(number).read_line(&mut line).map_err(|error| format!("the display's number: {error}"))?;
     match line.trim().parse::<u32>() {
         Ok(number) => Ok(format!(":{number}")),
@@ -113,7 +114,7 @@ fn set(name: &str, value: &str) -> Result<(), String> {
     glib::setenv(name, value, true).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Runs a command beside those that are under way.
+/// Runs a command concurrently with others.
 fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
     let (browser, output) = (browser.clone(), output.clone());
     glib::MainContext::default().spawn_local(async move {
@@ -158,17 +159,17 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
     })
 }
 
-/// GTK and WebKit read their environment as they start, and hand it to their processes.
+/// Sets the environment that GTK and WebKit read at their start and pass to their processes.
 fn prepare_environment(scale: u32) -> Result<(), String> {
     let scale = scale.to_string();
     let variables = [
         ("GDK_BACKEND", "x11"),
         ("GDK_SCALE", scale.as_str()),
-        // An input method of the desktop would swallow keys; this one turns each into its character.
+        // A desktop's input method would intercept keys. This one converts each key to its character.
         ("GTK_IM_MODULE", "gtk-im-context-simple"),
         // The name of GTK's "Print to File" printer is translated.
         ("LC_ALL", "C.UTF-8"),
-        // Nothing here needs D-Bus, and a machine may have none.
+        // Nothing here needs D-Bus, and a machine may not have it.
         ("GIO_USE_VFS", "local"),
         ("GSETTINGS_BACKEND", "memory"),
         ("NO_AT_BRIDGE", "1"),
@@ -176,7 +177,7 @@ fn prepare_environment(scale: u32) -> Result<(), String> {
     for (name, value) in variables {
         set(name, value)?;
     }
-    // Either would open a port.
+    // Each of these would open a port.
     for name in ["WEBKIT_INSPECTOR_SERVER", "WEBKIT_INSPECTOR_HTTP_SERVER"] {
         glib::unsetenv(name);
     }

@@ -1,12 +1,12 @@
-//! Keeping pages from submitting forms, while nobody has said that they may.
+//! Prevents pages from submitting forms without approval.
 //!
-//! A listener in our own world, in every frame, stops a form before the page hears of it, which may send it by a script. What is
-//! submitted without that event, or in a frame of another site, WebKit asks leave for as for any load, and does not get it. A load is judged
-//! by its method as well as by its kind: going back, going forward and reloading send a form again under other names, and WebKit does not
-//! always say so.
+//! A listener in the isolated world of every frame stops a form before the page's own listeners, which might send it by
+//! script. Submissions without that event, or in a frame of another site, need a policy decision like any load, and are
+//! rejected there. A load is judged by its method as well as by its kind: moves in the history and reloads send a form
+//! again as another kind of load, and WebKit does not always mark them.
 //!
-//! The page at the top remembers, in our world, which form was stopped last. So it can be submitted later, without doing once more
-//! whatever had led to that.
+//! The top-level page remembers, in the isolated world, which form was stopped last. The form can then be submitted
+//! later, without repeating the step that led to it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,20 +24,22 @@ use serde_json::json;
 use crate::browser::Browser;
 use crate::{navigation, script};
 
-/// How long is waited for a page to hear whether forms are held.
+/// Maximum wait until a page has set whether forms are held.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
 
-/// How long an approved step waits for the form that its tap submits by a timer. WebKit takes a timer for the user's doing for as long.
+/// Time an approved step waits for a form that its tap submits by a timer. WebKit attributes a timer to the user's
+/// gesture for the same time.
 const FORM_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often it looks whether that form was submitted.
+/// Interval of the checks whether that form was submitted.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 
-/// How the listener reports a form.
+/// Report of the listener for a stopped form.
 const HELD: &str = "held";
 
-/// Stops forms while the page at the top says so, in our world, where no page can say it. The event of a form in a shadow root stays
-/// in there, so that it is listened for where somebody has just touched. A form that a script submits says nothing but what it is made of.
+/// Stops forms while the top-level page has the flag in the isolated world, which pages cannot set. A submit event in a
+/// shadow root does not leave it, so listeners are added at each input to the shadow roots on its path. A form that is
+/// submitted by script only emits `formdata`.
 pub const LISTENERS: &str = "
 const holding = () => {
   try {
@@ -69,14 +71,14 @@ listen(window);
 for (const type of ['touchstart', 'mousedown', 'keydown', 'click']) addEventListener(type, everywhere, { capture: true, passive: true });
 ";
 
-/// What says in the page at the top that forms are held, or not.
+/// Script that sets the flag in the top-level page.
 fn say(hold: bool) -> String {
     format!("globalThis[Symbol.for('kitfleet.holding')] = {hold};")
 }
 
-/// Keeps the form that was stopped last: others may be stopped before somebody has approved of this one. One that a script submits is
-/// that of which it has just gathered what it is made of, if it goes where what was stopped was to go. Of a load that is no form of the page
-/// there is nothing to keep.
+/// Keeps the form that was stopped last, because others may be stopped before this one is approved. A form that was
+/// submitted by script is the one that emitted `formdata` last, if its action matches the stopped address. A load that
+/// is not a form of the page leaves nothing to keep.
 const KEEP: &str = "
 const [stopped, gathered, kept] = ['stopped', 'gathered', 'kept'].map((name) => Symbol.for(`kitfleet.${name}`));
 const bare = (text) => text.split(/[?#]/)[0];
@@ -88,7 +90,7 @@ delete globalThis[stopped];
 delete globalThis[gathered];
 ";
 
-/// Submits the form that was kept, if the page still has it.
+/// Submits the kept form if it is still in the page.
 const RELEASE: &str = "
 const kept = Symbol.for('kitfleet.kept');
 const { form, submitter } = globalThis[kept] ?? {};
@@ -99,44 +101,42 @@ HTMLFormElement.prototype[submit].call(form, submitter);
 return true;
 ";
 
-/// Whether pages may submit forms, and whether one has tried.
 #[derive(Default)]
 pub struct Submissions {
     rule: Cell<SubmissionRule>,
-    /// While there is one, it tells each new page that forms are held.
+    /// Script that sets the flag in each new page. Present while forms are held.
     script: RefCell<Option<UserScript>>,
-    /// The last attempt that was stopped and not reported yet.
+    /// Last stopped attempt that has not been reported.
     stopped: RefCell<Option<StoppedSubmission>>,
-    /// Whether our own script submits the approved form, without a gesture.
+    /// True while [`release`] submits the approved form, without a user gesture.
     releases: Cell<bool>,
-    /// Where a form goes whose load was allowed in another window: that load begins anew in this one.
+    /// Address of a form that was allowed in another window. Its load begins again in this view.
     in_place: RefCell<Option<String>>,
 }
 
-/// An attempt that was stopped.
 enum StoppedSubmission {
-    /// A form, by the listener.
+    /// A form, stopped by the listener.
     Event,
-    /// A form that a script has submitted, to this address.
+    /// A form that a script submitted to this address.
     Form(String),
-    /// A load that would have sent a form again, which the page began.
+    /// A load by the page that would have sent a form again.
     Repeat,
-    /// The same, which a command began. What the page does meanwhile does not replace it.
+    /// The same by a command. Attempts of the page do not replace it.
     OwnRepeat,
 }
 
-/// What WebKit asks leave for.
+/// Load that needs a policy decision.
 pub struct Attempt<'a> {
     pub action: &'a mut NavigationAction,
     pub request: &'a URIRequest,
-    /// Whether it is for another window.
+    /// True when the load is for another window.
     pub is_for_new_window: bool,
-    /// Whether it belongs to a command that goes through the history or reloads.
+    /// True when the load belongs to a command that moves in the history or reloads.
     pub is_own_repeat: bool,
 }
 
 impl Submissions {
-    /// Hears of a form that the listener has stopped.
+    /// Records a form that the listener has stopped.
     pub fn note(&self, report: &str) {
         if report == HELD {
             self.note_stopped(StoppedSubmission::Event);
@@ -150,32 +150,32 @@ impl Submissions {
         }
     }
 
-    /// Whether a command was kept from sending a form again, and that was not reported yet.
+    /// True when a command's repetition of a form was stopped and has not been reported.
     pub fn has_stopped_own(&self) -> bool {
         matches!(*self.stopped.borrow(), Some(StoppedSubmission::OwnRepeat))
     }
 
-    /// Whether one was stopped that was not reported yet. From now on it is.
+    /// Returns whether an attempt was stopped that has not been reported, and marks it as reported.
     fn take_stopped(&self) -> bool {
         self.stopped.take().is_some()
     }
 }
 
-/// Whether a load sends what nobody has approved of, and must not begin. Uses up the approval of one that may.
+/// Returns whether a load sends a form without approval and must be rejected. Consumes the approval of an allowed one.
 pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
     let Attempt { action, request, is_for_new_window, is_own_repeat } = attempt;
     let submissions = &browser.submissions;
     let kind = action.navigation_type();
     let is_form = kind == NavigationType::FormSubmitted;
     let sends = request.http_method().is_some_and(|method| !matches!(method.as_str(), "GET" | "HEAD"));
-    // What a server sends on is a part of the load that was allowed. No page can make one of these.
+    // A redirect by a server is part of the load that was allowed. Pages cannot cause one of these.
     if !(is_form || sends || kind == NavigationType::FormResubmitted) || action.is_redirect() {
         return false;
     }
     let address = request.uri().map(String::from).unwrap_or_default();
     let is_allowed = match submissions.rule.get() {
         SubmissionRule::AllowAll => return false,
-        // What a frame or a timer of the page submits by itself has no gesture, and is not what was approved.
+        // A submission by a frame or a timer of the page has no gesture, and is not covered by the approval.
         SubmissionRule::AllowOneForm => is_form && (submissions.releases.get() || action.is_user_gesture()),
         SubmissionRule::AllowOneRepeat => is_own_repeat,
         SubmissionRule::HoldAll | SubmissionRule::HoldUnapproved => {
@@ -197,7 +197,7 @@ pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
     true
 }
 
-/// Holds what comes after the one load that was approved.
+/// Holds back everything after the approved load.
 fn use_up(browser: &Rc<Browser>) {
     if browser.submissions.rule.replace(SubmissionRule::HoldAll) == SubmissionRule::AllowOneForm {
         tell_new_pages(browser, true);
@@ -205,7 +205,7 @@ fn use_up(browser: &Rc<Browser>) {
     }
 }
 
-/// Has each page that comes told whether forms are held.
+/// Sets in each new page whether forms are held.
 fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
@@ -219,15 +219,15 @@ fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
     }
 }
 
-/// Tells the page that is there whether forms are held. One that is busy hears of it before anything that is done to it later. A page that
-/// goes away meanwhile is followed by one that was told as it came.
+/// Sets in the current page whether forms are held. A busy page handles it before any later input. A page that is
+/// replaced meanwhile is followed by a page that has the flag from its start.
 async fn tell_page(browser: Rc<Browser>, hold: bool) {
-    let (words, told) = (say(hold), glib::timeout_future(TELL_WITHIN));
-    select(Box::pin(script::evaluate(&browser, &words)), told).await;
+    let (words, limit) = (say(hold), glib::timeout_future(TELL_WITHIN));
+    select(Box::pin(script::evaluate(&browser, &words)), limit).await;
 }
 
-/// Has pages submit forms by this rule from now on. Answers whether the page was kept from submitting one before: what it had begun then
-/// has had its moment.
+/// Sets the rule for submissions. Returns whether a submission was held back before that has not been reported.
+/// Submissions that are already under way are waited for.
 pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
     let submissions = &browser.submissions;
     let before = submissions.rule.get();
@@ -248,7 +248,7 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
     held
 }
 
-/// Ends the approval of the step that was just done: nothing that the page submits later is covered by it.
+/// Ends the approval of the last step, so that it does not cover later submissions of the page.
 async fn end_approval(browser: &Rc<Browser>) {
     let submissions = &browser.submissions;
     let mut waited = Duration::ZERO;
@@ -262,7 +262,7 @@ async fn end_approval(browser: &Rc<Browser>) {
     submissions.releases.set(false);
 }
 
-/// What a page was kept from submitting since this was last asked, or is in a moment.
+/// Returns the submission that was held back since the last call, after a short wait for pending ones.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     navigation::wait_for_policy_decisions(browser).await;
     end_approval(browser).await;
@@ -273,15 +273,12 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
         StoppedSubmission::Repeat | StoppedSubmission::OwnRepeat => (None, false),
     };
     let keep = format!("const address = {}, isForm = {is_form};\n{KEEP}", json!(address));
-    // A page that has gone away has no form to keep.
+    // A page that was replaced has no form to keep.
     let _ = script::evaluate(browser, &keep).await;
     Some(if matches!(stopped, StoppedSubmission::OwnRepeat) { Held::Resubmission } else { Held::Form })
 }
 
-/// Has the page submit the form that it was last kept from submitting, and no other. Answers whether that is still there.
-///
-/// # Errors
-/// When the page cannot be asked.
+/// Submits the form that was held back last, and no other. Returns whether it still exists.
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     follow(browser, SubmissionRule::AllowOneForm).await;
     browser.submissions.releases.set(true);

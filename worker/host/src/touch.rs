@@ -1,7 +1,7 @@
-//! A finger.
+//! Touch input.
 //!
-//! The events are GDK's own, handed to the view as if X had sent them: WebKit makes trusted touch events of them, and
-//! its gesture recognizer clicks and scrolls unless the page refuses.
+//! The events are GDK events, which are passed to the view as if X had sent them. WebKit turns them into trusted touch
+//! events, and its gesture recognizer clicks and scrolls unless the page prevents it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use kitfleet_host_protocol::{HostError, TouchPhase, TouchStep};
 use crate::browser::Browser;
 use crate::{acknowledgement, failure};
 
-/// Farther than this from where it landed, a finger does not tap.
+/// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
 
-/// An operation's.
+/// Number of the finger that operations use.
 const FINGER: usize = 1;
 
 /// Injects the steps of one finger, and waits until the page has handled them.
@@ -41,7 +41,7 @@ fn is_tap(steps: &[TouchStep]) -> bool {
     steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
 }
 
-/// Hands the view a finger's next step.
+/// Sends one step of a finger to the view.
 pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     let device = gdk::Display::default()
@@ -54,8 +54,8 @@ pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f6
         TouchPhase::End => gdk::EventType::TouchEnd,
         TouchPhase::Cancel => gdk::EventType::TouchCancel,
     });
-    // SAFETY: GDK made the event with one of the four types of this layout, and sets its remaining fields to zero; the
-    // event owns the reference to its window. A sequence is an opaque number, each finger's own.
+    // SAFETY: GDK made the event with one of the four types of this layout, and sets its remaining fields to zero. The
+    // event owns the reference to its window. A sequence is an opaque number, unique for each finger.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
         let touch: *mut gdk::ffi::GdkEventTouch = raw.cast();
@@ -74,7 +74,7 @@ pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f6
     Ok(())
 }
 
-/// X's clock, which wraps around every seven weeks.
+/// Time of X's clock, which wraps around every seven weeks.
 pub fn milliseconds() -> u32 {
     let wrapped = (glib::monotonic_time() / 1000) & i64::from(u32::MAX);
     u32::try_from(wrapped).unwrap_or_default()

@@ -1,7 +1,8 @@
-//! Turns whose message a model reads (contract: byok 16, 17 to 24): it is shown the page, and what it wants done is done as what
-//! the grammar reads. Where it has to see what came of that, it is asked once more, within bounds.
+//! Turns whose message a model reads (contract: byok 16, 17 to 24). The model receives a snapshot of the page, and its
+//! plan runs in the same way as one of the grammar. A model that needs the outcome of its steps is asked again, within
+//! limits.
 //!
-//! Nobody is asked instead of it. A provider that fails leaves a turn in which nothing was done, and which says so.
+//! There is no fallback when the provider fails: the turn does nothing, and its reply says so.
 
 use std::time::Duration;
 
@@ -26,42 +27,39 @@ use super::steps::CLAIMS_WITHIN;
 use super::{PlanOutcome, RunningTurn};
 use crate::browser::OperationEnd;
 
-/// How many turns of what was said before a model is told at most.
+/// Maximum number of earlier turns in a model request.
 const REMEMBERED_TURNS: i64 = 20;
-/// Characters of what an extraction came to, as a model is told of it.
+/// Maximum number of characters of an extraction's result in a model request.
 const TOLD_CHARS: usize = 2_000;
-/// What a browser shows that has not been anywhere yet.
+/// URL of a browser that has not loaded a page.
 const BLANK: &str = "about:blank";
 
-/// With what a model is asked.
 pub(super) struct ModelClient {
     provider: Provider,
     /// `None` when the account's key was sealed with a key that this deployment does not have.
     credential: Option<Credential>,
 }
 
-/// Why a model's word was not had. The text ends a sentence that begins with "because".
+/// Reason why there is no model answer. The text completes a sentence that begins with "because".
 enum ModelFailure {
-    /// It could not be asked, or did not answer.
+    /// The request was not possible, or failed.
     Failed(String),
-    /// It would take more tokens than are left, or has.
+    /// The request exceeds the budget of tokens or cents.
     Budget(String),
-    /// The turn goes no further.
+    /// The turn ends here.
     Stopped(String),
 }
 
-/// What a turn has come to so far.
 struct Progress {
     steps: Vec<Step>,
     taken: ModelUsage,
-    /// What was said in the agent session before.
+    /// Earlier messages and replies of the agent session.
     history: Vec<TurnTexts>,
-    /// What texts are whose.
     sources: TextSources,
 }
 
 impl RunningTurn<'_> {
-    /// With what a model reads this message. `None` when nobody pays for one, or has consented to it.
+    /// Returns the provider and credential for this message. `None` when the account uses no model.
     pub(super) async fn means(&self) -> sqlx::Result<Option<ModelClient>> {
         let bundled = self.context.models.bundled();
         let choose = || async {
@@ -82,7 +80,7 @@ impl RunningTurn<'_> {
         })
     }
 
-    /// Has a model read the message, and does what it says. `None` when somebody else has begun the turn, or ended it.
+    /// Has a model read the message, and runs its plan. `None` when another process has begun or ended the turn.
     pub(super) async fn consult(&self, means: ModelClient) -> sqlx::Result<Option<TurnEnding>> {
         let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
         let write = || async {
@@ -112,7 +110,8 @@ impl RunningTurn<'_> {
         Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
 
-    /// Asks, and does what is answered, as often as the model has to look again. `None` when somebody has ended the turn.
+    /// Asks the model and runs its steps, and repeats as long as the model must look again. `None` when another process
+    /// has ended the turn.
     async fn converse(
         &self,
         mut means: Option<ModelClient>,
@@ -122,7 +121,7 @@ impl RunningTurn<'_> {
         let mut room = self.room();
         let said = |kind, reply| Ok(Some(PlanOutcome { kind, reply, candidates: Vec::new() }));
         for calls_left in (0..agents.max_model_calls_per_turn).rev() {
-            // Of a key that was taken back meanwhile no use is made.
+            // Reads the key again before each further request, so that a deleted key is no longer used.
             let with = match means.take() {
                 Some(means) => Some(means),
                 None => self.means().await?,
@@ -154,16 +153,16 @@ impl RunningTurn<'_> {
             }
             if calls_left == 0 || progress.steps.len() >= agents.max_steps_per_turn {
                 ran.reply = format!(
-                    "{} There may be more to do: one message has been taken as far as it may be. Say how to go on.",
+                    "{} There may be more to do: the message has reached its limit of model requests or steps. Send a message to continue.",
                     ran.reply
                 );
                 return Ok(Some(ran));
             }
         }
-        said(TurnKind::Clarify, "No model may be asked for a message.".to_owned())
+        said(TurnKind::Clarify, "This deployment allows no model requests per message.".to_owned())
     }
 
-    /// Writes down what a model wants done, before any of it is. `false` when somebody has ended the turn.
+    /// Records a model's steps before they run. `false` when another process has ended the turn.
     async fn extend(&self, steps: &[Step], first: usize) -> sqlx::Result<bool> {
         let shown = shown(&self.waiting.request.message, steps);
         let write = || async {
@@ -176,17 +175,17 @@ impl RunningTurn<'_> {
         persist("record a model's plan", write).await
     }
 
-    /// Asks a model once, if it may be.
+    /// Sends one model request, if the session's state and budget allow it.
     async fn hear(
         &self,
         means: Option<ModelClient>,
         progress: &mut Progress,
     ) -> sqlx::Result<Result<ModelAnswer, ModelFailure>> {
         let Some(ModelClient { provider, credential }) = means else {
-            return Ok(Err(failed("there is no key any more to ask one with")));
+            return Ok(Err(failed("there is no longer a key for model requests")));
         };
         let Some(credential) = credential else {
-            return Ok(Err(failed("this deployment cannot open the account's key; keep it anew")));
+            return Ok(Err(failed("this deployment cannot open the account's key; store the key again")));
         };
         let agents = &self.context.config.agents;
         let standing = || async {
@@ -202,7 +201,7 @@ impl RunningTurn<'_> {
         if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {
             count_exhausted();
             let reply = format!(
-                "the model is not asked: in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
+                "the model is not asked: this month the account has spent the {cap} cents that this deployment pays for models; store a key of your own, \
                  or wait for the next month"
             );
             return Ok(Err(ModelFailure::Budget(reply)));
@@ -216,7 +215,7 @@ impl RunningTurn<'_> {
         }
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
-            return Ok(Err(stopped("the turn has taken its time already")));
+            return Ok(Err(stopped("the turn has reached its time limit")));
         }
         let done: Vec<_> = progress.steps.iter().map(told).collect();
         let history = history(&progress.history);
@@ -237,7 +236,7 @@ impl RunningTurn<'_> {
             }
             let needed = asking.saturating_add(LEAST_ANSWER.into());
             let reply = format!(
-                "the model is not asked: it takes {needed} tokens, and of the agent session's token_budget {left} are left"
+                "the model is not asked: the request takes {needed} tokens, and the agent session's token_budget has {left} left"
             );
             return Ok(Err(ModelFailure::Budget(reply)));
         }
@@ -261,14 +260,14 @@ impl RunningTurn<'_> {
         persist("record the tokens of a model request", note).await?;
         Ok(heard.map_err(|failure| match failure {
             Failure::CutOff if ask.most_tokens < MOST_ANSWER => ModelFailure::Budget(format!(
-                "the model's answer did not fit into the {} tokens that of the agent session's token_budget were left for it",
+                "the model's answer did not fit into the {} tokens that were left of the agent session's token_budget",
                 ask.most_tokens
             )),
             failure => failed(&failure.to_string()),
         }))
     }
 
-    /// Asks, unless the worker stops.
+    /// Sends the request. `None` when the worker stops.
     async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> Option<ModelCall> {
         tokio::select! {
             asked = self.context.models.ask(with, ask, within) => Some(asked),
@@ -276,12 +275,12 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// What the browser shows, which is no operation; `None` when it has not been anywhere yet.
+    /// Reads the page, without an operation. `None` when the browser has not loaded one.
     async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, ModelFailure>> {
         let look = Operation::Snapshot(Snapshot { links: true });
         let looked = self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await;
         let Some(OperationEnd::Done(result)) = looked else {
-            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")));
+            return Ok(Err(stopped("the page cannot be read: its browser has failed, is busy, or is gone")));
         };
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
@@ -300,10 +299,13 @@ fn stopped(why: &str) -> ModelFailure {
     ModelFailure::Stopped(why.to_owned())
 }
 
-/// What is answered where a model has not been heard.
+/// Returns the ending of a turn without a model answer.
 fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
-    let so_far =
-        if steps.is_empty() { "Nothing was done" } else { "What was done so far stands, and nothing more was done" };
+    let so_far = if steps.is_empty() {
+        "Nothing was done"
+    } else {
+        "The completed steps remain in effect, and nothing more was done"
+    };
     let (kind, reply) = match unheard {
         ModelFailure::Failed(why) => {
             (TurnKind::Clarify, format!("{so_far}, because the model could not be asked: {why}."))
@@ -317,7 +319,7 @@ fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
     PlanOutcome { kind, reply, candidates: Vec::new() }
 }
 
-/// What transcripts show of a message of which a model made these steps.
+/// Text of a message in transcripts, with the secrets of the model's steps hidden.
 fn shown(message: &str, steps: &[Step]) -> String {
     if steps.is_empty() {
         return hiding::unread(message);
@@ -326,7 +328,7 @@ fn shown(message: &str, steps: &[Step]) -> String {
     hiding::shown(message, &commands::ParsedMessage::Plan(plan))
 }
 
-/// What was said before, as a model is told. Nobody has said what is blank.
+/// Earlier messages and replies in the form of a model request. Blank ones are left out.
 fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     let both = |said| {
         let TurnTexts { message, reply, .. }: &TurnTexts = said;
@@ -336,7 +338,7 @@ fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     said.map(|(by, text)| models::ConversationTurn { by, text }).collect()
 }
 
-/// A step as a model is told what became of it.
+/// Description of a step and its result in a model request.
 fn told(step: &Step) -> String {
     let what = steps::kind(&step.wish);
     let about = match (&step.wish, step.shown.first()) {
@@ -352,7 +354,7 @@ fn told(step: &Step) -> String {
 }
 
 impl Progress {
-    /// Notes what the steps from `first` on have read from pages.
+    /// Records the texts that the steps from `first` on have read from pages.
     fn see_what_was_read(&mut self, first: usize) {
         for step in &self.steps[first..] {
             if let (Command::Extract { .. }, Some(shown), Some(result)) =
@@ -364,7 +366,7 @@ impl Progress {
     }
 }
 
-/// A model's steps, which ask for approval if the model, their address or their text does.
+/// Converts a model's steps. A step needs approval if the model, its address or its text requires it.
 fn planned(steps: Vec<models::Step>, sources: &TextSources) -> Vec<Step> {
     let origins = text_origins(&steps, sources);
     let steps = steps.into_iter().zip(origins);
@@ -375,11 +377,11 @@ fn planned(steps: Vec<models::Step>, sources: &TextSources) -> Vec<Step> {
     steps.map(planned).collect()
 }
 
-/// What a step enters into a page.
+/// Input of a step into a page.
 enum PageInput<'a> {
     Text(&'a str),
     Key(char),
-    /// Something of which nobody knows what it says, such as what was copied.
+    /// Text that is not known in advance, such as the clipboard's content.
     Unknown,
 }
 
@@ -393,7 +395,7 @@ impl<'a> PageInput<'a> {
         }
     }
 
-    /// A page hears of a key whatever is held with it.
+    /// Pages receive key events even when a modifier is held.
     fn by_key(key: &str) -> Option<Self> {
         let (held, key) = match key.rsplit_once('+') {
             Some((held, "")) => (held, "+"),
@@ -415,7 +417,7 @@ impl<'a> PageInput<'a> {
     }
 }
 
-/// Where each of these steps may enter its text without approval. Keys that are pressed one after the other are one text.
+/// Returns the origins where each step may enter its text without approval. Consecutive key presses count as one text.
 fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<TextOrigins>> {
     let mut origins = Vec::with_capacity(steps.len());
     while let Some(step) = steps.get(origins.len()) {

@@ -1,5 +1,6 @@
-//! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
-//! one operation. Finding only looks, so that it is none: the turn runs beside the browser, and asks its actor.
+//! Runs one step of a turn's plan (contract: agents 17 to 21): locates its element, waits for approval if the page
+//! requires it, then runs one operation. Locating is a read and not an operation: the turn runs outside the session's
+//! actor, and sends it the read.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,40 +27,38 @@ use tokio::time::sleep;
 use super::RunningTurn;
 use crate::browser::OperationEnd;
 
-/// How long a step, or a look at the page, waits for an operation of the customer's own to end.
+/// Maximum time that a step, or a read of the page, waits for the customer's own operation to end.
 pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
-/// How often it tries.
+/// Interval between attempts to claim the session.
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
-/// How often there is looked again for an element that is not there yet: the first pause, and the longest.
+/// First and longest pause between two searches for an element that does not exist yet.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
-/// How a step went.
 pub(super) enum StepOutcome {
-    /// It was done.
+    /// The step was done.
     Well,
-    /// It failed, as it says itself.
+    /// The step failed. Its own `error` has the reason.
     Wrong,
-    /// It waits for approval.
+    /// The step waits for approval.
     Asks {
-        /// Why.
+        /// Reason that is shown to the customer.
         why: String,
     },
-    /// It is not clear whom it means.
+    /// The step's element is missing or ambiguous.
     Unclear {
-        /// Why.
+        /// Reply to the customer.
         reply: String,
-        /// Whom it could mean.
+        /// Elements the step may refer to.
         candidates: Vec<Candidate>,
     },
-    /// It was not begun.
+    /// The step was not begun.
     Stopped(&'static str),
 }
 
-/// Who was found for a step.
 pub(super) enum LocatedElement {
-    /// These elements, on a page of this origin.
+    /// Elements, and the origin of their page.
     Them(Vec<Match>, String),
-    /// The step ends without having been begun.
+    /// Outcome of a step that ends before it begins.
     Not(StepOutcome),
 }
 
@@ -68,7 +67,7 @@ fn unclear(reply: impl Into<String>) -> LocatedElement {
 }
 
 impl RunningTurn<'_> {
-    /// Finds whom the first of these steps means, if somebody has to look for that.
+    /// Locates the elements of the first step, if it needs any.
     pub(super) async fn look_ahead(
         &self,
         steps: &[Step],
@@ -80,7 +79,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Carries a step out, if it may be. Whom it means may have been found `ahead`.
+    /// Runs a step if it is allowed to run. `ahead` holds its elements if they are already located.
     pub(super) async fn step(
         &self,
         step: &mut Step,
@@ -94,7 +93,7 @@ impl RunningTurn<'_> {
                 None => self.find(step, approved).await?,
             };
             match found {
-                // Whoever is meant may be there behind the challenge, so that nothing is unclear.
+                // The challenge may hide the element, so the step fails because of the challenge.
                 LocatedElement::Not(_) if self.is_paused(step).await? => return Ok(StepOutcome::Wrong),
                 LocatedElement::Not(went) => return Ok(went),
                 LocatedElement::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
@@ -146,7 +145,8 @@ impl RunningTurn<'_> {
         Ok(went)
     }
 
-    /// Has the browser hold back what nobody has approved of, and notes whether that has happened. `Some` when it cannot be told so.
+    /// Makes the browser hold back unapproved submissions, and notes whether it has held one. `Some` when the browser
+    /// does not answer.
     async fn hold(&self) -> sqlx::Result<Option<StepOutcome>> {
         match self.context.sessions.look(self.waiting.driver, Operation::Hold(Hold {}), CLAIMS_WITHIN).await {
             Some(OperationEnd::Done(result)) => {
@@ -161,7 +161,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Whether a challenge pauses the driver session, by which the step then fails (contract: challenges 10).
+    /// Fails the step if a challenge pauses the driver session (contract: challenges 10). True when it does.
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
         let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
         let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
@@ -169,7 +169,7 @@ impl RunningTurn<'_> {
         Ok(true)
     }
 
-    /// Of a step that is approved of by what it is done to, and for which nobody has had to look yet, looks for that.
+    /// Locates the element for an approval request, if the step needs one and has not located it yet.
     async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
         if step.shown.is_empty() && !is_its_own_word(&step.wish) {
             let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
@@ -185,8 +185,8 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
-    /// be who was shown.
+    /// Locates the elements that must be known before the step runs. An approved step must find the element that was
+    /// shown for approval.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<LocatedElement> {
         if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
@@ -198,7 +198,7 @@ impl RunningTurn<'_> {
                     them.extend(found);
                     origin = of;
                 }
-                // Whether it is there is what is waited for.
+                // The step itself waits for this element, so it may be missing.
                 LocatedElement::Not(StepOutcome::Unclear { .. }) if matches!(step.wish, Command::Wait { .. }) => {}
                 not @ LocatedElement::Not(_) => return Ok(not),
             }
@@ -208,7 +208,9 @@ impl RunningTurn<'_> {
 
     async fn find_again(&self, step: &Step) -> sqlx::Result<LocatedElement> {
         let changed = || {
-            unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
+            unclear(
+                "the page has changed since this step was shown, so the step was not done. Send the instruction again.",
+            )
         };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
         if shown.selector.is_empty() {
@@ -259,9 +261,9 @@ impl RunningTurn<'_> {
                 LocatedElement::Not(StepOutcome::Unclear { reply, candidates })
             }
             (StepPrecondition::Element(sought @ ElementQuery::Ref(_)), 0) => {
-                unclear(format!("the page has no element {} any more.", describe(sought)))
+                unclear(format!("the page no longer has the element {}.", describe(sought)))
             }
-            // A selector means the first; when there is none, the operation waits for it.
+            // A selector refers to its first match. Without a match the operation waits for one.
             _ => {
                 found.truncate(1);
                 LocatedElement::Them(found, origin)
@@ -269,7 +271,7 @@ impl RunningTurn<'_> {
         })
     }
 
-    /// Looks for elements; for those that are described in words a while longer, when there are none.
+    /// Locates elements. Repeats the search for described elements until one appears or the time limit passes.
     async fn look(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
@@ -278,7 +280,7 @@ impl RunningTurn<'_> {
             let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
                 Some(OperationEnd::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
                 Some(OperationEnd::Invalid { invalid, .. }) => {
-                    return Ok(unclear(format!("it cannot be looked for: {invalid}.")));
+                    return Ok(unclear(format!("the element cannot be located: {invalid}.")));
                 }
                 Some(OperationEnd::Withheld { detail, .. } | OperationEnd::Failed(Failure { detail, .. })) => {
                     return Ok(LocatedElement::Not(not_begun(&detail)));
@@ -315,9 +317,9 @@ impl RunningTurn<'_> {
         if let StepEffect::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
-            // A page that is to be loaded anew was not; whatever else has had a form submitted was done.
+            // A held reload or "back" has not been done. Every other step has been done, except for the submission.
             if matches!(step.wish, Command::Back | Command::Reload) {
-                let why = "this would send a form again that has led to the page, which was held back".to_owned();
+                let why = "this would submit again the form that led to the page, which was held back".to_owned();
                 return Ok(StepOutcome::Asks { why });
             }
             step.end.result = Some(result.json);
@@ -326,11 +328,11 @@ impl RunningTurn<'_> {
         if was_done(step)
             && let StepEffect::Not(error) = &mut happened
         {
-            "it was done, but the form that it would have submitted is there no more".clone_into(error);
+            "it was done, but the form that it would have submitted no longer exists".clone_into(error);
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
         if bytes > *room {
-            step.fail("it was done, but this turn has come to more than may be answered at once, or than the account's agent sessions may keep");
+            step.fail("it was done, but the results of this turn exceed the limit of one response, or of the account's agent sessions");
             return Ok(StepOutcome::Wrong);
         }
         *room -= bytes;
@@ -343,7 +345,8 @@ impl RunningTurn<'_> {
         Ok(StepOutcome::Well)
     }
 
-    /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
+    /// Runs an operation on the driver session, and waits while an operation of the customer's own is running. The inner
+    /// error is a text for the customer.
     async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<IntentEnding, String>> {
         let RunningTurn { context, waiting, .. } = self;
         let driving =
@@ -352,7 +355,7 @@ impl RunningTurn<'_> {
         loop {
             let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
                 Ok(driven) => driven,
-                // Whether it was claimed nobody has heard.
+                // The outcome of the claim is unknown after a transient error.
                 Err(DispatchError::Database(error)) if is_transient(&error) => {
                     match driving.resume(intent, operation.budget()).await? {
                         Some(driven) => driven,
@@ -378,12 +381,11 @@ impl RunningTurn<'_> {
                 DispatchOutcome::NotReady(status) => format!("the driver session is {}", status.name()),
                 DispatchOutcome::NoSession => "the driver session is gone".to_owned(),
                 DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => failure.detail,
-                DispatchOutcome::WorkerSilent => "the worker has not been heard of for a while".to_owned(),
+                DispatchOutcome::WorkerSilent => "the worker has sent no heartbeat for a while".to_owned(),
             }));
         }
     }
 
-    /// What carries a step out.
     fn operation(&self, step: &Step, approved: bool) -> Result<Operation, Invalid> {
         let limits = &self.context.config.limits;
         let interact = |action| {
@@ -393,8 +395,8 @@ impl RunningTurn<'_> {
             interact.release_submission = was_done(step);
             Ok(Operation::Interact(interact))
         };
-        // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
-        // of is what was shown.
+        // A ref identifies exactly one element without a search, so the operation uses it directly, however large the
+        // page is. An approved step uses the element that was shown.
         let meant = |sought: &ElementQuery, shown: Option<&ShownElement>| {
             element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
         };
@@ -454,22 +456,21 @@ impl RunningTurn<'_> {
     }
 }
 
-/// Why a step is not done that meets a pause.
+/// Error of a step during a pause.
 fn paused(challenge: &ChallengeState) -> String {
-    format!("the session is paused by a challenge ({}): resolve it, or have a person do so", challenge.kind.name())
+    format!("the session is paused by a challenge ({}): resolve it, or have a person resolve it", challenge.kind.name())
 }
 
-/// A step whose element cannot even be looked for.
+/// Outcome of a step whose element cannot be located because the browser does not answer.
 fn not_begun(error: &str) -> StepOutcome {
     tracing::info!(error, "step was not started");
-    StepOutcome::Stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")
+    StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")
 }
 
-/// Whether what was wanted came about.
 enum StepEffect {
     Yes,
     Not(String),
-    /// A form would have been submitted, of which nobody has approved.
+    /// The browser held back the submission of a form without approval.
     Held,
 }
 
@@ -477,19 +478,17 @@ fn happened(step: &Step, result: &StoredResult) -> StepEffect {
     match &step.wish {
         Command::Navigate { .. } | Command::Capture { .. } | Command::Extract { .. } => StepEffect::Yes,
         Command::Wait { .. } => match result.read::<Waited>() {
-            Ok(Waited { matched: false, .. }) => {
-                StepEffect::Not("what was waited for did not come about in time".to_owned())
-            }
+            Ok(Waited { matched: false, .. }) => StepEffect::Not("the condition was not met in time".to_owned()),
             _ => StepEffect::Yes,
         },
         wish => match result.read::<Interacted>() {
             Ok(Interacted { submission_held: true, .. }) => StepEffect::Held,
             Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(wish) {
                 Some(target) => {
-                    // A ref says nothing to whoever reads this.
+                    // A ref has no meaning to the customer, so the text uses the description.
                     let found = step.shown.first().filter(|_| matches!(target, ElementQuery::Ref(_)));
                     let target = found.map_or_else(|| describe(target), |found| found.description.clone());
-                    format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
+                    format!("{target} could not be used in time: it does not exist, or cannot be reached")
                 }
                 None => "it was not done in time".to_owned(),
             }),
@@ -498,13 +497,13 @@ fn happened(step: &Step, result: &StoredResult) -> StepEffect {
     }
 }
 
-/// Whether a step was done, but for a form that it would have submitted, which waits (contract: agents 35).
+/// True when a step is done except for the form that it would submit, which waits for approval (contract: agents 35).
 pub(super) fn was_done(step: &Step) -> bool {
     step.needs_approval && step.end.result.is_some()
 }
 
 impl RunningTurn<'_> {
-    /// What is replied of a turn that has taken these steps, with a word on a form that a page would have submitted by itself (contract:
+    /// Appends a sentence to the reply if the browser held back a form that the page submitted by itself (contract:
     /// agents 34).
     pub(super) fn with_what_was_held(&self, reply: String, steps: &[Step]) -> String {
         if self.page_held.load(Ordering::Relaxed) || steps.iter().any(met_a_form) {
@@ -515,7 +514,7 @@ impl RunningTurn<'_> {
     }
 }
 
-/// Whether the page would have submitted a form by itself while a step was done, or before.
+/// True when the browser held back a form of the page itself, during the step or before it.
 fn met_a_form(step: &Step) -> bool {
     #[derive(Default, Deserialize)]
     struct Met {
@@ -526,29 +525,29 @@ fn met_a_form(step: &Step) -> bool {
     result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
-/// What an outcome other than success was, in words.
+/// Describes an outcome other than success.
 fn what_befell(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Done => "it came to nothing".to_owned(),
+        Outcome::Done => "it had no result".to_owned(),
         Outcome::Invalid { errors, .. } => format!("it cannot be done: {}", Invalid(errors.clone())),
         Outcome::Withheld { detail, .. } => detail.clone(),
         Outcome::Failed { failure } => failure.detail.clone(),
         Outcome::Destroyed => "the driver session was destroyed".to_owned(),
-        Outcome::Unknown => "nobody knows what became of it, because the worker died".to_owned(),
+        Outcome::Unknown => "its outcome is unknown, because the worker died".to_owned(),
     }
 }
 
-/// Whether what a step says of itself is what is approved of, on whatever page it is done.
+/// True when the text of the step alone is approved, independent of the page.
 fn is_its_own_word(wish: &Command) -> bool {
     matches!(wish, Command::Navigate { .. } | Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
-/// Whether a step does nothing to the page.
+/// True when a step does not change the page.
 fn only_looks(wish: &Command) -> bool {
     matches!(wish, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
-/// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
+/// Reason for an approval request. For an element named by a ref, the model may have requested the approval.
 fn why_it_asks(step: &Step) -> String {
     if was_done(step) {
         let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
@@ -560,24 +559,25 @@ fn why_it_asks(step: &Step) -> String {
         return format!("this enters a text that none of your messages contains, on {origin} ({description})");
     }
     match (&step.wish, step.shown.first()) {
-        (Command::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
+        (Command::Navigate { url }, _) => format!("this opens an address that requires approval ({url})"),
         (wish, Some(ShownElement { selector, description, .. })) => match step_target(wish) {
-            Some(ElementQuery::Ref(_)) => format!("this has to be agreed to ({description})"),
-            None if selector.is_empty() => format!("this has to be agreed to ({})", kind(wish)),
+            Some(ElementQuery::Ref(_)) => format!("this requires approval ({description})"),
+            None if selector.is_empty() => format!("this requires approval ({})", kind(wish)),
             _ => format!("this submits data ({description})"),
         },
-        (wish, None) => format!("this has to be agreed to ({})", kind(wish)),
+        (wish, None) => format!("this requires approval ({})", kind(wish)),
     }
 }
 
-/// Whom somebody has to look for before a step.
+/// Element to locate before a step.
 #[derive(Clone, Copy)]
 enum StepPrecondition<'a> {
     Element(&'a ElementQuery),
     Focused,
 }
 
-/// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
+/// Returns the elements to locate before a step: those that are only described, and those that determine whether the
+/// step submits data.
 fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
     match &step.wish {
         Command::Tap { target }
@@ -592,7 +592,7 @@ fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
         Command::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => {
             vec![StepPrecondition::Focused]
         }
-        // A ref says nothing to whoever reads of it, or does it again.
+        // A ref has no meaning to the reader of the reply, and is not valid later.
         Command::Wait {
             condition:
                 WaitCondition::Visible(what @ ElementQuery::Ref(_)) | WaitCondition::Hidden(what @ ElementQuery::Ref(_)),
@@ -616,12 +616,12 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
     }
 }
 
-/// Whether nothing is to be done, because it is so already (contract: agent-grammar 7).
+/// True when the step has no effect because the element is already in that state (contract: agent-grammar 7).
 fn stands_as_wished(wish: &Command, found: &[Match]) -> bool {
     matches!((wish, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
-/// Notes who was found, as it is shown to whoever approves.
+/// Records the located elements, as they are shown for approval.
 fn show(step: &mut Step, found: &[Match], origin: &str) {
     let css = step_target(&step.wish).and_then(|target| match target {
         ElementQuery::Css(selector) => Some(selector.clone()),
@@ -644,7 +644,7 @@ fn exactly(sought: &ElementQuery) -> LocateBy {
     }
 }
 
-/// How an operation is told whom it is about: by who was found, or else in its own words.
+/// Returns the operation's reference to an element: the located element, or else the query itself.
 fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
     match (sought, shown) {
         (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),

@@ -1,10 +1,10 @@
-//! What a browser may use of the machine: memory, room on the disk, and what has to stay free there.
+//! Limits on a browser's use of the machine: memory, disk space, and free space on the disk.
 //!
-//! A page decides how much of either its browser takes, so it is looked at, all browsers by one task. One that takes too
-//! much is condemned: it is killed, its session fails, and no other is the worse for it. Looking costs little: the
-//! processes' resident memory, which counts what they share with others in full, is exact enough until it is too much;
-//! and folders are measured every fourth time, unless the disk is nearly full.
-//! Control groups would bound it to the byte, but few machines give a service one to divide.
+//! A page determines how much memory and disk its browser uses, so one task measures all browsers periodically. It kills
+//! a browser that exceeds a limit. The browser's session fails, and no other session is affected. The measurement is
+//! cheap: it uses resident memory, which counts shared pages in full, and computes exact shares only above the limit. It
+//! measures folders every fourth time, unless the disk is nearly full. Control groups would be exact, but few machines
+//! delegate one to a service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,32 +23,32 @@ use super::host::Cause;
 use super::processes::Processes;
 use crate::config::{Bounds, bytes};
 
-/// How often browsers are looked at. A page can fill a gigabyte of memory in half a second.
+/// Interval of the measurements. A page can fill 1 GiB of memory in 0.5 s.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Every how manieth time their folders are measured too: disks are slower than memory.
+/// Number of measurements per measurement of the folders, because disks are slower than memory.
 const FOLDERS_AFTER: u32 = 4;
 
-/// How often the shares of memory are measured that the metric tells: the kernel walks through all pages of a process for that.
+/// Interval of the measurement for the memory metric. The kernel walks all pages of a process for it.
 const SHARES_AFTER: Duration = Duration::from_secs(10);
 
-/// Bytes on the disk below which a browser is not to blame for a full one.
+/// Minimum bytes of a browser's folder for the browser to be killed because the disk is nearly full.
 const WORTH_BLAMING: u64 = 16 * MIB;
 
-/// What an entry of a folder counts at least.
+/// Minimum size counted for each entry of a folder.
 const ENTRY: u64 = 4_096;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Looks at browsers.
+/// Measures browsers and condemns those that exceed a limit.
 pub struct Watchdog {
     bounds: Bounds,
     watched: Mutex<Vec<WatchedBrowser>>,
-    /// When the shares of memory were last measured.
+    /// Time of the last measurement for the memory metric.
     measured_at: Mutex<Option<Instant>>,
 }
 
-/// A browser that is looked at for as long as anybody waits for its verdict.
+/// A browser that is measured as long as its verdict has an owner.
 #[derive(Clone)]
 struct WatchedBrowser {
     leader: Pid,
@@ -57,7 +57,7 @@ struct WatchedBrowser {
 }
 
 impl WatchedBrowser {
-    /// Condemns who takes more than the limit.
+    /// Condemns the browser if it exceeds the limit.
     fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, cause: Cause) {
         if bytes > limit {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
@@ -68,7 +68,7 @@ impl WatchedBrowser {
     }
 }
 
-/// Whether a browser was condemned.
+/// Verdict on a browser, set when it is condemned.
 #[derive(Default)]
 pub struct Verdict {
     words: OnceLock<(Cause, String)>,
@@ -76,33 +76,32 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Waits until the browser is condemned, and says for what.
+    /// Waits until the browser is condemned, and returns the cause and its description.
     pub async fn spoken(&self) -> (Cause, &str) {
         self.spoken.cancelled().await;
         self.words.get().map_or((Cause::Memory, ""), |(cause, words)| (*cause, words))
     }
 
     fn speak(&self, cause: Cause, words: String) {
-        // The first verdict is the last.
+        // Only the first verdict counts.
         let _ = self.words.set((cause, words));
         self.spoken.cancel();
     }
 }
 
 impl Watchdog {
-    /// One that knows no browser yet.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, watched: Mutex::default(), measured_at: Mutex::default() }
     }
 
-    /// Looks at a browser from now on: a family and the folder that it writes to.
+    /// Starts to measure a browser, given the leader of its family and its folder.
     pub fn watch(&self, leader: Pid, folder: PathBuf) -> Arc<Verdict> {
         let verdict = Arc::<Verdict>::default();
         self.with(|watched| watched.push(WatchedBrowser { leader, folder, verdict: Arc::downgrade(&verdict) }));
         verdict
     }
 
-    /// Looks, for ever.
+    /// Measures all browsers at each interval. Never returns.
     pub async fn run(self: Arc<Self>) {
         for turn in (0..FOLDERS_AFTER).cycle() {
             sleep(LOOK_AFTER).await;
@@ -119,7 +118,7 @@ impl Watchdog {
             watched.iter().filter_map(|browser| Some((browser.clone(), browser.verdict.upgrade()?))).collect()
         });
         self.look_at_memory(&browsers);
-        // All folders lie on one disk.
+        // All folders are on the same disk.
         let is_full = browsers.first().is_some_and(|(browser, _)| self.bounds.is_full(&browser.folder));
         if at_folders || is_full {
             self.look_at_folders(&browsers, is_full);
@@ -149,7 +148,7 @@ impl Watchdog {
         }
     }
 
-    /// Whether it is time to measure the shares of memory.
+    /// True at most once per interval of the memory metric.
     fn measures_shares(&self) -> bool {
         let mut measured_at = self.measured_at.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = measured_at.is_none_or(|at| at.elapsed() >= SHARES_AFTER);
@@ -159,7 +158,8 @@ impl Watchdog {
         is_due
     }
 
-    /// Condemns who has written too much, and who has written most when the disk is nearly full, one after the other.
+    /// Condemns each browser whose folder is too large. If the disk is nearly full, also condemns the browser with the
+    /// largest folder, one browser at a time.
     fn look_at_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
         let weighed = browsers.iter().map(|(browser, verdict)| {
             let bytes = size(&browser.folder, self.bounds.disk);
@@ -167,7 +167,7 @@ impl Watchdog {
             (bytes, browser, verdict)
         });
         let most = weighed.max_by_key(|(bytes, ..)| *bytes);
-        // What the dead had is free soon.
+        // The space of a condemned browser is released soon.
         let is_dying = browsers.iter().any(|(_, verdict)| verdict.spoken.is_cancelled());
         if let Some((bytes, browser, verdict)) = most
             && is_full
@@ -184,26 +184,26 @@ impl Watchdog {
     }
 }
 
-/// Bytes of memory that processes have: an upper bound where that is enough to say that it is within the limit.
+/// Memory of processes, in bytes. The result is an upper bound if that is within the limit, and exact otherwise.
 fn memory(family: &[&Stat], limit: u64) -> u64 {
     let resident = family.iter().map(|process| process.rss_bytes().get()).sum();
     if resident <= limit { resident } else { own_shares(family) }
 }
 
-/// Bytes of memory that processes have, each with its part of what it shares with others.
+/// Memory of processes, in bytes. Shared pages count proportionally.
 fn own_shares(family: &[&Stat]) -> u64 {
     family.iter().map(|process| own_share(process.pid)).sum()
 }
 
-/// A process's memory, with its part of what it shares with others; 0 for one that is gone.
+/// Memory of a process, with a proportional part of its shared pages. 0 for a process that has ended.
 fn own_share(pid: i32) -> u64 {
     let maps = Process::new(pid).and_then(|process| process.smaps_rollup());
     let sums = maps.into_iter().flat_map(|rollup| rollup.memory_map_rollup);
     sums.filter_map(|map| map.extension.map.get("Pss").copied()).sum()
 }
 
-/// Bytes on the disk of all that lies in a folder, or more than the limit. The browser changes it meanwhile, so that what
-/// is not there is not counted, and no link is followed.
+/// Disk usage of a folder in bytes. Counting stops above the limit. The browser changes the folder meanwhile, so missing
+/// entries are skipped. Links are not followed.
 fn size(folder: &Path, limit: u64) -> u64 {
     use std::os::unix::fs::MetadataExt;
     const BLOCK: u64 = 512;
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_as_large_as_all_that_lies_in_it() {
+    fn size_of_a_folder_includes_its_subfolders_but_no_link_targets() {
         let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
         fs::create_dir_all(folder.join("below")).expect("a folder");
         fs::write(folder.join("below/file"), vec![1; 300_000]).expect("a file");
@@ -243,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_family_is_that_of_its_processes() {
-        // It has run, and so has memory, when it has answered; and it ends with its input, also when the test fails.
+    fn memory_of_a_family_includes_its_processes() {
+        // The child has memory once it has answered. It ends with its input, also when the test fails.
         let piped = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = piped.expect("it starts");
         let (mut input, mut output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
@@ -252,7 +252,7 @@ mod tests {
         let processes = Processes::now().expect("there is a /proc");
         let family = processes.below(Pid::this());
         assert!(family.iter().any(|process| process.pid.unsigned_abs() == child.id()));
-        // Both grow meanwhile.
+        // Both values may grow during the test.
         let (shares, resident) = (memory(&family, 0), memory(&family, u64::MAX));
         assert!(0 < shares && shares <= resident, "{shares} of {resident}");
         drop(input);

@@ -1,31 +1,31 @@
-//! What challenges are told by (contract: challenges 2 to 4): signs that the known systems put into a page, with how much each says.
+//! Signs of challenges (contract: challenges 2 to 4): parts of a page that the known systems add, each with a
+//! confidence.
 //!
-//! They are data, `challenges.json`, in which the more particular of two systems comes first. A script of ours says which of them a
-//! page meets, and nothing else of what it says is used: what is told of a challenge is made here, of our own words.
+//! The signs are data, in `challenges.json`, which lists the more specific system first. A script returns the indexes of
+//! the signs that a page has, and nothing else from the page is trusted except host names. The text of a finding is
+//! built here.
 
 use std::sync::LazyLock;
 
 use kitfleet_domain::challenges::{ChallengeType, Finding};
 use serde::{Deserialize, Serialize};
 
-/// The systems that are known.
 pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| serde_json::from_str(include_str!("challenges.json")).expect("a test reads it"));
 
-/// Characters of a host's name that are told.
+/// Maximum length of a host name in a finding.
 const MOST_HOST_CHARS: usize = 100;
-/// Signs that are told of one challenge.
+/// Maximum number of signs in a finding.
 const MOST_TOLD: usize = 4;
 
-/// What is known of a system.
+/// A system that issues challenges.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// Which.
     #[serde(rename = "type")]
     kind: ChallengeType,
     signs: Vec<Sign>,
-    /// The field in which its answer is, when somebody has given it: then it asks no more.
+    /// Field that holds the solution. Once the field has a value, the challenge counts as solved.
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<String>,
 }
@@ -34,68 +34,67 @@ pub struct System {
 struct Sign {
     #[serde(flatten)]
     what: ProviderPart,
-    /// How sure it makes that this is a challenge, 0 to 1.
+    /// Confidence that this sign indicates a challenge, 0 to 1.
     confidence: f64,
-    /// Whether an element has to be seen.
+    /// True when the element must be visible.
     #[serde(default)]
     in_view: bool,
 }
 
-/// What can be seen of a system.
+/// Observable part of a system.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProviderPart {
-    /// A script that the page has.
+    /// A script of the page.
     Script(ProviderClues),
-    /// A frame that can be seen.
+    /// A visible frame.
     Frame(ProviderClues),
-    /// All of the page's title, whatever its case.
+    /// Complete title of the page, compared without case.
     Title(String),
-    /// The id of an element that can be seen.
+    /// ID of a visible element.
     Id(String),
-    /// A selector. It is looked for only when the page has shown one of those above.
+    /// Selector of an element. It counts only if the page also has one of the parts above.
     Element(String),
-    /// How the name of a cookie begins that scripts can read. The same.
+    /// Prefix of the name of a cookie that scripts can read. It counts only if the page also has one of the parts above.
     Cookie(String),
 }
 
-/// Where a script or a frame is from.
+/// Conditions on the URL of a script or a frame.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderClues {
-    /// One of these hosts, or one below them; any, when absent.
+    /// Accepted hosts, including their subdomains. `None` accepts every host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hosts: Option<Vec<String>>,
-    /// But none of these, nor below them.
+    /// Excluded hosts, including their subdomains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     except: Vec<String>,
-    /// All of these, behind the host.
+    /// Texts that must all be in the URL after the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     contains: Vec<String>,
-    /// And not this.
+    /// Text that must not be in the URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     without: Option<String>,
 }
 
-/// What was seen of a page.
+/// Result of a check of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChallengeScan {
-    /// The document that it was, by a number of ours: another one is another page.
+    /// Number of the checked document. Another number is another page.
     pub document: u64,
-    /// What it may be, of the more particular systems first.
+    /// Findings, those of more specific systems first.
     pub found: Vec<Finding>,
 }
 
-/// What the script answers.
 #[derive(Debug, Deserialize)]
 pub struct ScanResult {
     document: u64,
-    /// Places of a system and of its sign, and whose it was.
+    /// Indexes of a system and of its sign, and the host of the sign.
     met: Vec<(usize, usize, String)>,
 }
 
 impl ScanResult {
-    /// What that may be. Places that there are not, as a page's process might say that somebody has taken over, are none.
+    /// Converts the result into findings. Invalid indexes, which a compromised page process could send, are ignored.
     pub fn judged(&self) -> ChallengeScan {
         let judge = |(place, system): (usize, &System)| {
             let met = self.met.iter().filter(|met| met.0 == place);
@@ -113,7 +112,7 @@ impl ScanResult {
 }
 
 impl ProviderPart {
-    /// In our own words, and the name of a host.
+    /// Description of the sign. The host name is the only part that comes from the page.
     fn told(&self, host: &str) -> String {
         match self {
             Self::Script(_) => format!("a script of {}", named(host)),
@@ -126,7 +125,7 @@ impl ProviderPart {
     }
 }
 
-/// A host as it is told: a name or an address, cut to size, and nothing else that a page may have said.
+/// Returns a host name or an address for a finding, or `its own` if the text is too long or contains other characters.
 fn named(host: &str) -> &str {
     let plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
     Some(host).filter(|host| !host.is_empty() && host.len() <= MOST_HOST_CHARS).filter(plain).unwrap_or("its own")
@@ -142,7 +141,7 @@ mod tests {
         SYSTEMS.iter().position(|system| system.kind == kind).expect("a system that is known")
     }
 
-    /// What is made of signs of one system, by their places.
+    /// Finding of one system with these signs, given by their indexes.
     fn judged(kind: ChallengeType, signs: &[(usize, &str)]) -> Option<Finding> {
         let met = signs.iter().map(|(sign, host)| (place(kind), *sign, (*host).to_owned())).collect();
         ScanResult { document: 7, met }.judged().found.pop()
@@ -150,7 +149,7 @@ mod tests {
 
     /// Contract: challenges 1, 3.
     #[test]
-    fn each_type_has_signs_that_say_something() {
+    fn every_type_has_signs_with_a_confidence() {
         let known: BTreeSet<_> = SYSTEMS.iter().map(|system| system.kind.name()).collect();
         assert_eq!(known, ChallengeType::NAMES.iter().copied().collect());
         assert_eq!(SYSTEMS.len(), known.len());
@@ -158,7 +157,7 @@ mod tests {
             let all: Vec<_> = (0..system.signs.len()).map(|sign| (sign, "example.com")).collect();
             let Finding { confidence, detail, .. } = judged(system.kind, &all).expect("a finding");
             assert!((0.0..=1.0).contains(&confidence) && detail.len() < 600, "{confidence} {detail}");
-            // A score asks nobody anything.
+            // reCAPTCHA v3 only computes a score, and does not ask the user anything.
             assert_eq!(
                 confidence < 0.7,
                 system.kind == ChallengeType::RecaptchaV3,
@@ -171,7 +170,7 @@ mod tests {
 
     /// Contract: challenges 3, 4.
     #[test]
-    fn what_is_told_is_of_our_own_words() {
+    fn finding_contains_only_fixed_text_and_a_valid_host() {
         let kind = ChallengeType::CloudflareTurnstile;
         let found = judged(kind, &[(1, "challenges.cloudflare.com"), (2, "")]).expect("a finding");
         assert!((found.confidence - 0.79).abs() < 1e-9, "{found:?}");

@@ -1,15 +1,16 @@
-//! How browsers are kept apart from the machine and from each other.
+//! Isolation of browsers from the machine and from each other.
 //!
-//! A page that gets hold of one of its browser's processes has what that process has. So a whole family, host, network
-//! process, web processes and display, lives in bubblewrap, in which it finds its own folder, what programs, libraries,
-//! fonts and certificates the machine has, and nothing else: none of the worker's files, other browsers, processes or
-//! environment. Its network is a loopback of its own, on which the socket of its guard is the only way out. Inside,
-//! WebKit puts its web processes into bubblewrap once more.
+//! An attacker who controls a process of a browser has all permissions of that process. The whole family (host, network
+//! process, web processes and display) therefore runs in bubblewrap. It sees its own folder and the machine's programs,
+//! libraries, fonts and certificates. It does not see the worker's files, other browsers, processes, or the worker's
+//! environment. Its network is a separate loopback, where the socket of its guard is the only route to the internet.
+//! Inside, WebKit confines its web processes with bubblewrap again.
 //!
-//! A worker that runs as root has each family run as a user id of its own (`user_ids.rs`). That takes bubblewrap twice: root shows the
-//! family its files, which no other user might see, and then that user makes the rest, as any user does. What root makes of `/proc` has
-//! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs. Where only root may
-//! make namespaces, root makes all of it, and the family does without that sandbox.
+//! A worker that runs as root runs each family as a separate user ID (`user_ids.rs`). This takes two calls of
+//! bubblewrap. The outer one runs as root, because only root can mount files that other users cannot read. The inner one
+//! runs as the family's user and creates the namespaces. Parts of a `/proc` that root mounts are masked, and the kernel
+//! then permits no new `/proc` inside, which WebKit's own sandbox needs. On a machine where only root can create
+//! namespaces, one call as root creates everything, and WebKit's own sandbox is disabled.
 
 use std::fs;
 use std::io;
@@ -28,14 +29,15 @@ use super::host::inherited;
 use super::processes::Spawner;
 use crate::config::Sandbox;
 
-/// Where a confined family has its folder.
+/// Folder of a confined family, as the family sees it.
 const FOLDER: &str = "/session";
 
-/// Where it has its programs.
+/// Programs of a confined family, as the family sees them.
 const HOST: &str = "/kitfleet-host";
 const KEEPER: &str = "/kitfleet-keeper";
 
-/// What a family has of the machine, if the machine has it: programs and libraries, fonts, certificates, the time zone.
+/// Paths of the machine that a family sees read-only, if they exist: programs and libraries, fonts, certificates, time
+/// zone.
 const SHOWN: [&str; 20] = [
     "/usr",
     "/bin",
@@ -59,8 +61,8 @@ const SHOWN: [&str; 20] = [
     "/var/cache/fontconfig",
 ];
 
-/// Folders that are there, so that everybody may look into them: what lies beside certificates is private. WebKit's sandbox
-/// shows those of `/sys` to pages.
+/// Empty folders that every user can read. Neighbours of the certificates stay hidden. WebKit's sandbox binds those of
+/// `/sys` for web processes.
 const EMPTY: [&str; 12] = [
     "/etc",
     "/etc/pki",
@@ -76,52 +78,51 @@ const EMPTY: [&str; 12] = [
     "/sys/devices",
 ];
 
-/// Places for what lasts no longer than the family, in memory, of so many bytes at most.
+/// Temporary file systems in memory, with their maximum size in bytes.
 const SCRATCH: [(&str, &str); 3] = [("/tmp", "67108864"), ("/run", "16777216"), ("/dev/shm", "268435456")];
 
-/// The whole environment of a family, besides what the host says of itself.
+/// Complete environment of a family, except for variables that the host sets.
 const ENVIRONMENT: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("HOME", FOLDER), ("LANG", "C.UTF-8")];
 
-/// What WebKit's own sandbox asks of the kernel: namespaces, and file systems mounted in them.
+/// Command that tests the kernel features of WebKit's own sandbox: namespaces, and mounts inside them.
 const PAGES: &str =
     "bwrap --die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
 
-/// A voice that WebKit is linked with and never speaks with, and the library that is shown in its place, which each process has loaded
-/// already: the loader loads no file twice. So it does not look up the voice's 31,000 symbols, which takes a third of all that it does as a
-/// process of WebKit starts.
+/// A speech library that WebKit is linked with but does not use, and the library that replaces it. Each process has
+/// already loaded the replacement, and the loader loads no file twice. This avoids the lookup of 31,000 symbols, which
+/// is a third of the work at the start of a WebKit process.
 const UNUSED_VOICE: &str = "libflite_cmu_time_awb.so.1";
 const SHOWN_INSTEAD: &str = "libflite.so.1";
 
-/// How long a probe may take. It takes milliseconds.
+/// Maximum time of a probe. A probe takes milliseconds.
 const PROBED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What this machine allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
     walls: Option<SandboxUser>,
-    /// Whether web processes are sandboxed once more, by WebKit itself.
+    /// True when WebKit confines its web processes with its own sandbox.
     pages: bool,
-    /// Whether WebKit does without the voice that it does not speak with.
+    /// True when the unused speech library is replaced.
     voiceless: bool,
 }
 
-/// Who the family runs as.
+/// User that runs the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SandboxUser {
-    /// As whoever runs the worker.
+    /// The user that runs the worker.
     User,
-    /// As the user id of its folder, because the worker is root.
+    /// The user ID of the family's folder. The worker runs as root.
     Root,
-    /// Likewise, where only root may make namespaces: WebKit's own sandbox has no place inside then.
+    /// The same, on a machine where only root can create namespaces. WebKit's own sandbox is then not possible.
     RootAlone,
 }
 
 impl Confinement {
-    /// Finds out what is possible, and says so loudly. The folder is for trying.
+    /// Determines the supported confinement with a trial folder, and logs the result.
     ///
     /// # Errors
-    /// When it is required and not possible.
+    /// When confinement is required and not possible.
     pub async fn find(
         spawner: &Spawner,
         wanted: Sandbox,
@@ -163,7 +164,8 @@ impl Confinement {
             Some(obstacle) => tracing::warn!(obstacle, "web processes run without the sandbox of WebKit"),
         }
         if found.is_whole() {
-            // All that the host's libraries need is looked up as it starts, so that a WebKit which does speak with it is told by that.
+            // The loader resolves all symbols of the host's libraries at its start, so this probe fails if WebKit does
+            // use the speech library.
             let without = Self { voiceless: true, ..found.clone() };
             if probe(spawner, without.bubblewrap(host, folder), &[HOST, "--version"]).await.is_none() {
                 found = without;
@@ -173,7 +175,7 @@ impl Confinement {
         Ok(found)
     }
 
-    /// Why a family cannot be started so.
+    /// Returns the reason why a family cannot be started in this way.
     async fn obstacle(&self, spawner: &Spawner, host: &Path, folder: &BrowserDirectory) -> Option<String> {
         if let Err(error) = self.hand_over(&folder.session(), folder) {
             return Some(error.to_string());
@@ -181,12 +183,12 @@ impl Confinement {
         probe(spawner, self.bubblewrap(host, folder), &[KEEPER, "--version"]).await
     }
 
-    /// Whether whole families are confined.
+    /// True when whole families are confined.
     pub fn is_whole(&self) -> bool {
         self.walls.is_some()
     }
 
-    /// Starts a family. The command lacks what the host is told besides.
+    /// Returns the command that starts a family. The caller adds the remaining arguments of the host.
     pub fn family(&self, host: &Path, folder: &BrowserDirectory) -> Command {
         let mut command = if self.is_whole() {
             let mut command = self.bubblewrap(host, folder);
@@ -203,10 +205,7 @@ impl Confinement {
         command
     }
 
-    /// Gives a path, and all that lies in it, to the user that the family of this folder runs as.
-    ///
-    /// # Errors
-    /// When the file system refuses.
+    /// Changes the owner of a path and its contents to the user that runs the family of this folder.
     pub fn hand_over(&self, path: &Path, folder: &BrowserDirectory) -> io::Result<()> {
         match folder.user() {
             Some(user) if self.is_whole() => give(path, user),
@@ -214,7 +213,8 @@ impl Confinement {
         }
     }
 
-    /// Bubblewrap around a family, up to the program that it is to run; and where there is none, the mere environment.
+    /// Returns the bubblewrap command up to the program to run. Without confinement, returns a command that only sets
+    /// the environment.
     fn bubblewrap(&self, host: &Path, folder: &BrowserDirectory) -> Command {
         let Some(walls) = self.walls else {
             let mut command = Command::new("env");
@@ -236,7 +236,7 @@ impl Confinement {
         for (shown, voice) in unused_voices().filter(|_| self.voiceless) {
             command.arg("--ro-bind").args([shown, voice]);
         }
-        // A terminal takes orders from whoever may open it.
+        // A process that can open a terminal could inject input into it.
         command.args(["--dev", "/dev", "--dev-bind", "/dev/null", "/dev/tty"]);
         for (place, bytes) in SCRATCH {
             command.args(["--size", bytes, "--perms", "1777", "--tmpfs", place]);
@@ -258,7 +258,7 @@ impl Confinement {
             command.args(["--proc", "/proc", "--remount-ro", "/"]);
         }
         command.args((walls != SandboxUser::RootAlone).then_some("--unshare-user"));
-        // The keeper is the first process: with it goes the family, whatever bubblewrap does.
+        // The keeper is process 1 of the namespace, so the kernel ends the family with it, independent of bubblewrap.
         command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--"]);
         if walls == SandboxUser::RootAlone {
             command.args(as_user);
@@ -267,7 +267,7 @@ impl Confinement {
     }
 }
 
-/// Gives a path, and all that lies in it, to a user and the group of the same number.
+/// Changes the owner of a path and its contents to a user and the group of the same number.
 fn give(path: &Path, user: u32) -> io::Result<()> {
     lchown(path, Some(user), Some(user))?;
     if path.symlink_metadata()?.is_dir() {
@@ -278,27 +278,27 @@ fn give(path: &Path, user: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the voice lies that nobody needs, each with what is shown there instead.
+/// Paths of the unused speech library, each with the path of its replacement.
 fn unused_voices() -> impl Iterator<Item = (PathBuf, PathBuf)> {
     let folders = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(PathBuf::from);
     let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
     let folders = folders.into_iter().flat_map(move |folder| [folder.join(&triple), folder]);
     folders.filter_map(|folder| {
-        // A link leads to the file beside it that has its version in its name.
+        // The name is a symbolic link to the versioned file beside it.
         let file = |name| Some(folder.join(fs::canonicalize(folder.join(name)).ok()?.file_name()?));
         Some((file(SHOWN_INSTEAD)?, file(UNUSED_VOICE)?))
     })
 }
 
-/// A family's first program lies beside its host.
+/// Path of the keeper, which is in the same folder as the host.
 fn keeper_of(host: &Path) -> PathBuf {
     host.with_file_name("kitfleet-keeper")
 }
 
-/// Where a family's programs are, of which the host may be named without its folder.
+/// Returns the path of the host, and searches `PATH` if the name has no folder.
 ///
 /// # Errors
-/// With the one that is not there, which nothing that confines it could tell from an obstacle of its own.
+/// The path of a missing program. A probe could not distinguish a missing program from another failure.
 pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
     let missing = [host.clone(), keeper_of(&host)].into_iter().find(|program| !program.is_file());
@@ -313,7 +313,7 @@ fn searched(program: &Path) -> PathBuf {
     found.or_else(|| program.canonicalize().ok()).unwrap_or_else(|| program.to_owned())
 }
 
-/// Why a program cannot be run so; `None` when it can, and ends well.
+/// Runs a program and returns the reason if it fails.
 async fn probe(spawner: &Spawner, mut command: Command, program: &[&str]) -> Option<String> {
     command.args(program);
     match timeout(PROBED_WITHIN, run(spawner, command)).await {

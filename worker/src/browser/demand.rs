@@ -1,5 +1,5 @@
-//! How many browsers are to be hot: as many as the largest burst of the last minutes asked for, as far as there are sessions left
-//! to take them and memory to hold them.
+//! Number of warm browsers: the size of the largest burst of the last minutes, limited by the free sessions and the free
+//! memory.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,42 +8,42 @@ use kitfleet_domain::machine::Memory;
 
 use crate::config::WarmPool;
 
-/// Browsers that are asked for within so long of each other are one burst: no machine starts many others meanwhile.
+/// Maximum length of a burst. A machine can start few replacements in this time.
 const BURST: Duration = Duration::from_secs(2);
 
-/// How long a burst is remembered.
+/// Time a burst counts.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
-/// Memory that a hot browser takes, in bytes: the first of a machine 204 MiB, and others 65 to 90, because they share libraries.
+/// Memory of a warm browser in bytes. The first one of a machine takes 204 MiB, and each further one 65 to 90 MiB,
+/// because they share libraries.
 const HOT: u64 = 128 * 1024 * 1024;
 
-/// What stays free of all memory for what sessions take besides: this part of it, and no more than so many bytes.
+/// Memory that is reserved for sessions: this fraction of all memory, limited to this number of bytes.
 const RESERVED_SHARE: u64 = 8;
 const RESERVED_AT_MOST: u64 = 1024 * 1024 * 1024;
 
-/// Remembers when browsers were asked for.
 #[derive(Debug, Default)]
 pub struct DemandHistory {
-    /// Those of the burst under way.
+    /// Requests of the current burst.
     burst: VecDeque<Instant>,
-    /// The largest burst, the largest since that one, and so on, each with the moment at which it had become so large.
+    /// The largest burst, the largest one after it, and so on, each with the time at which it reached its size.
     largest: VecDeque<(Instant, usize)>,
 }
 
 impl DemandHistory {
-    /// A browser is asked for.
+    /// Records a request for a browser.
     pub fn note(&mut self, now: Instant) {
         self.burst.push_back(now);
         drop_while(&mut self.burst, |asked| now.duration_since(*asked) >= BURST);
         let size = self.burst.len();
-        // Whoever came before and asked for no more is forgotten first in any case.
+        // Earlier bursts of at most this size expire first and can be dropped.
         while self.largest.back().is_some_and(|(_, other)| *other <= size) {
             self.largest.pop_back();
         }
         self.largest.push_back((now, size));
     }
 
-    /// How many the largest burst asked for. The next customer is a burst of one.
+    /// Size of the largest recent burst, at least 1 for the next request.
     pub fn most(&mut self, now: Instant) -> usize {
         drop_while(&mut self.largest, |(then, _)| now.duration_since(*then) >= REMEMBERED);
         self.largest.front().map_or(1, |(_, size)| *size)
@@ -56,19 +56,18 @@ fn drop_while<T>(queue: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) {
     }
 }
 
-/// What there is of a worker at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerLoad {
-    /// Browsers that are hot.
+    /// Number of warm browsers.
     pub hot: usize,
-    /// Sessions that can still come.
+    /// Number of sessions that the worker can still accept.
     pub sessions_left: usize,
-    /// What the machine has; `None` when it does not say.
+    /// Memory of the machine. `None` when it cannot be read.
     pub memory: Option<Memory>,
 }
 
 impl WorkerLoad {
-    /// How many browsers are to be hot, of which the largest burst has asked for `most`.
+    /// Returns the required number of warm browsers. `most` is the size of the largest burst.
     pub fn goal(&self, pool: WarmPool, most: usize) -> usize {
         match pool {
             WarmPool::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
@@ -76,8 +75,8 @@ impl WorkerLoad {
         }
     }
 
-    /// How many memory can hold. Those that are there stay until half of what is reserved is gone, so that none is started and
-    /// ended by turns.
+    /// Number of warm browsers that fit into memory. Existing ones stay until less than half of the reserve is free, so
+    /// that browsers are not started and ended alternately.
     fn bearable(&self) -> usize {
         let Some(Memory { left, all }) = self.memory else { return 1 };
         let reserved = (all / RESERVED_SHARE).min(RESERVED_AT_MOST);
@@ -100,9 +99,9 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     proptest! {
-        /// What is remembered says the same as looking at everything that was ever asked for.
+        /// The stored history gives the same result as a scan of all requests.
         #[test]
-        fn the_largest_burst_of_the_last_minutes_counts(
+        fn largest_recent_burst_determines_the_demand(
             gaps in prop::collection::vec(0_u64..4_000, 0..60), later in 0_u64..400_000,
         ) {
             let (mut demand, mut now, mut all) = (DemandHistory::default(), Instant::now(), Vec::new());
@@ -120,9 +119,9 @@ mod tests {
             prop_assert!(demand.largest.len() <= expected, "one for each size");
         }
 
-        /// Hot browsers leave sessions their slots and their memory, and never make room for others of their own kind.
+        /// Warm browsers never take a session's slot or the reserved memory.
         #[test]
-        fn hot_browsers_never_take_more_than_there_is(
+        fn warm_browsers_stay_within_sessions_and_memory(
             hot in 0_usize..40, sessions_left in 0_usize..40, most in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,
         ) {
             let memory = Some(Memory { left: left.min(all) * MIB, all: all * MIB });
@@ -135,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_forgotten_one_after_the_other() {
+    fn bursts_expire_in_order() {
         let (mut demand, start) = (DemandHistory::default(), Instant::now());
-        assert_eq!(demand.most(start), 1, "somebody will come");
+        assert_eq!(demand.most(start), 1, "the next request counts as one");
         let burst = |demand: &mut DemandHistory, after: u64, size| {
             (0..size).for_each(|_| demand.note(start + Duration::from_secs(after)));
         };
@@ -149,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_kept_whatever_happens_and_what_is_unknown_is_not_spent() {
+    fn fixed_number_ignores_memory_and_unknown_memory_allows_one() {
         let situation = |hot, memory| WorkerLoad { hot, sessions_left: 9, memory };
         let memory = |left| Some(Memory { left: left * MIB, all: 4096 * MIB });
         assert_eq!(situation(0, memory(0)).goal(WarmPool::Exactly(3), 8), 3);
         assert_eq!(situation(0, None).goal(WarmPool::Auto, 8), 1);
-        // A half of a gigabyte is reserved.
+        // 512 MiB are reserved.
         assert_eq!(situation(2, memory(512 + 3 * 128)).goal(WarmPool::Auto, 8), 5);
-        assert_eq!(situation(4, memory(300)).goal(WarmPool::Auto, 8), 4, "none starts, and none ends");
+        assert_eq!(situation(4, memory(300)).goal(WarmPool::Auto, 8), 4, "no browser is started or ended");
         assert_eq!(situation(4, memory(255)).goal(WarmPool::Auto, 8), 3);
         assert_eq!(situation(4, memory(0)).goal(WarmPool::Auto, 8), 2);
         assert_eq!(WorkerLoad { hot: 4, sessions_left: 0, memory: memory(4096) }.goal(WarmPool::Auto, 8), 0);

@@ -1,7 +1,7 @@
-//! Where browsers keep their data: `browsers/<boot>/<browser>/session` under the data directory.
+//! Folders of browser data: `browsers/<boot>/<browser>/session` under the data directory.
 //!
-//! A worker holds a lock beside its folder for as long as it lives. The kernel lets go of the lock when the worker
-//! dies, however it dies, so that the next worker to start knows which folders are nobody's and removes them.
+//! A worker holds a lock on a file beside its folder for its whole life. The kernel releases the lock when the worker
+//! ends for any reason. The next worker that starts removes the folders without a lock.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 use super::user_ids::{UserId, UserIds};
 
-/// The folder of one browser.
 #[derive(Debug, Clone)]
 pub struct BrowserDirectory {
     path: PathBuf,
@@ -21,22 +20,23 @@ pub struct BrowserDirectory {
 }
 
 impl BrowserDirectory {
-    /// What the browser itself can see and change. While it runs, nobody believes what lies there.
+    /// Folder that the browser can read and write. Its contents are untrusted while the browser runs.
     pub fn session(&self) -> PathBuf {
         self.path.join("session")
     }
 
-    /// The user id that the browser runs as; `None` when that is the worker's own. It is leased for as long as the folder is in use.
+    /// User ID that the browser runs as. `None` for the worker's own user. The ID is leased as long as the folder is in
+    /// use.
     pub fn user(&self) -> Option<u32> {
         self.user.as_ref().map(|user| user.get())
     }
 
-    /// Beside that, on the same file system: what is on its way from or to a profile.
+    /// Folder for profile data in transit, on the same file system and not accessible to the browser.
     pub fn kept(&self) -> PathBuf {
         self.path.join("kept")
     }
 
-    /// Removes all of it. Its browser has ended.
+    /// Removes the folder with its contents. The browser must have ended.
     pub async fn remove(&self) {
         if let Err(error) = tokio::fs::remove_dir_all(&self.path).await {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove a browser's data");
@@ -44,7 +44,7 @@ impl BrowserDirectory {
     }
 }
 
-/// The folder of one worker's browsers, removed when dropped.
+/// Folder of one worker's browsers. Dropping it removes the folder.
 pub struct WorkerDirectory {
     path: PathBuf,
     lock_path: PathBuf,
@@ -53,16 +53,14 @@ pub struct WorkerDirectory {
 }
 
 impl WorkerDirectory {
-    /// Makes a folder for this worker, and removes those of dead ones.
-    ///
-    /// # Errors
-    /// When the file system refuses.
+    /// Creates a folder for this worker, and removes the folders of dead workers.
     pub fn claim(data_dir: &Path, users: Option<Arc<UserIds>>) -> io::Result<Self> {
         let browsers = data_dir.join("browsers");
         create(&browsers)?;
-        // Hosts are told absolute paths.
+        // Hosts receive absolute paths.
         let browsers = browsers.canonicalize()?;
-        // Workers start one after the other, so that none takes another's new lock for a dead one's.
+        // This lock serializes starting workers. Without it, a worker could take another one's new lock file for that of
+        // a dead worker.
         let starting = File::create(browsers.join("starting.lock"))?;
         starting.lock()?;
         remove_stale(&browsers)?;
@@ -75,10 +73,10 @@ impl WorkerDirectory {
         Ok(Self { path, lock_path, users, _lock: lock })
     }
 
-    /// Makes a folder for one browser, and leases a user id for it where browsers have their own.
+    /// Creates a folder for one browser, and leases a user ID for it if browsers have separate IDs.
     ///
     /// # Errors
-    /// When the file system refuses, or no user id is free.
+    /// When a file operation fails, or no user ID is free.
     pub fn browser(&self) -> io::Result<BrowserDirectory> {
         let user = self.users.as_ref().map(UserIds::lease).transpose()?.map(Arc::new);
         let directory = BrowserDirectory { path: self.path.join(Uuid::now_v7().to_string()), user };
@@ -86,7 +84,6 @@ impl WorkerDirectory {
         Ok(directory)
     }
 
-    /// Removes the folder, if it is still there.
     pub fn remove(&self) {
         match remove(&self.path, &self.lock_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -104,7 +101,7 @@ impl Drop for WorkerDirectory {
 }
 
 fn create(path: &Path) -> io::Result<()> {
-    // Cookies are nobody else's business.
+    // The folders hold cookies, so no other user has access.
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -134,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_removes_what_dead_ones_left_and_spares_the_living() {
+    fn claim_removes_folders_of_dead_workers_only() {
         let data = std::env::temp_dir().join(Uuid::now_v7().to_string());
         let living = WorkerDirectory::claim(&data, None).expect("a folder");
         let kept = living.browser().expect("a folder");

@@ -1,4 +1,4 @@
-//! What a page shows, and who it is that words mean on it.
+//! Snapshots of the page, and location of elements.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,21 @@ use super::OperationEnd;
 use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
-/// How long a script may look at one page. What a snapshot has not seen by then is missing; of whoever is sought it is said that there is
-/// too much to look at.
+/// Maximum run time of a script on one page. A snapshot is truncated at this limit, and a search for an element fails.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 
-/// What [`page::SNAPSHOT`] answers.
+/// Result of [`page::SNAPSHOT`].
 #[derive(Deserialize)]
 struct SnapshotAnswer {
     snapshot: String,
     nodes: u64,
     truncated: bool,
     links: Vec<String>,
-    /// How many refs there are now.
+    /// Total number of refs that have been assigned.
     given: u64,
 }
 
-/// What [`page::FIND`] answers.
+/// Result of [`page::FIND`].
 #[derive(Deserialize)]
 struct FindAnswer {
     matches: Vec<FoundMatch>,
@@ -77,7 +76,7 @@ impl Webkit {
 }
 
 impl Webkit {
-    /// Holds what nobody has approved of, also where a step does nothing to the page, and reports what was held.
+    /// Makes the browser hold back unapproved submissions, and reports whether it has held one.
     pub(super) async fn hold(&mut self) -> Result<SubmissionHeld, OperationEnd> {
         self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         Ok(SubmissionHeld { held: self.held_submission().await?.is_some() })

@@ -1,4 +1,4 @@
-//! Search and login: forms found by their looks, filled in by real keys.
+//! Search and login: detects the fields of a form and fills them with key events.
 
 use std::time::{Duration, Instant};
 
@@ -11,25 +11,22 @@ use super::input::{ExistingText, keys_of};
 use super::page::{POLL, PageQuery, Use};
 use super::webkit::{Webkit, milliseconds};
 
-/// How long a login's outcome has to stand before it counts: between two pages there is no password field either.
+/// Time a login's outcome must be stable. Between two pages there is no password field either.
 const OUTCOME_STANDS: Duration = Duration::from_millis(500);
 
-/// What is kept of the work's time for what follows the typing, at most.
+/// Maximum time that is reserved for the steps after typing.
 const RESERVE: Duration = Duration::from_secs(5);
 
-/// How typing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Typing {
     Done,
-    /// It took all the time that the work has.
+    /// The time for typing ended first.
     Truncated,
 }
 
-/// One form at work.
 struct Form {
-    /// How long each field is looked for.
+    /// Maximum time of the search for each field.
     step: Duration,
-    /// When typing has to stop.
     typing_ends: Instant,
 }
 
@@ -84,7 +81,7 @@ impl Webkit {
             duration_ms: milliseconds(started),
         };
 
-        // A site that remembers its user shows the password field alone; one that asks in two steps, at first the other.
+        // A site that remembers the user shows only the password field. A two-step login shows only the user name first.
         match self.fill(username, &login.username, "username", &form).await? {
             Some(Typing::Truncated) => return Ok(truncated()),
             Some(Typing::Done) if self.shows(password).await? != Some(true) => self.submit(login).await?,
@@ -114,7 +111,7 @@ impl Webkit {
         })
     }
 
-    /// Types `text` into a field in place of what it has. `None` when there is no such field.
+    /// Replaces the content of a field with `text`. `None` when there is no such field.
     async fn fill(
         &mut self,
         field: PageQuery<'_>,
@@ -122,7 +119,7 @@ impl Webkit {
         named: &str,
         form: &Form,
     ) -> Result<Option<Typing>, OperationEnd> {
-        // A line break would send the form.
+        // A line break would submit the form.
         let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named)?;
         if within(form.step, self.focus(field, ExistingText::Replace)).await?.is_none() {
             return Ok(None);
@@ -133,7 +130,7 @@ impl Webkit {
         Ok(Some(if typed.is_some() { Typing::Done } else { Typing::Truncated }))
     }
 
-    /// Sends a login form: by the caller's button, by Enter where there is a form to send, or by what looks like a button.
+    /// Submits a login form with the caller's button, with a detected button, or with Enter.
     async fn submit(&mut self, login: &Login) -> Result<(), OperationEnd> {
         let button = PageQuery::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();
@@ -163,7 +160,7 @@ impl Webkit {
         Ok(within(patience, appears).await?.is_some())
     }
 
-    /// Waits until a loaded page has been without the password field for a while.
+    /// Waits until a loaded page has had no visible password field for [`OUTCOME_STANDS`].
     async fn leaves(&mut self, password: PageQuery<'_>) -> Result<(), OperationEnd> {
         let mut since = Instant::now();
         while since.elapsed() < OUTCOME_STANDS {
@@ -177,7 +174,7 @@ impl Webkit {
     }
 }
 
-/// `None` when it takes longer.
+/// `None` when `work` takes longer than `patience`.
 async fn within<T>(
     patience: Duration,
     work: impl Future<Output = Result<T, OperationEnd>>,

@@ -1,4 +1,4 @@
-//! One `kitfleet-host` process: how it is started, told what to do, and known to be dead.
+//! One `kitfleet-host` process: start, commands, and detection of its end.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -33,49 +33,44 @@ use super::directories::BrowserDirectory;
 use super::page::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
-/// How often the network process is looked at.
+/// Interval at which the network process is checked.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// How long a host that ends by itself may take. It takes 50 ms; one whose main loop hangs ends itself after two seconds.
+/// Maximum time of an orderly exit. It normally takes 50 ms. A host whose main loop hangs ends itself after 2 s.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// What a family that cannot be confined may know of the worker's environment, which holds secrets.
+/// Variables of the worker's environment that an unconfined family receives. The others may hold secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
-/// How a host is started, and by whom.
 pub struct HostLaunch<'a> {
-    /// The executable.
     pub program: &'a Path,
-    /// The device that it is to be: one of the same pixel ratio can still be made of it, but takes longer.
+    /// Initial device. It can be changed later to another one of the same pixel ratio, which takes additional time.
     pub archetype: &'a Archetype,
-    /// How it is kept apart.
     pub confinement: &'a Confinement,
-    /// A folder of its own, which goes with it.
+    /// The host's folder, which is deleted with the host.
     pub directory: BrowserDirectory,
-    /// Looks at what it takes.
     pub watchdog: &'a Watchdog,
-    /// Its parent.
     pub spawner: &'a Spawner,
-    /// Ends it even while it is in use.
+    /// Ends the host even while it is in use.
     pub stopping: &'a CancellationToken,
-    /// Knows when nothing is left of it.
+    /// Tracks the host until all of it is gone.
     pub tasks: &'a TaskTracker,
 }
 
-/// A running host. Dropping it kills the whole family and removes its folder, in the background.
+/// A running host. Dropping it kills the whole family and removes its folder in the background.
 pub struct Host {
-    /// While this is there, the host's input does not end.
+    /// The host's input stays open as long as this sender exists.
     requests: mpsc::UnboundedSender<String>,
     line: HostHandle,
     directory: BrowserDirectory,
     told: LoadedScripts,
-    /// While this is there, the host is in use.
+    /// The host counts as in use as long as this sender exists.
     in_use: oneshot::Sender<ExitRequest>,
     burial: JoinHandle<()>,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
-/// The way to a running host. It can be shared, and keeps no host running.
+/// Handle to a running host. It can be shared, and does not keep the host running.
 #[derive(Clone)]
 pub struct HostHandle {
     requests: mpsc::WeakUnboundedSender<String>,
@@ -84,65 +79,58 @@ pub struct HostHandle {
     death: watch::Receiver<Option<Death>>,
 }
 
-/// Asked of whoever buries a host: to let it end by itself.
+/// Request to the task that ends a host, for an orderly exit.
 struct ExitRequest {
-    /// Told when no process is left.
+    /// Receives a message when no process is left.
     ended: oneshot::Sender<()>,
-    /// Until the other end is gone, the folder stays.
+    /// The folder is kept until the sender is dropped.
     kept: oneshot::Receiver<Infallible>,
 }
 
-/// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
+/// Folder of a host after an orderly exit. Dropping it removes the folder in the background.
 pub struct HostFolder {
     directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
 }
 
-/// What browsers die of that nobody has closed.
+/// Cause of a browser's unexpected end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Cause {
-    /// It took more memory than it may have.
+    /// The browser exceeded its memory limit.
     Memory,
-    /// It wrote more than it may, or the disk is nearly full and it wrote most.
+    /// The browser exceeded its disk limit, or the disk was nearly full and the browser had written the most.
     Disk,
-    /// The process of its page ended.
+    /// The page's process ended.
     PageProcess,
-    /// Its network process ended.
+    /// The network process ended.
     NetworkProcess,
-    /// Its host ended, or said what nobody understands.
+    /// The host ended, or sent an invalid message.
     Host,
 }
 
 impl Cause {
-    /// As metrics spell it.
+    /// Label value in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A browser's end.
 #[derive(Debug, Clone)]
 struct Death {
     cause: Cause,
     failure: Failure,
 }
 
-/// Why a command was not done.
 #[derive(Debug)]
 pub enum CallError {
-    /// The host is dead.
     Dead(Failure),
-    /// The host says why.
     Refused(HostError),
 }
 
 impl Host {
-    /// Starts a host and waits until it shows its blank page. How long that may take is the caller's business.
-    ///
-    /// # Errors
-    /// When the program cannot be started, or ends instead.
+    /// Starts a host and waits until it shows its blank page. The caller limits the time.
     pub async fn start(start: HostLaunch<'_>) -> Result<Self, Failure> {
         let HostLaunch { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
@@ -173,25 +161,20 @@ impl Host {
         }
     }
 
-    /// Where the host keeps its data.
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 
-    /// What its page was told.
+    /// Scripts that its page has loaded.
     pub fn told(&self) -> &LoadedScripts {
         &self.told
     }
 
-    /// Has the host do something and decodes its reply. Dropping the future forgets the reply, but undoes nothing.
-    ///
-    /// # Errors
-    /// When the host refuses, or dies first.
+    /// Sends a command and decodes the reply. Dropping the future discards the reply, but does not undo the command.
     pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         self.line.call(command).await
     }
 
-    /// A way to it for others.
     pub fn line(&self) -> HostHandle {
         self.line.clone()
     }
@@ -201,41 +184,40 @@ impl Host {
         wait_for_death(&mut self.line.death.clone()).await
     }
 
-    /// Whether it still takes commands.
+    /// True as long as the host accepts commands.
     pub fn is_alive(&self) -> bool {
         self.cause_of_death().is_none()
     }
 
-    /// What it died of.
     pub fn cause_of_death(&self) -> Option<Cause> {
         self.line.death.borrow().as_ref().map(|death| death.cause)
     }
 
-    /// Something that waits for the end without borrowing the host.
+    /// Resolves when the host has ended, without borrowing the host.
     pub fn death(&self) -> impl Future<Output = Failure> + use<> {
         self.line.death()
     }
 
-    /// Kills the whole family, waits until nothing is left of it, and removes its folder.
+    /// Kills the whole family, waits until it is gone, and removes its folder.
     pub async fn end(self) {
         let Self { in_use, burial, .. } = self;
         drop(in_use);
-        // A panic there was reported already.
+        // A panic of the task has already been logged.
         let _ = burial.await;
     }
 
-    /// Has the host end by itself, and waits for that, so that its network process writes down what sites have stored
-    /// and WebKit has not written yet. Nothing changes its folder then.
+    /// Lets the host exit by itself and waits for it. Its network process then writes site data that is still in memory.
+    /// No process changes the folder after that.
     ///
     /// # Errors
-    /// When it has been killed already.
+    /// When the host has already been killed.
     pub async fn end_in_order(self) -> Result<HostFolder, Failure> {
         let Self { requests, in_use, directory, _tasks: pipes, .. } = self;
         let (ended, has_ended) = oneshot::channel();
         let (keep, kept) = oneshot::channel();
-        // One that was killed has nobody who hears this, and then nobody says that it has ended.
+        // If the host was killed, the receiver is gone, and `has_ended` fails.
         let _ = in_use.send(ExitRequest { ended, kept });
-        // End of input ends it.
+        // The host exits at the end of its input.
         drop(requests);
         let ended = has_ended.await;
         drop(pipes);
@@ -245,10 +227,7 @@ impl Host {
 }
 
 impl HostHandle {
-    /// As [`Host::call`].
-    ///
-    /// # Errors
-    /// When the host refuses, or has ended.
+    /// See [`Host::call`].
     pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         let name = command.name();
         let span = tracing::info_span!("browser", command = name);
@@ -259,12 +238,12 @@ impl HostHandle {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
         let reply = self.replies.expect(id);
-        // A dead host's writer is gone, and its replies too: the next line notices.
+        // A dead host has no writer and no replies. The next line detects this.
         let _ = self.requests.upgrade().map(|requests| requests.send(line));
         match reply.await {
             Some(Outcome::Ok(value)) => {
                 run_blocking(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
-                    CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
+                    CallError::Dead(driver_failure(format!("the browser sent an invalid reply to {name}: {error}")))
                 })
             }
             Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
@@ -272,7 +251,7 @@ impl HostHandle {
         }
     }
 
-    /// Waits until the host has ended, by itself or because its owner had it end.
+    /// Waits until the host has ended, by itself or by its owner.
     pub fn death(&self) -> impl Future<Output = Failure> + use<> {
         let mut death = self.death.clone();
         async move { wait_for_death(&mut death).await }
@@ -280,20 +259,19 @@ impl HostHandle {
 }
 
 impl HostFolder {
-    /// The folder.
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 }
 
-/// What programs of the machine may know of the worker's environment.
+/// Variables of the worker's environment that other programs may receive.
 #[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
 pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
-/// Ends the family when its host is no longer in use, was condemned, or the pool stops. This is a task of its own, so that it is done
-/// whatever becomes of the owner.
+/// Ends the family when its host is no longer in use, is condemned, or the pool stops. This is a separate task, so that
+/// it runs even if the owner's task is cancelled.
 async fn bury(
     family: Family,
     directory: BrowserDirectory,
@@ -308,7 +286,7 @@ async fn bury(
     };
     if let Some(ExitRequest { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
-        // Whoever waits for either may have given up.
+        // The receivers may have been dropped.
         let _ = ended.send(());
         let _ = stopping.run_until_cancelled(kept).await;
     } else {
@@ -317,12 +295,11 @@ async fn bury(
     directory.remove().await;
 }
 
-/// A failure of the browser.
 pub fn driver_failure(detail: impl Into<String>) -> Failure {
     Failure { class: FailureClass::Driver, detail: detail.into() }
 }
 
-/// Commands whose reply has not come; `None` once there can be no further replies.
+/// Pending replies. `None` once no further replies are possible.
 struct Replies {
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Outcome>>>>,
 }
@@ -334,7 +311,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// The reply to a command; `None` when the host dies first.
+    /// Returns the reply to a command. `None` when the host ends first.
     fn expect(&self, id: u64) -> impl Future<Output = Option<Outcome>> {
         let (sender, receiver) = oneshot::channel();
         self.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender)));
@@ -347,12 +324,12 @@ impl Replies {
 
     fn arrived(&self, id: u64, outcome: Outcome) {
         if let Some(sender) = self.with(|waiting| waiting.as_mut()?.remove(&id)) {
-            // Whoever asked may have given up.
+            // The caller may have been cancelled.
             let _ = sender.send(outcome);
         }
     }
 
-    /// Tells everyone who waits that the host is dead.
+    /// Ends all pending calls, because the host is dead.
     fn end(&self) {
         self.with(Option::take);
     }
@@ -362,7 +339,7 @@ impl Replies {
     }
 }
 
-/// Forgets a command when nobody waits for its reply any more.
+/// Removes a pending reply when its caller is cancelled.
 struct PendingReply<'a> {
     replies: &'a Replies,
     id: u64,
@@ -379,7 +356,7 @@ async fn wait_for_death(death: &mut watch::Receiver<Option<Death>>) -> Failure {
     known.map_or_else(|| driver_failure("the browser ended"), |death| death.failure)
 }
 
-/// Lines are written by a task, so that a caller who gives up leaves none half-written.
+/// A task writes the lines, so that a cancelled caller leaves no partial line.
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
@@ -389,7 +366,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
     }
 }
 
-/// Hands out replies until the host ends, which ends its output.
+/// Dispatches replies until the host ends, which ends its output.
 async fn read(
     stdout: ChildStdout,
     leader: Pid,
@@ -399,11 +376,11 @@ async fn read(
 ) {
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
-    // Until the network process runs there is nothing to watch.
+    // The network process is watched once it runs.
     let mut network_ended = futures_util::future::pending::<()>().boxed();
     let (cause, words) = loop {
         let line = tokio::select! {
-            // Who is condemned is killed, which is not why it ends.
+            // A condemned browser is also killed, so the verdict has priority over the end of output.
             biased;
             (cause, words) = verdict.spoken() => break (cause, words.to_owned()),
             line = lines.next() => line,
@@ -411,7 +388,7 @@ async fn read(
         };
         let message = match line {
             None => break (Cause::Host, "the browser ended".to_owned()),
-            Some(Err(error)) => break (Cause::Host, format!("the browser said something unreadable: {error}")),
+            Some(Err(error)) => break (Cause::Host, format!("the browser sent an invalid message: {error}")),
             Some(Ok(line)) => run_blocking(line.len(), || serde_json::from_str::<Message>(&line)),
         };
         match message {
@@ -428,15 +405,15 @@ async fn read(
             Ok(Message::WebProcessTerminated { reason }) => {
                 break (Cause::PageProcess, format!("the page's process ended: {reason}"));
             }
-            Err(error) => break (Cause::Host, format!("the browser said something unreadable: {error}")),
+            Err(error) => break (Cause::Host, format!("the browser sent an invalid message: {error}")),
         }
     };
     died.send_replace(Some(Death { cause, failure: driver_failure(words) }));
     replies.end();
 }
 
-/// Resolves when the network process of this host ends. WebKit would start another and leave the requests of the old
-/// one without an answer, for ever. It is no child of ours, so it has to be looked at from time to time.
+/// Resolves when the network process of this host ends. WebKit would start a new one and never answer the requests of
+/// the old one. The process is not a child of this one, so it is polled.
 fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
     let process = find_network_process(leader)?.ok_or(io::ErrorKind::NotFound)?;
     Ok(async move {
@@ -448,12 +425,12 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
 
 fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
     let processes = Processes::now()?;
-    // The kernel cuts names to 15 characters.
+    // The kernel truncates names to 15 characters.
     let found = processes.below(leader).into_iter().find(|process| process.comm == "WebKitNetworkPr");
     Ok(found.map(|process| Pid::from_raw(process.pid)))
 }
 
-/// Copies a child's words to the log. They are for people who debug, and hold nothing that was typed.
+/// Copies a child's output to the log, for debugging. It contains no typed text.
 pub async fn log_lines(program: &'static str, output: impl AsyncRead + Unpin) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();

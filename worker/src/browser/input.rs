@@ -1,4 +1,4 @@
-//! Fingers: taps, keys and scrolling.
+//! Input of operations: taps, keys and scrolling.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use super::pace::KeyDelays;
 use super::page::{self, POLL, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
-/// How often a field may be found covered before it is focused without a finger.
+/// Number of attempts with a covered field after which it is focused without a tap.
 const PATIENCE: u32 = 10;
 
-/// What [`page::REACH`] finds.
+/// Result of [`page::REACH`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum TargetState {
@@ -38,28 +38,28 @@ struct ElementPosition {
     has_focus: bool,
 }
 
-/// What keys do to an element.
+/// Effect of keys on an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum InputKind {
-    /// They write.
+    /// They enter text.
     Text,
-    /// They choose from a menu.
+    /// They choose an option of a menu.
     Choice,
-    /// They do nothing of note.
+    /// They have no relevant effect.
     Nothing,
 }
 
-/// Whether what stands in a field stays.
+/// Treatment of a field's existing text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingText {
-    /// The new text follows it.
+    /// The new text is appended.
     Keep,
-    /// The new text takes its place.
+    /// The new text replaces it.
     Replace,
 }
 
-/// What a page may submit by an interaction. An approval is for one load.
+/// Returns the rule for submissions during an interaction. An approval permits one load.
 fn rule_of(interact: &Interact) -> SubmissionRule {
     match (interact.hold_submissions, interact.approved) {
         (false, _) => SubmissionRule::AllowAll,
@@ -78,7 +78,7 @@ impl Webkit {
             interacted.page_submission_held = self.held_submission().await?.is_some();
             return Ok(interacted);
         }
-        // What was held back by now is nothing of its own.
+        // A submission that was held before now does not belong to this interaction.
         let held_before = self.hold_submissions(rule_of(interact)).await?;
         match &interact.action {
             Action::Tap { element } => self.tap(PageQuery::written(element, &element.field("action"))).await?,
@@ -123,8 +123,8 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// Has the page submit forms by this rule from now on. A page may submit one long after it was touched, so that this stays until
-    /// another interaction or navigation has it otherwise. Answers whether it was kept from submitting one of which nobody was told.
+    /// Sets the rule for submissions of the page. A page may submit long after an input, so the rule applies until the
+    /// next interaction or navigation. Returns whether a submission was held that has not been reported.
     pub(super) async fn hold_submissions(&mut self, rule: SubmissionRule) -> Result<bool, OperationEnd> {
         let hold = rule != SubmissionRule::AllowAll;
         if !self.holds_submissions && !hold {
@@ -134,12 +134,12 @@ impl Webkit {
         Ok(self.host.call(HostCommand::HoldSubmissions { rule }).await?)
     }
 
-    /// What the page was kept from submitting by what was just done.
+    /// Returns the submission that was held during the last step.
     pub(super) async fn held_submission(&mut self) -> Result<Option<Held>, OperationEnd> {
         Ok(self.host.call(HostCommand::HeldSubmission).await?)
     }
 
-    /// Has the page submit what it was last kept from submitting, if that is still there.
+    /// Submits the form that was last held. `false` when it no longer exists.
     async fn release_submission(&mut self) -> Result<bool, OperationEnd> {
         self.holds_submissions = true;
         Ok(self.host.call(HostCommand::ReleaseSubmission).await?)
@@ -156,7 +156,7 @@ impl Webkit {
         Ok(Interacted { ok, kind, duration_ms, url, submission_held: false, page_submission_held: false })
     }
 
-    /// Taps an element as soon as a finger reaches it.
+    /// Taps an element once it can be tapped.
     pub(super) async fn tap(&mut self, target: PageQuery<'_>) -> Result<(), OperationEnd> {
         loop {
             if let Some(TargetState::Ready(place)) = self.reach(target).await? {
@@ -167,7 +167,7 @@ impl Webkit {
         }
     }
 
-    /// Gives a field the focus, by a tap like a user's where a finger reaches it.
+    /// Focuses a field, with a tap if the field can be tapped.
     pub(super) async fn focus(&mut self, target: PageQuery<'_>, existing: ExistingText) -> Result<(), OperationEnd> {
         let mut covered = 0;
         loop {
@@ -202,7 +202,7 @@ impl Webkit {
             self.obstacle = "the field is disabled or read-only";
             return Ok(false);
         }
-        // A tap on a menu would open it, and keys choose in it just as well while it is closed.
+        // A tap would open a menu, and keys also choose an option while it is closed.
         if !covered && !place.has_focus && place.takes == InputKind::Text {
             self.touch(place).await?;
         }
@@ -221,7 +221,7 @@ impl Webkit {
             None => "the page does not answer",
             Some(TargetState::Absent) => "no element matches",
             Some(TargetState::Hidden) => "the element is not visible",
-            Some(TargetState::Moving) => "the element does not stand still",
+            Some(TargetState::Moving) => "the element is still moving",
             Some(TargetState::Outside) => "the element cannot be scrolled into view",
             Some(TargetState::Covered(_)) => "another element covers it",
             Some(TargetState::Ready(_)) => "",
@@ -236,11 +236,11 @@ impl Webkit {
         Ok(self.host.call::<()>(HostCommand::Touch { steps: vec![land, lift] }).await?)
     }
 
-    /// Types into whatever has the focus.
+    /// Types into the focused element.
     pub(super) async fn type_keys(&mut self, keys: Vec<String>, pauses: KeyDelays) -> Result<(), OperationEnd> {
-        self.obstacle = "the text was not typed to its end";
+        self.obstacle = "the text was not typed completely";
         if let KeyDelays::None = pauses {
-            // In one piece: the host types a long text by the phrase, which takes a second where keys take a minute.
+            // All keys are sent at once: the host inserts a long text in chunks, which takes 1 s instead of 1 min.
             return Ok(self.press(keys).await?);
         }
         let mut due = tokio::time::Instant::now();
@@ -256,7 +256,7 @@ impl Webkit {
         self.host.call(HostCommand::Keys { keys }).await
     }
 
-    /// Chooses an option of a menu as soon as a person could. One that it has already is chosen without a word.
+    /// Chooses an option of a menu once it is available. If it is already chosen, no event is sent.
     async fn choose(&mut self, target: PageQuery<'_>, option: &str) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "option": option }));
         loop {
@@ -275,7 +275,7 @@ impl Webkit {
         let input = self.input(json!({ "target": target, "x": x, "y": y }));
         let script = target.map_or(page::SCROLL, |target| page::SCROLL.about(target));
         loop {
-            // A script that was sent may scroll even if its answer is lost, so it is sent once.
+            // The script may have scrolled even if its reply is lost, so it runs only once.
             match page::ask_once(&self.host, script, &input).await? {
                 Some(true) | None => return Ok(()),
                 Some(false) => self.obstacle = "no element matches",
@@ -285,7 +285,6 @@ impl Webkit {
     }
 }
 
-/// What became of the choice of an option.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SelectedOption {
@@ -295,7 +294,7 @@ enum SelectedOption {
     Done,
 }
 
-/// The keys that type a text. A line break is the Enter key.
+/// Returns the keys that type a text. A line break is the Enter key.
 pub fn keys_of(text: &str, field: &str) -> Result<Vec<String>, OperationEnd> {
     let key_of = |character| match character {
         '\n' => Ok("Enter".to_owned()),
@@ -313,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_typed_key_by_key() {
+    fn text_is_converted_to_keys() {
         let keys = keys_of("né\r\n\t😀", "action.text").expect("these are keys");
         assert_eq!(keys, ["n", "é", "Enter", "Tab", "😀"]);
         assert!(matches!(keys_of("a\u{7}", "action.text"), Err(OperationEnd::Invalid { .. })));

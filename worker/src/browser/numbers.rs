@@ -1,16 +1,16 @@
-//! Numbers out of people's texts: prices, distances, counts.
+//! Numbers in text: prices, distances, counts.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Number, Value};
 
-/// A sign on either side of a currency, and digits with separators.
+/// A sign before or after a currency symbol, then digits with separators.
 static NUMERIC: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"([-−]?)(?:\p{Sc}\s?)?([-−]?)(\d[\d.,'’\u{a0}\u{202f} ]*|\.\d+)").expect("a test compiles the pattern")
 });
 
-/// The first number in `text`, or null.
+/// Returns the first number in `text`, or null.
 pub fn numeric_part(text: &str) -> Value {
     parse(text).map_or(Value::Null, Value::Number)
 }
@@ -18,7 +18,7 @@ pub fn numeric_part(text: &str) -> Value {
 fn parse(text: &str) -> Option<Number> {
     let found = NUMERIC.captures(text)?;
     let start = found.get(0)?.start();
-    // In "iPhone-16" the sign joins two words.
+    // In "iPhone-16" the character is a hyphen between two words.
     let joins = text[..start].chars().next_back().is_some_and(char::is_alphanumeric);
     let has_sign = !found[1].is_empty() || !found[2].is_empty();
     let negative = has_sign && !joins;
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Option<Number> {
     }
 }
 
-/// Digits with at most a decimal point, out of digits grouped as people do in one country or another.
+/// Removes digit grouping of any locale, and returns digits with at most one decimal point.
 fn without_groups(digits: &str) -> String {
     let digits: String = match spaced_groups(digits) {
         Some(joined) => joined,
@@ -38,10 +38,10 @@ fn without_groups(digits: &str) -> String {
     };
     let digits = digits.trim_end_matches(['.', ',']);
     let decimal = match (digits.rfind('.'), digits.rfind(',')) {
-        // The later of two kinds is the decimal point.
+        // Of two kinds of separators, the later one is the decimal point.
         (Some(dot), Some(comma)) => Some(dot.max(comma)),
         (Some(dot), None) => (digits.matches('.').count() == 1).then_some(dot),
-        // One comma before three digits groups thousands, as in English.
+        // A single comma before three digits groups thousands, as in English.
         (None, Some(comma)) => (digits.matches(',').count() == 1 && digits.len() - comma != 4).then_some(comma),
         (None, None) => None,
     };
@@ -56,7 +56,8 @@ fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\u{a0}' | '\u{202f}' | '\'' | '’')
 }
 
-/// Joins groups of three that stand apart, such as `1 234 567,89`; `None` when the first gap is none of a number's.
+/// Joins groups of three digits that are separated by spaces, such as `1 234 567,89`. `None` when the first gap does not
+/// separate groups.
 fn spaced_groups(digits: &str) -> Option<String> {
     let mut groups = digits.trim_end_matches(is_space).split(is_space);
     let mut joined =
@@ -79,7 +80,7 @@ mod tests {
     use super::numeric_part;
 
     #[test]
-    fn the_first_number_of_a_text_is_read_as_people_write_it() {
+    fn first_number_is_parsed_in_common_notations() {
         for (text, number) in [
             ("$1,234.50", json!(1234.5)),
             ("-3", json!(-3)),

@@ -1,4 +1,4 @@
-//! How fast a user's fingers are.
+//! Timing of simulated input.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use kitfleet_domain::sessions::BehavioralProfile;
 use rand::random_range;
 
-/// The timing of taps and keys. No two of a person's are alike, so both vary.
+/// Timing of taps and keys. Both vary, as with human input.
 #[derive(Debug, Clone)]
 pub struct InputTiming {
     key: Duration,
@@ -14,7 +14,7 @@ pub struct InputTiming {
 }
 
 impl InputTiming {
-    /// That of a behavioural profile: human, but no slower than it has to be.
+    /// Returns the timing of a behavioural profile: human, but as fast as plausible.
     pub fn of(profile: BehavioralProfile) -> Self {
         let (key_ms, hold_ms) = match profile {
             BehavioralProfile::Casual => (60, 60..=90),
@@ -24,38 +24,37 @@ impl InputTiming {
         Self { key: Duration::from_millis(key_ms), hold_ms }
     }
 
-    /// Milliseconds a finger rests on the glass.
+    /// Duration of a tap in milliseconds.
     pub fn hold_ms(&self) -> u64 {
         random_range(self.hold_ms.clone())
     }
 
-    /// The pauses between the keys of a text, which take no more than `allowance` in all.
+    /// Returns the pauses between the keys of a text, which take at most `allowance` in total.
     pub fn typing(&self, keys: usize, allowance: Duration) -> KeyDelays {
         let keys = u32::try_from(keys).unwrap_or(u32::MAX).max(1);
         let mean = self.key.min(allowance / keys);
-        // Timers count milliseconds.
+        // Timers have a resolution of 1 ms.
         if mean < Duration::from_millis(2) { KeyDelays::None } else { KeyDelays::Around(mean) }
     }
 }
 
-/// The pauses between keys.
 #[derive(Debug, Clone, Copy)]
 pub enum KeyDelays {
-    /// None at all.
+    /// No pauses.
     None,
-    /// The same every time.
+    /// A fixed pause.
     Exactly(Duration),
-    /// Up to a third more or less.
+    /// A random pause, up to a third shorter or longer than the mean.
     Around(Duration),
 }
 
 impl KeyDelays {
-    /// What a caller chose.
+    /// Pauses that the caller chose.
     pub fn exactly(ms: u64) -> Self {
         if ms == 0 { Self::None } else { Self::Exactly(Duration::from_millis(ms)) }
     }
 
-    /// The next one.
+    /// Returns the next pause.
     pub fn next(self) -> Duration {
         match self {
             Self::None => Duration::ZERO,

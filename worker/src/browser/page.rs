@@ -1,4 +1,4 @@
-//! Asking the page: scripts of ours, run in a world of our own.
+//! Scripts that run on the page, in an isolated world.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use tokio::time::{sleep, timeout};
 use super::OperationEnd;
 use super::host::{CallError, Host, driver_failure};
 
-/// How often a page is asked whether something has come about.
+/// Interval at which a page is checked for a condition.
 pub const POLL: Duration = Duration::from_millis(50);
 
-/// How long a question is waited for before it is put again. A page that is busy longer answers all of them late.
+/// Time after which a script is sent again. A page that is busy for longer answers each of them late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often in a row a script that only reads may fail. A page that navigates fails it once or twice.
+/// Maximum number of consecutive failures of a script that only reads. A navigation causes one or two.
 const MAX_FAILURES: u32 = 60;
 
-/// A question to the page.
+/// A script for the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
     name: &'static str,
@@ -32,7 +32,7 @@ pub struct Script {
     library: Library,
 }
 
-/// What a script needs besides what all need.
+/// Additional code that a script needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Library {
     Nothing,
@@ -59,7 +59,7 @@ impl Script {
         Self { name, own, library: Library::Words }
     }
 
-    /// The same about what is told by more than a selector, if this is.
+    /// Adds the code that this query needs.
     pub fn about(self, sought: PageQuery<'_>) -> Self {
         match sought {
             PageQuery::Selector { .. } => self,
@@ -68,13 +68,13 @@ impl Script {
         }
     }
 
-    /// What the page knows it by.
+    /// Key of the script in the page's map.
     fn key(self) -> String {
         format!("{} {:?}", self.name, self.library)
     }
 }
 
-/// Finds out where a finger reaches an element.
+/// Returns the position of an element where it can be tapped.
 pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
 /// Chooses an option of a menu.
 pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
@@ -82,7 +82,7 @@ pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.
 pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
-/// Looks for something visible.
+/// Checks whether an element is visible.
 pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));
 /// Reads the local storage.
 pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.js"));
@@ -90,61 +90,60 @@ pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.
 pub const DOM: Script = Script::of("dom", include_str!("scripts/dom.js"));
 /// Reads values.
 pub const EXTRACT: Script = Script::of("extract", include_str!("scripts/extract.js"));
-/// Reads what the page shows.
+/// Reads a snapshot of the page.
 pub const SNAPSHOT: Script = Script::of_all_elements("snapshot", include_str!("scripts/snapshot.js"));
-/// Finds out who it is that words mean.
+/// Locates elements.
 pub const FIND: Script = Script::of_all_elements("find", include_str!("scripts/find.js"));
-/// Looks for challenges.
+/// Checks for challenges.
 pub const CHALLENGES: Script = Script::of("challenges", include_str!("scripts/challenges.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");
 
-/// An element that is meant.
+/// Query for an element.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub enum PageQuery<'a> {
-    /// By a selector of the caller's.
+    /// By the caller's selector.
     Selector {
-        /// CSS.
+        /// CSS selector.
         selector: &'a str,
-        /// Where the caller wrote it.
+        /// Field of the request.
         field: &'a str,
     },
-    /// By what it is.
+    /// By properties of the element.
     Target {
-        /// What.
         target: &'a Target,
-        /// Where the caller wrote it.
+        /// Field of the request.
         field: &'a str,
     },
-    /// By its looks.
+    /// By appearance.
     Looks {
-        /// What it is for.
+        /// Purpose of the field.
         looks: Use,
     },
 }
 
-/// What a field of a form is for.
+/// Purpose of a form field.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// Search terms go here.
+    /// Input for search terms.
     Search,
-    /// Who logs in.
+    /// Input for a user name.
     Username,
-    /// And proves it.
+    /// Input for a password.
     Password,
-    /// Sends the form.
+    /// Button that submits the form.
     Submit,
 }
 
 impl<'a> PageQuery<'a> {
-    /// The caller's selector if there is one, or else what looks like it.
+    /// Returns the caller's selector, or a query by appearance.
     pub fn chosen(selector: Option<&'a str>, field: &'a str, looks: Use) -> Self {
         selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
     }
 
-    /// The caller's element, which stands in this field.
+    /// Returns the caller's element, which is in this field of the request.
     pub fn written(element: &'a Element, field: &'a str) -> Self {
         match element {
             Element::Selector(selector) => Self::Selector { selector, field },
@@ -152,7 +151,7 @@ impl<'a> PageQuery<'a> {
         }
     }
 
-    /// Where the caller wrote it.
+    /// Field of the request.
     pub fn field(self) -> &'a str {
         match self {
             Self::Selector { field, .. } | Self::Target { field, .. } => field,
@@ -161,12 +160,12 @@ impl<'a> PageQuery<'a> {
     }
 }
 
-/// What a script of ours returns.
+/// Result of a script.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer<T> {
     Value(T),
-    /// The page does not know the script: another was loaded meanwhile.
+    /// The page does not have the script, because another page was loaded meanwhile.
     Unknown,
     Refused {
         field: String,
@@ -175,12 +174,12 @@ enum Answer<T> {
     },
 }
 
-/// Which scripts the page was told, so that it need not read them anew.
+/// Scripts that the current page has loaded, so that they are not sent again.
 #[derive(Default)]
 pub struct LoadedScripts(Mutex<HashSet<(&'static str, Library)>>);
 
 impl LoadedScripts {
-    /// Forgets them, since another page is about to come.
+    /// Clears the set before another page loads.
     pub fn forget(&self) {
         self.lock().clear();
     }
@@ -190,7 +189,7 @@ impl LoadedScripts {
     }
 }
 
-/// Runs a script once. `None` when the page went away under it.
+/// Runs a script once. `None` when the page was replaced meanwhile.
 pub async fn ask_once<T: DeserializeOwned>(
     host: &Host,
     script: Script,
@@ -226,7 +225,7 @@ fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationE
     }
 }
 
-/// Runs a script that may run twice. `None` when the page went away under it, or is too busy to answer.
+/// Runs a script that may run twice. `None` when the page was replaced meanwhile, or is too busy to answer.
 pub async fn ask<T: DeserializeOwned>(
     host: &Host,
     script: Script,
@@ -235,7 +234,7 @@ pub async fn ask<T: DeserializeOwned>(
     timeout(ANSWER_WITHIN, ask_once(host, script, input)).await.unwrap_or(Ok(None))
 }
 
-/// Runs a script that only reads, again if the page goes away under it. A page that hangs is waited for.
+/// Runs a script that only reads, and repeats it if the page is replaced meanwhile. Waits for a page that hangs.
 pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<T, OperationEnd> {
     for _ in 0..MAX_FAILURES {
         if let Some(answer) = ask_once(host, script, input).await? {
@@ -246,7 +245,8 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl
     Err(OperationEnd::Failed(driver_failure("the page could not be read")))
 }
 
-/// Has the page run a script that it was told. A caller's text gets into a script as a string of a string: nothing in it can be code.
+/// Runs a script that the page has loaded. The caller's text is passed as a JSON string within a string literal, so it
+/// cannot become code.
 fn recall(script: Script, input: &impl Serialize) -> String {
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
     format!(
@@ -255,7 +255,7 @@ fn recall(script: Script, input: &impl Serialize) -> String {
     )
 }
 
-/// Tells the page a script, and has it run that. It keeps the script for as long as it is there, so that it reads and compiles it once.
+/// Sends a script to the page and runs it. The page keeps the compiled script for later runs.
 fn tell(script: Script, input: &impl Serialize) -> String {
     let (own, library) = (script.own, script.library.text());
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));

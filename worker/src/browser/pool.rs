@@ -1,11 +1,11 @@
-//! Hot browsers: hosts that already show a blank page, so that a session opens in milliseconds.
+//! Warm browsers: hosts that already show a blank page, so that a session opens in milliseconds.
 //!
-//! They are as the default archetype is, whose device pixel ratio GTK fixes as it starts; everything else about a device is
-//! set on a running host. Other ratios start cold.
+//! They use the device pixel ratio of the default archetype, because GTK fixes the ratio at its start. All other
+//! properties of a device can be set on a running host. Browsers with other ratios start cold.
 //!
-//! How many there are is the business of `demand.rs`. What was taken is replaced at once, and several start side by side, but
-//! in no processor's turn that a customer waits for. A customer who finds none hot takes his turn or the next one that is hot,
-//! whichever comes first.
+//! `demand.rs` determines the number of warm browsers. A browser that is taken is replaced at once. Several start in
+//! parallel, but not while a session is opening, which needs the processors. A session without a warm browser takes
+//! either a permit to start one or the next warm browser, whichever comes first.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ use super::webkit::Webkit;
 use super::{Browser, Engine, StartError, user_ids};
 use crate::config::{Bounds, WorkerConfig};
 
-/// How often hot browsers are looked after: one may have died, be forgotten by those who wanted it, or be in memory's way.
+/// Interval at which warm browsers are checked: one may have died, or demand or memory may have decreased.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// How long none is started after one that did not start.
+/// Pause after a failed start.
 const REST: Duration = Duration::from_secs(1);
 
-/// How long everything that was killed may take to be gone.
+/// Maximum time until all killed processes are gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens browsers.
@@ -63,7 +63,7 @@ enum Kind {
 }
 
 impl Pool {
-    /// Starts what the configured driver needs, and the hot browsers.
+    /// Starts the configured driver and the warm browsers.
     ///
     /// # Errors
     /// When the machine lacks something that browsers need.
@@ -78,16 +78,16 @@ impl Pool {
         Ok(Self { kind, rules })
     }
 
-    /// What browsers' ways out may lead to.
+    /// Rules for the targets of egress routes.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Opens a browser that is this device, and leaves this way. How long that may take is the caller's business.
+    /// Opens a browser with this device and egress route. The caller limits the time.
     ///
     /// # Errors
-    /// When the worker has none, or it does not open.
+    /// When the worker has no browsers, or the browser does not open.
     pub async fn open(
         &self,
         archetype: &'static Archetype,
@@ -108,21 +108,21 @@ impl Pool {
         Ok(Browser(engine))
     }
 
-    /// Keeps none hot any more. Whoever has still to be served is.
+    /// Stops keeping warm browsers. Sessions that are being opened are still served.
     pub fn wind_down(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.close();
         }
     }
 
-    /// Keeps browsers hot again, after [`Pool::wind_down`].
+    /// Keeps warm browsers again, after [`Pool::wind_down`].
     pub fn resume(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.reopen();
         }
     }
 
-    /// Whether every browser is confined to its own folder and its own way out.
+    /// True when every browser is confined to its own folder and egress route.
     #[must_use]
     pub fn is_confined(&self) -> bool {
         match &self.kind {
@@ -131,8 +131,8 @@ impl Pool {
         }
     }
 
-    /// Why the machine has no room for more browsers: its disk or its memory is nearly full. Simulated browsers take
-    /// neither and save nothing, so that they are served on a full machine as well (contract: workers 17).
+    /// Returns the resource that is nearly exhausted: `disk` or `memory`. Simulated browsers use neither and save
+    /// nothing, so they also run on a full machine (contract: workers 17).
     #[must_use]
     pub fn lacks(&self, bounds: Bounds, disk: Option<DiskSpace>, memory: Option<Memory>) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };
@@ -142,7 +142,7 @@ impl Pool {
         memory.is_some_and(|memory| memory.is_short()).then_some("memory")
     }
 
-    /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
+    /// Kills every browser, open or warm, and waits until its processes, sockets and folders are gone.
     pub async fn shut_down(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shut_down().await;
@@ -150,7 +150,7 @@ impl Pool {
     }
 }
 
-/// Hosts that are kept hot for as long as anyone can open them.
+/// Hosts whose warm browsers are maintained as long as a [`Pool`] exists.
 struct Slots {
     hosts: Arc<Hosts>,
     _until_dropped: DropGuard,
@@ -181,7 +181,7 @@ impl Slots {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        // A machine that cannot start a browser says so now, not to its first customer.
+        // A machine that cannot start a browser fails here, and not at its first session.
         hosts.fill().await.map_err(|failure| StartError::Host(failure.detail))?;
         let keeper = Arc::clone(&hosts);
         hosts.tasks.spawn(async move { keeper.stopping.run_until_cancelled(keeper.keep_hot()).await });
@@ -202,23 +202,22 @@ struct Hosts {
     watchdog: Arc<Watchdog>,
     spawner: Spawner,
     shelf: Arc<WarmShelf>,
-    /// Starting a host keeps a processor busy: more at once would only be slower.
+    /// Limits simultaneous starts. Each start keeps one processor busy, so more of them would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
-    /// The keeper of hot browsers, and the burial of every host.
+    /// The tasks that maintain warm browsers, and the task that ends each host.
     tasks: TaskTracker,
 }
 
-/// What a customer waits for.
+/// Result of the wait for a browser.
 enum PooledBrowser<'a> {
-    /// A hot browser.
     Hot(Host),
-    /// His turn to have one started.
+    /// A permit to start a browser.
     Turn(SemaphorePermit<'a>),
 }
 
 impl Hosts {
-    /// A browser, and its place among those that this worker may have, which it keeps until nothing is left of it.
+    /// Returns a browser and its count among the worker's sessions, which the caller holds until the browser is gone.
     async fn open(
         &self,
         archetype: &Archetype,
@@ -231,7 +230,7 @@ impl Hosts {
                 PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
-                        tracing::warn!(failure.detail, "hot browser failed: starting a cold one");
+                        tracing::warn!(failure.detail, "warm browser failed: starting a cold one");
                         self.turn().await?
                     }
                 },
@@ -298,14 +297,14 @@ impl Hosts {
         Ok(())
     }
 
-    /// Starts as many hot browsers as there are to be.
+    /// Starts the missing warm browsers and waits for them.
     async fn fill(&self) -> Result<(), Failure> {
         let missing = self.shelf.settle(self.config.clock.now());
         let started = (0..missing).map(|_| async { self.start_hot(self.turn().await?).await });
         try_join_all(started).await.map(drop)
     }
 
-    /// Keeps as many of them as there are to be.
+    /// Maintains the number of warm browsers. Never returns.
     async fn keep_hot(&self) {
         static FAILED: LogThrottle = LogThrottle::new();
         let (mut starting, mut resting_until) = (FuturesUnordered::new(), Instant::now());
@@ -319,7 +318,7 @@ impl Hosts {
             }
             tokio::select! {
                 Some(started) = starting.next() => if let Err(failure) = started {
-                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "cannot start a hot browser"));
+                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "cannot start a warm browser"));
                     resting_until = Instant::now() + REST;
                 },
                 () = self.shelf.changed() => {}

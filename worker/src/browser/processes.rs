@@ -1,9 +1,12 @@
 //! Child processes that cannot outlive their owner.
 //!
-//! Four things see to that. Every child leads a process group of its own, which is killed as a whole. The kernel kills
-//! the child when the *thread* that started it ends, so all are started by one thread that lives as long as its
-//! [`Spawner`]. This process adopts the orphans of its children, so that it can wait for them too. And a host ends by
-//! itself at the end of its input.
+//! Four mechanisms ensure this:
+//!
+//! - Every child leads a process group, which is killed as a whole.
+//! - The kernel kills the child when the *thread* that started it ends. One thread, which lives as long as its
+//!   [`Spawner`],   therefore starts all children.
+//! - This process adopts the orphans of its children, so that it can also wait for them.
+//! - A host exits by itself at the end of its input.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,10 +26,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long the kernel may take to bury a killed process. It takes milliseconds, unless a disk hangs.
+/// Maximum time until the kernel has removed a killed process. It takes milliseconds, unless a disk hangs.
 const BURIED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The thread that starts every child. When the last clone is dropped it ends, and its children with it.
+/// Thread that starts every child. It ends when the last clone is dropped, and its children end with it.
 #[derive(Clone)]
 pub struct Spawner {
     orders: mpsc::Sender<Order>,
@@ -38,10 +41,7 @@ struct Order {
 }
 
 impl Spawner {
-    /// Starts the thread, which uses the calling runtime to wait for the children.
-    ///
-    /// # Errors
-    /// When there can be no further thread.
+    /// Starts the thread, which waits for the children on the calling runtime.
     pub fn start() -> io::Result<Self> {
         if let Err(error) = prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "cannot become the subreaper: init reaps orphaned browser processes");
@@ -51,7 +51,7 @@ impl Spawner {
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             let _inside = runtime.enter();
             for order in queue {
-                // Whoever no longer waits drops the family, which kills it.
+                // If the receiver is gone, the family is dropped, which kills it.
                 let _ = order.reply.send(Family::spawn(order.command));
             }
         })?;
@@ -59,9 +59,6 @@ impl Spawner {
     }
 
     /// Starts `command` as the leader of a family. Its input and outputs are pipes.
-    ///
-    /// # Errors
-    /// When the program cannot be started.
     pub async fn spawn(&self, command: Command) -> io::Result<Family> {
         let (reply, family) = oneshot::channel();
         self.orders.send(Order { command, reply }).map_err(io::Error::other)?;
@@ -69,7 +66,7 @@ impl Spawner {
     }
 }
 
-/// A child and all that it started, killed when dropped.
+/// A child and its descendants. Dropping it kills them.
 pub struct Family {
     leader: Child,
     group: Pid,
@@ -83,30 +80,26 @@ impl Family {
         Ok(Self { leader, group: Pid::from_raw(group) })
     }
 
-    /// The leader's process id, which is the group's too.
+    /// Process ID of the leader, which is also the ID of the group.
     pub fn id(&self) -> Pid {
         self.group
     }
 
-    /// The leader's pipes, once.
-    ///
-    /// # Errors
-    /// The second time.
+    /// Returns the leader's pipes. Fails when they have already been taken.
     pub fn take_pipes(&mut self) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
         let pipes = (self.leader.stdin.take(), self.leader.stdout.take(), self.leader.stderr.take());
         match pipes {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok((stdin, stdout, stderr)),
-            _ => Err(io::Error::other("the pipes are taken")),
+            _ => Err(io::Error::other("the pipes have already been taken")),
         }
     }
 
-    /// Waits until the leader ends by itself.
     pub async fn leader_ended(&mut self) -> ExitStatus {
-        // The only error is that somebody else waited for it, and then it has ended too.
+        // The only error is that the process has already been reaped, so it has ended.
         self.leader.wait().await.unwrap_or_default()
     }
 
-    /// Sends a signal to every member. The group's id is the family's own for as long as the leader was not waited for.
+    /// Sends a signal to every member. The group ID cannot be reused until the leader is reaped.
     pub fn signal(&self, signal: Signal) {
         if self.leader.id().is_some() {
             // The only error is that the last member has just ended.
@@ -114,9 +107,9 @@ impl Family {
         }
     }
 
-    /// Kills every member and waits until none is left. WebKit's processes stay in the group of their leader, those in
-    /// bubblewrap too. When it dies they become children of this process, or are ended with the first process of their
-    /// own namespace, whose end the kernel holds back until the last of them is gone.
+    /// Kills every member and waits until all are gone. WebKit's processes stay in the group of their leader, also
+    /// inside bubblewrap. When the leader ends, they either become children of this process or end with process 1 of
+    /// their namespace, whose exit the kernel delays until they are gone.
     pub async fn end(mut self) {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
@@ -125,22 +118,22 @@ impl Family {
         }
     }
 
-    /// Waits until the leader, which was told to, has ended, and then the others, each when it has done what it still
-    /// had to do. Those that are left after `limit` are killed.
+    /// Waits until the leader exits after a request, and then until the other members have finished their work and exit.
+    /// Kills the members that remain after `limit`.
     pub async fn end_in_order(mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
         if timeout_at(deadline, self.leader_ended()).await.is_ok() {
             if self.is_gone_by(deadline).await {
                 return;
             }
-            // The group's id is still the family's own: a member is there that nobody has waited for.
+            // The group ID cannot have been reused, because a member has not been reaped yet.
             let _ = killpg(self.group, Signal::SIGKILL);
         }
         tracing::warn!(group = self.group.as_raw(), "browser did not exit cleanly");
         self.end().await;
     }
 
-    /// Waits until no member is left. The leader has ended.
+    /// Waits until no member is left. The leader must have ended.
     async fn is_gone_by(&self, deadline: Instant) -> bool {
         let members = Pid::from_raw(-self.group.as_raw());
         loop {
@@ -154,17 +147,18 @@ impl Family {
     }
 }
 
-/// The processes of this machine at one moment, all read at once: to ask the kernel for each family's members costs as much
-/// again for each of their threads.
+/// Snapshot of the machine's processes. One read of all of them is cheaper than queries for each family, which the
+/// kernel answers separately for each thread.
 pub struct Processes {
     by_parent: HashMap<i32, Vec<Stat>>,
 }
 
 impl Processes {
-    /// Reads them. One that ends meanwhile may be missing, and its children then are nobody's.
+    /// Reads the processes. A process that ends meanwhile may be missing, and its children then have no parent in the
+    /// snapshot.
     ///
     /// # Errors
-    /// When the machine has no `/proc`.
+    /// When `/proc` is not available.
     pub fn now() -> io::Result<Self> {
         let mut by_parent = HashMap::<_, Vec<_>>::new();
         let all = procfs::process::all_processes().map_err(io::Error::other)?;
@@ -174,7 +168,7 @@ impl Processes {
         Ok(Self { by_parent })
     }
 
-    /// What a process and its children have started and still runs.
+    /// Returns the running descendants of a process.
     pub fn below(&self, leader: Pid) -> Vec<&Stat> {
         let of = |parent: i32| self.by_parent.get(&parent).into_iter().flatten();
         let mut found: Vec<&Stat> = of(leader.as_raw()).collect();

@@ -1,4 +1,4 @@
-//! Reading: the state, pictures, and values out of the page.
+//! Reads state, captures and values of the page.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 use super::{OperationEnd, numbers};
 
-/// The file of a capture, in the browser's folder.
+/// Name of a capture's file in the browser's folder.
 const CAPTURE: &str = "capture";
 
 #[derive(Deserialize)]
@@ -38,27 +38,27 @@ struct Dom {
     html: Option<String>,
 }
 
-/// What a batch of extractions found. No tags within: a page's process that somebody has taken over must not have us hold
-/// more than a few times what it says.
+/// Result of a batch of extractions. It has no names: a compromised page process must not make the worker hold much more
+/// data than it sends.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadMatch {
-    /// In the order of the questions.
+    /// Values in the order of the extractions.
     Values(Vec<Answer>),
-    /// The counting stopped here.
+    /// Counted bytes when the limit was exceeded.
     TooLarge { bytes: u64 },
-    /// Of one list.
+    /// Number of matches of one list.
     TooMany { matches: u64 },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// What the first match has.
+    /// Value of the first match.
     One(Option<String>),
-    /// What each match has.
+    /// Value of each match.
     List(Vec<Option<String>>),
-    /// What parts of each match have.
+    /// Values of the parts of each match.
     Objects(Vec<Vec<Option<String>>>),
 }
 
@@ -67,7 +67,7 @@ impl Webkit {
         let most = self.limits.result_bytes;
         let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
         let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
-        // One more says that there are more.
+        // One more than the limit shows that there are more.
         let wanted = HostCommand::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
         let listed: Vec<protocol::Cookie> = self.host.call(wanted).await?;
         let (listed_bytes, there_are) = (listed.len().saturating_mul(COOKIE_BYTES), listed.len());
@@ -80,7 +80,7 @@ impl Webkit {
             local_storage: storage.entries.into_iter().collect(),
             captured_at: Timestamp(SystemTime::now().into()),
             page_state: page.lifecycle.map(page_state),
-            // There has to be room to say so.
+            // Ensures that there is room for the value `true`.
             truncated: true,
         };
         state.cookies = run_blocking(listed_bytes.saturating_add(storage_bytes), || {
@@ -124,7 +124,7 @@ impl Webkit {
             _ => HostCommand::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
         };
         match self.host.call::<Value>(command).await {
-            // Nothing broke: this page is more than the engine can draw.
+            // The browser still works, but its engine cannot draw this page.
             Err(CallError::Refused(HostError::Engine { message })) => {
                 let detail = format!("The {} could not be taken: {message}.", capture.kind.name());
                 return Err(OperationEnd::Withheld { detail, members: Map::new() });
@@ -138,7 +138,7 @@ impl Webkit {
             Some(limit) if bytes > limit => Err(too_large(capture.kind.name(), bytes, limit)),
             _ => {
                 let mut content = Vec::new();
-                // It could have become longer since.
+                // The file may have grown since.
                 file.take(bytes).read_to_end(&mut content).await.map_err(failed)?;
                 Ok(content)
             }
@@ -166,7 +166,7 @@ impl Webkit {
         }
     }
 
-    /// What an operation came to, unless that is too much.
+    /// Returns the result, or withholds it if it is too large.
     pub(super) fn within_limit(&self, result: OperationResult) -> OperationEnd {
         let limit = self.limits.result_bytes;
         match OperationEnd::done(result) {
@@ -178,14 +178,14 @@ impl Webkit {
     }
 }
 
-/// About what a cookie has, at most: browsers take no longer ones.
+/// Approximate maximum size of a cookie that browsers accept.
 const COOKIE_BYTES: usize = 4_096;
 
-/// The last second that a timestamp can say: a year of RFC 3339 has four digits.
+/// Last second that a timestamp can express: a year in RFC 3339 has four digits.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Opens what a browser says it has written, and tells its length. A browser that is no longer its own could have put a link
-/// there, to a file of the worker's.
+/// Opens a file that a browser has written, and returns its size. Rejects links, because a compromised browser could
+/// create one to a file of the worker.
 async fn open_capture(path: &Path) -> io::Result<(File, u64)> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags).open(path).await?;
@@ -212,12 +212,12 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     })
 }
 
-/// What a name takes in an answer, with its colon and a comma.
+/// Bytes of a name in a result, with its colon and a comma.
 fn name_bytes(name: &str) -> usize {
     Value::from(name).to_string().len() + 2
 }
 
-/// Puts names and numbers to what the page answered.
+/// Adds the names to the values, and converts numbers.
 fn shape(item: &Extraction, answer: Answer) -> Value {
     match answer {
         Answer::One(text) => transformed(item, text),
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_capture_is_a_file_and_no_way_to_another() {
+    async fn open_capture_accepts_only_regular_files() {
         let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
         fs::create_dir(&folder).expect("a folder");
         let (file, link, pipe) = (folder.join("file"), folder.join("link"), folder.join("pipe"));

@@ -1,4 +1,4 @@
-//! The hot browsers of a worker, and who takes them.
+//! Warm browsers of a worker, and the counts that determine their number.
 
 use kitfleet_domain::machine::Memory;
 use std::collections::VecDeque;
@@ -11,15 +11,13 @@ use super::demand::{DemandHistory, WorkerLoad};
 use super::host::Host;
 use crate::config::WarmPool;
 
-/// Hot browsers, and what decides how many there are to be.
 pub struct WarmShelf {
     pool: WarmPool,
-    /// Sessions at most.
     most_sessions: usize,
     stock: Mutex<ShelfState>,
-    /// Something has come or gone, so that others may have to.
+    /// Notified when the required number of warm browsers may have changed.
     changed: Notify,
-    /// A hot one has come.
+    /// Notified when a warm browser is added.
     arrived: Notify,
 }
 
@@ -27,22 +25,20 @@ pub struct WarmShelf {
 struct ShelfState {
     hot: VecDeque<Host>,
     demand: DemandHistory,
-    /// Sessions, each from before its browser opens until nothing is left of it.
+    /// Number of sessions, each counted from before its browser opens until the browser is gone.
     sessions: usize,
-    /// Browsers that a customer will have in a moment.
+    /// Number of browsers that are being prepared for a session.
     dressing: usize,
-    /// There are to be none that are hot.
     closed: bool,
 }
 
-/// Is counted until it is dropped.
+/// Increments a count until it is dropped.
 pub struct CountedBrowser {
     shelf: Arc<WarmShelf>,
     count: fn(&mut ShelfState) -> &mut usize,
 }
 
 impl WarmShelf {
-    /// An empty one.
     pub fn new(pool: WarmPool, most_sessions: u32) -> Self {
         let most_sessions = usize::try_from(most_sessions).unwrap_or(usize::MAX);
         let (stock, changed, arrived) = (Mutex::default(), Notify::new(), Notify::new());
@@ -54,7 +50,8 @@ impl WarmShelf {
         self.count(|stock| &mut stock.sessions)
     }
 
-    /// Counts a browser that a customer will have in a moment. None is started meanwhile: the processors are his.
+    /// Counts a browser that is being prepared for a session. No warm browser is started meanwhile, because the
+    /// preparation needs the processors.
     pub fn dressing(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.dressing)
     }
@@ -64,12 +61,12 @@ impl WarmShelf {
         CountedBrowser { shelf: Arc::clone(self), count }
     }
 
-    /// Somebody wants a browser of those that may be hot.
+    /// Records a request for a browser that can be warm.
     pub fn note(&self, now: Instant) {
         self.with(|stock| stock.demand.note(now));
     }
 
-    /// Takes a hot one, which is replaced when its customer has it.
+    /// Takes a warm browser. It is replaced when its session has opened.
     pub fn take(&self) -> Option<Host> {
         self.with(|stock| {
             stock.hot.retain(Host::is_alive);
@@ -77,7 +74,7 @@ impl WarmShelf {
         })
     }
 
-    /// Takes the first hot one that comes.
+    /// Waits for a warm browser and takes it.
     pub async fn take_next(&self) -> Host {
         loop {
             self.arrived.notified().await;
@@ -87,35 +84,34 @@ impl WarmShelf {
         }
     }
 
-    /// Puts a hot one there.
     pub fn put(&self, host: Host) {
         self.with(|stock| stock.hot.push_back(host));
         self.arrived.notify_one();
     }
 
-    /// There is to be none any more.
+    /// Stops keeping warm browsers.
     pub fn close(&self) {
         self.with(|stock| stock.closed = true);
         self.changed.notify_one();
     }
 
-    /// Undoes [`Shelf::close`].
+    /// Reverts [`WarmShelf::close`].
     pub fn reopen(&self) {
         self.with(|stock| stock.closed = false);
         self.changed.notify_one();
     }
 
-    /// Waits until another number of them may have to be there.
+    /// Waits until the required number of warm browsers may have changed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Lets go of those that are dead, or too many, and answers how many are missing.
+    /// Drops dead and surplus browsers, and returns the number of missing ones.
     pub fn settle(&self, now: Instant) -> usize {
         if self.with(|stock| stock.dressing > 0) {
             return 0;
         }
-        // Who keeps a number does not ask for the machine's memory.
+        // A fixed number does not depend on the machine's memory.
         let memory = (self.pool == WarmPool::Auto).then(Memory::now).flatten();
         let (missing, gone) = self.with(|stock| {
             stock.hot.retain(Host::is_alive);
@@ -126,7 +122,7 @@ impl WarmShelf {
             let gone = stock.hot.split_off(goal.min(stock.hot.len()));
             (goal - stock.hot.len(), gone)
         });
-        // Each is killed, in the background.
+        // Dropping kills each of them in the background.
         drop(gone);
         missing
     }

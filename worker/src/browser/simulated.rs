@@ -1,4 +1,4 @@
-//! A session on nothing: it answers at once with what a browser might say, so that load tests measure the rest.
+//! A session without a browser. It returns plausible results at once, so that load tests measure everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ use super::challenges::ChallengeScan;
 use super::view::View;
 use super::webkit::milliseconds;
 
-/// One white pixel.
+/// An image of one white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDAT\x78\x9c\x63\xf8\x0f\0\x01\x01\x01\0\x1b\xb6\xee\x56\0\0\0\0IEND\xaeB\x60\x82";
 
 /// A document without pages.
@@ -32,32 +32,28 @@ const PDF: &[u8] =
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
     trailer<</Root 1 0 R>>\n%%EOF\n";
 
-/// A browser that is not there.
 pub struct Simulated {
     url: String,
-    /// Pages that it was on.
+    /// Number of loaded pages.
     pages: u64,
-    /// How often this one was looked at for challenges.
+    /// Number of checks of this page for challenges.
     looks: AtomicU32,
     viewport: Size,
     ends: DropGuard,
-    /// What it would leave through, which is open for as long as it is.
+    /// Egress route, which stays open as long as the browser.
     _way: Arc<EgressRoute>,
 }
 
 impl Simulated {
-    /// On a blank page.
     pub fn new(archetype: &Archetype, way: Arc<EgressRoute>) -> Self {
         let (viewport, ends) = (archetype.viewport, CancellationToken::new().drop_guard());
         Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), viewport, ends, _way: way }
     }
 
-    /// As those see it who watch.
     pub fn view(&self) -> View {
         View::simulated(self.ends.token().clone(), self.viewport)
     }
 
-    /// Does one operation.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         if let Operation::Wait(wait) = operation
@@ -74,8 +70,9 @@ impl Simulated {
         OperationEnd::done(self.result(operation, started))
     }
 
-    /// A page of `challenge.simulated.example` shows the challenge that its path names, such as `/hcaptcha`: with the `confidence` of its
-    /// query, and for as many `looks` as that says.
+    /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as
+    /// `/hcaptcha`. The query parameters `confidence` and `looks` set the confidence and the number of checks for which
+    /// it is shown.
     pub fn look_for_challenges(&self) -> ChallengeScan {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
         ChallengeScan { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
@@ -84,7 +81,7 @@ impl Simulated {
     fn out_of_time(&self, wait: &Wait, started: Instant) -> OperationEnd {
         match wait.on_timeout {
             OnTimeout::Fail => {
-                let detail = "The operation ran out of its time.".to_owned();
+                let detail = "The operation reached its time limit.".to_owned();
                 OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail })
             }
             OnTimeout::Return => OperationEnd::done(OperationResult::Wait(self.waited(wait, false, started))),
@@ -161,8 +158,9 @@ impl Simulated {
         Waited { matched, kind, duration_ms, url: self.url.clone() }
     }
 
-    /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
-    /// it is called, so that it is the same when it is sought by that; a checkbox says itself how it stands.
+    /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
+    /// `changing`. The selector contains the name, so that a search for the selector returns the same element. The name
+    /// of a checkbox determines its state.
     fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
@@ -214,14 +212,14 @@ impl Simulated {
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {
     let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("challenge.simulated.example"))?;
-    let said = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let most = said("looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
-    let confidence = said("confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
+    let parameter = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let most = parameter("looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
+    let confidence = parameter("confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
     let kind = url.path().trim_start_matches('/').parse().ok()?;
     (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
 }
 
-/// The role and the name in a selector of ours.
+/// Returns the role and the name in a selector of [`Simulated::locate`].
 fn called(selector: &str) -> Option<(&str, &str)> {
     let (role, rest) = selector.split_once("[name=")?;
     Some((role, rest.split_once(']')?.0))

@@ -1,9 +1,9 @@
-//! What sites keep in a browser: cookies, which the host gives and takes, and files.
+//! Data of sites in a browser: cookies, which the host reads and writes, and files.
 //!
-//! WebKit writes the files below the host's folder, beside much that is its own and that it makes up anew: caches, its
-//! list of sites to be asked over TLS only, and registrations of service workers, which belong to a cache that is not
-//! kept. A running host takes files too, as long as it has not been anywhere: WebKit opens those of a site when a page of
-//! it asks, and names them by the site and nothing else.
+//! WebKit writes the files below the host's folder, beside other files that it creates again itself: caches, its list of
+//! sites that require TLS, and registrations of service workers, which belong to a cache that is not kept. Files can
+//! also be moved into the folder of a running host before it loads a page: WebKit opens a site's files when a page of
+//! that site uses them, and their names depend only on the site.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,7 @@ use std::path::Path;
 use kitfleet_host_protocol::Cookie;
 use kitfleet_profiles::FOLDERS;
 
-/// Moves everything of sites to another folder of the same file system.
-///
-/// # Errors
-/// When the file system refuses, or it has some already.
+/// Moves all site data to another folder of the same file system. Fails if the target already has some.
 pub async fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     tokio::fs::create_dir_all(to).await?;
     for folder in FOLDERS {
@@ -26,13 +23,13 @@ pub async fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A cookie of a browser, to be kept.
+/// Converts a cookie of the browser for storage.
 pub fn of_browser(cookie: Cookie) -> kitfleet_profiles::Cookie {
     let Cookie { name, value, domain, path, expires, secure, http_only, same_site } = cookie;
     kitfleet_profiles::Cookie { name, value, domain, path, expires, secure, http_only, same_site }
 }
 
-/// A cookie that was kept, for a browser.
+/// Converts a stored cookie for the browser.
 pub fn to_browser(cookie: kitfleet_profiles::Cookie) -> Cookie {
     let kitfleet_profiles::Cookie { name, value, domain, path, expires, secure, http_only, same_site } = cookie;
     Cookie { name, value, domain, path, expires, secure, http_only, same_site }

@@ -1,7 +1,7 @@
-//! User ids for browsers, where the worker runs as root.
+//! User IDs for browsers, when the worker runs as root.
 //!
-//! A process can read the files and trace the processes of every other process with its user id. Unrelated services share the user
-//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user id of its own instead, which no account of the
+//! A process can read the files and trace the processes of every other process with its user ID. Unrelated services share the user
+//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user ID of its own instead, which no account of the
 //! machine, no running process and no other browser has. No account is created for it: the kernel knows numbers only.
 
 use std::collections::BTreeSet;
@@ -14,24 +14,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::unistd::{Uid, User, geteuid};
 use rand::Rng as _;
 
-/// Where user ids are taken from: the first range that the user namespace maps whole. systemd documents the first one as unused. The
-/// second one, of systemd's `DynamicUser=`, is for a container, whose namespace seldom maps more than 65,536 ids.
+/// Ranges of user IDs. The first range that the user namespace maps completely is used. systemd documents the first one
+/// as unused. The second one is the range of systemd's `DynamicUser=`, for containers, whose namespace seldom maps more
+/// than 65,536 IDs.
 const RANGES: [RangeInclusive<u32>; 2] = [1_879_048_192..=1_895_825_407, 61_184..=65_519];
 
-/// Random user ids that are tried for a browser, before none counts as free.
+/// Maximum number of random user IDs that are tried for a browser.
 const TRIES: usize = 100;
 
-/// The overflow user id of every Linux, which is the user `nobody`.
+/// Overflow user ID of Linux, which is the user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// The user ids of this worker's browsers.
 #[derive(Debug)]
 pub struct UserIds {
     range: RangeInclusive<u32>,
     leased: Mutex<BTreeSet<u32>>,
 }
 
-/// The user id of one browser. Dropping it makes the id free again.
+/// User ID of one browser. Dropping it releases the ID.
 #[derive(Debug)]
 pub struct UserId {
     id: u32,
@@ -39,11 +39,11 @@ pub struct UserId {
 }
 
 impl UserIds {
-    /// The ids that a worker with the current user may give to its browsers. `None` when it is not root, and where its user namespace
-    /// maps no range of ids that is free for this use.
+    /// Returns the IDs that the current user may assign to browsers. `None` when the user is not root, or its user
+    /// namespace maps none of the ranges.
     ///
     /// # Errors
-    /// When the machine does not say what the user namespace maps.
+    /// When the maps of the user namespace cannot be read.
     pub fn find() -> io::Result<Option<Arc<Self>>> {
         if !geteuid().is_root() {
             return Ok(None);
@@ -54,10 +54,10 @@ impl UserIds {
         Ok(range.map(|range| Arc::new(Self { range, leased: Mutex::default() })))
     }
 
-    /// Leases an id that no account, no process and no other browser has.
+    /// Leases an ID that is not used by an account, a process or another browser.
     ///
     /// # Errors
-    /// When there is none, or the machine does not say which are in use.
+    /// When no ID is free, or the used IDs cannot be read.
     pub fn lease(self: &Arc<Self>) -> io::Result<UserId> {
         let running = running()?;
         for _ in 0..TRIES {
@@ -74,7 +74,7 @@ impl UserIds {
 }
 
 impl UserId {
-    /// The number, which is also the group's.
+    /// The user ID, which is also the group ID.
     pub fn get(&self) -> u32 {
         self.id
     }
@@ -86,16 +86,13 @@ impl Drop for UserId {
     }
 }
 
-/// Whether the current user is one that unrelated services share.
-///
-/// # Errors
-/// When the accounts of the machine cannot be read.
+/// True when the current user is shared with unrelated services.
 pub fn is_shared() -> io::Result<bool> {
     let user = geteuid();
     Ok(user.as_raw() == NOBODY || User::from_uid(user)?.is_some_and(|user| user.name == "nobody"))
 }
 
-/// Whether one line of a map of ids (`user_namespaces(7)`) covers all of a range.
+/// True when one line of an ID map (`user_namespaces(7)`) covers the whole range.
 fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
@@ -106,12 +103,11 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     })
 }
 
-/// The user ids of all running processes.
 fn running() -> io::Result<BTreeSet<u32>> {
     let is_process =
         |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
     let processes = fs::read_dir("/proc")?.filter_map(Result::ok).filter(is_process);
-    // A process that has ended meanwhile has no user.
+    // A process that has ended meanwhile has no metadata.
     Ok(processes.filter_map(|process| Some(process.metadata().ok()?.uid())).collect())
 }
 
@@ -120,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_usable_where_one_line_of_the_map_covers_it() {
+    fn range_is_usable_if_one_line_of_the_map_covers_it() {
         let whole = "         0          0 4294967295\n";
         let rootless = "         0       1000          1\n         1     100000      65536\n";
         let alone = "         0       1000          1\n";
@@ -132,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leased_id_is_given_to_no_other_browser() {
+    fn leased_id_is_not_leased_again() {
         let ids = Arc::new(UserIds { range: 1_879_048_192..=1_879_048_193, leased: Mutex::default() });
         let [one, other] = [(); 2].map(|()| ids.lease().expect("a free id"));
         assert_ne!(one.get(), other.get());
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_an_account_or_a_process_is_not_leased() {
+    fn id_of_an_account_or_a_process_is_not_leased() {
         let own = geteuid().as_raw();
         let ids = Arc::new(UserIds { range: own..=own, leased: Mutex::default() });
         assert!(ids.lease().is_err(), "this test's process has it");

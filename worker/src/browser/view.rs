@@ -1,5 +1,5 @@
-//! A browser as those see it who watch, and act in it (contract: live). They do so beside its operations, each of which has the browser
-//! to itself otherwise: looking changes nothing, and who acts has the session's claim.
+//! A browser as its viewers use it (contract: live). Viewers use it in parallel to its operations: watching changes
+//! nothing, and a person who sends input holds the session's claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::{CallError, HostHandle, driver_failure};
 
-/// A browser's view. It can be shared, and keeps no browser running.
+/// View of a browser. It can be shared, and does not keep the browser running.
 #[derive(Clone)]
 pub struct View {
     source: Source,
     size: Size,
-    /// Tells those who watch one after the other apart.
+    /// Distinguishes consecutive viewers.
     watcher: u64,
     watchers: Arc<AtomicU64>,
 }
@@ -25,18 +25,18 @@ pub struct View {
 #[derive(Clone)]
 enum Source {
     Host(HostHandle),
-    /// One that shows nothing, until it ends.
+    /// Shows nothing until it ends.
     Simulated(CancellationToken),
 }
 
-/// What became of what a person did.
+/// Result of a viewer's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputOutcome {
-    /// The browser has it.
+    /// The browser received the input.
     Done,
-    /// The page does not answer, and nothing was done.
+    /// The page does not answer, and the input had no effect.
     Unresponsive,
-    /// There is no such key, and nothing was done.
+    /// The key does not exist, and the input had no effect.
     NoSuchKey,
 }
 
@@ -53,19 +53,20 @@ impl View {
         Self { source, size, watcher: 0, watchers: Arc::default() }
     }
 
-    /// The same for somebody else, who is not disturbed when those before release_input to watch.
+    /// Returns the view for another viewer. An earlier viewer that stops watching does not affect it.
     #[must_use]
     pub fn for_another(&self) -> Self {
         Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
     }
 
-    /// The viewport, in CSS pixels.
+    /// Viewport in CSS pixels.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// Waits for something new, or for all there is. From the first time on until [`Self::unwatch`] the browser paints.
+    /// Waits for a change, or returns the complete picture if `whole` is set. The browser paints from the first call
+    /// until [`Self::unwatch`].
     ///
     /// # Errors
     /// When the browser has ended, or cannot be watched.
@@ -82,15 +83,15 @@ impl View {
         }
     }
 
-    /// Nobody watches any more.
+    /// Stops the painting for this viewer.
     pub async fn unwatch(&self) {
         if let Source::Host(line) = &self.source {
-            // One that has ended paints nothing.
+            // An error means that the browser has ended and does not paint.
             let _ = call::<()>(line, HostCommand::Unwatch { watcher: self.watcher }).await;
         }
     }
 
-    /// From now on a person acts, or not any more.
+    /// Grants input to a person, or revokes it.
     ///
     /// # Errors
     /// When the browser has ended.
@@ -101,7 +102,7 @@ impl View {
         }
     }
 
-    /// Waits until the page has handled all that a person did, for a while. Answers whether it asks nothing of them.
+    /// Waits a limited time until the page has handled a person's input. True when it shows no dialog or menu.
     ///
     /// # Errors
     /// When the browser has ended.
@@ -112,10 +113,10 @@ impl View {
         }
     }
 
-    /// Does what a person does.
+    /// Sends a person's input to the page.
     ///
     /// # Errors
-    /// When the browser has ended, or does not take it.
+    /// When the browser has ended, or rejects the input.
     pub async fn act(&self, acts: Vec<ViewerAction>) -> Result<InputOutcome, Failure> {
         match &self.source {
             Source::Host(line) => match call(line, HostCommand::Act { acts }).await {
@@ -128,7 +129,7 @@ impl View {
         }
     }
 
-    /// Waits until the browser has ended, however.
+    /// Waits until the browser has ended for any reason.
     pub async fn ended(&self) -> Failure {
         match &self.source {
             Source::Host(line) => line.death().await,
@@ -140,7 +141,7 @@ impl View {
     }
 }
 
-/// A call that ends with its host, whoever had it end.
+/// Sends a command, and fails when the host ends first.
 async fn call<T: DeserializeOwned>(line: &HostHandle, command: HostCommand) -> Result<T, CallError> {
     tokio::select! {
         answer = line.call(command) => answer,

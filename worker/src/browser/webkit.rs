@@ -1,4 +1,4 @@
-//! A session on real WebKit: the operations, each in terms of the host's commands.
+//! A session on WebKit: implements each operation with commands of the host.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -34,42 +34,41 @@ use super::sites;
 use super::view::View;
 use super::{NotSaved, OperationEnd};
 
-/// How long the host itself, which no page can keep busy, may take to say where it is.
+/// Maximum time of the host's answer for the current address. A page cannot keep the host busy.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the cookies of a browser that is saved may take: some seconds where a site has set ten thousand.
+/// Maximum time for reading the cookies during a save. It takes some seconds if a site has set ten thousand.
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
-/// How long a page may take to save what pages save when they are left.
+/// Maximum time for a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
-/// How long what could not be kept waits before it is tried again.
+/// Pause before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
-/// Bytes that have to be left on a browser's disk for what lies there to be saved.
+/// Minimum free bytes on a browser's disk for a save.
 const ROOM: u64 = 4 * 1024 * 1024;
 
-/// A browser on a host of its own, behind a guard of its own.
+/// A browser with its own host and guard.
 pub struct Webkit {
     pub(super) host: Host,
     pub(super) pace: InputTiming,
     pub(super) limits: Limits,
-    /// What an interaction is waiting for, to say so when its time is up.
+    /// Current obstacle of an interaction, for the error when its time limit is reached.
     pub(super) obstacle: &'static str,
-    /// How many elements were called by a ref, on whatever page: none of them calls another.
+    /// Number of refs that have been assigned on all pages. A ref is never reused.
     pub(super) refs: u64,
-    /// Whether the page may submit no form.
+    /// True when the page's submissions are held back.
     pub(super) holds_submissions: bool,
-    /// In CSS pixels.
     viewport: Size,
-    /// Where regular expressions are worked on, one at a time.
+    /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     guard: Guard,
     confinement: Confinement,
 }
 
 impl Webkit {
-    /// Turns a blank host into a device.
+    /// Configures a blank host as a device.
     ///
     /// # Errors
-    /// When there is no port for the guard, or the host refuses or dies.
+    /// When the guard cannot be opened, or the host rejects the device or dies.
     pub async fn open(
         host: Host,
         archetype: &Archetype,
@@ -114,12 +113,10 @@ impl Webkit {
         })
     }
 
-    /// As those see it who watch.
     pub fn view(&self) -> View {
         View::of_host(self.host.line(), self.viewport)
     }
 
-    /// Does one operation, within its budget.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         self.obstacle = "";
@@ -168,7 +165,7 @@ impl Webkit {
         let held_meanwhile = if navigate.hold_submissions {
             self.held_submission().await?.is_some()
         } else {
-            // What the page that was left has tried is nothing of whatever is done next.
+            // Submissions of the page that was left do not belong to the next operation.
             self.hold_submissions(SubmissionRule::AllowAll).await?;
             false
         };
@@ -181,7 +178,6 @@ impl Webkit {
         })
     }
 
-    /// Has a page loaded.
     pub(super) async fn load(&mut self, command: HostCommand) -> Result<protocol::Navigated, OperationEnd> {
         self.guard.take_refusal();
         self.host.told().forget();
@@ -197,7 +193,7 @@ impl Webkit {
         }
     }
 
-    /// Why a page did not load. Of a connection that was not made the guard knows more than WebKit.
+    /// Describes a load error. For a failed connection the guard has a more precise reason than WebKit.
     fn explain(&self, error: &PageError) -> String {
         let refusal = self.guard.take_refusal();
         let layer = match error.kind {
@@ -247,12 +243,13 @@ impl Webkit {
         Ok(())
     }
 
-    /// Whether something that is meant can be seen. `None` while the page cannot be asked.
+    /// True when the element is visible. `None` while the page does not answer.
     pub(super) async fn shows(&mut self, target: PageQuery<'_>) -> Result<Option<bool>, OperationEnd> {
         page::ask(&self.host, page::VISIBLE.about(target), &json!({ "target": target })).await
     }
 
-    /// What a script is asked about elements that a caller means. A ref that nobody was given it tells from one that is gone.
+    /// Adds the number of assigned refs to a script's input, which distinguishes an unknown ref from an element that is
+    /// gone.
     pub(super) fn input(&self, mut input: Value) -> Value {
         input["refs"] = self.refs.into();
         input
@@ -273,19 +270,18 @@ impl Webkit {
             }
             _ => {
                 let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };
-                let detail = format!("The operation ran out of its time{reason}.");
+                let detail = format!("The operation reached its time limit{reason}.");
                 return Ok(OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail }));
             }
         };
         Ok(OperationEnd::done(result))
     }
 
-    /// The current address.
     pub(super) async fn address(&self) -> Result<String, OperationEnd> {
         Ok(self.page().await?.uri)
     }
 
-    /// What the host knows without asking the page.
+    /// Returns state that the host has without asking the page.
     pub(super) async fn page(&self) -> Result<Page, OperationEnd> {
         match timeout(ADDRESS_WITHIN, self.host.call(HostCommand::Page)).await {
             Ok(page) => Ok(page?),
@@ -293,10 +289,10 @@ impl Webkit {
         }
     }
 
-    /// Gives a blank browser back what its sites had kept, before it goes anywhere.
+    /// Restores the site data of a profile into a blank browser.
     ///
     /// # Errors
-    /// When what they had kept cannot be had, or the browser does not take it.
+    /// When the data cannot be read, or the browser rejects it.
     pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         let Some(store) = held.store else { return Ok(()) };
         let (session, kept) = (self.host.directory().session(), self.host.directory().kept());
@@ -311,13 +307,13 @@ impl Webkit {
         self.host.call::<()>(HostCommand::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
     }
 
-    /// Ends it in good order, and saves what its sites have kept. Where stores are kept may be away for a moment, as a database is
-    /// that restarts: it is tried again until the caller has waited for long enough.
+    /// Shuts the browser down and saves the site data. A failed upload is retried until the caller cancels, because the
+    /// store may be briefly unreachable, for example during a restart of the database.
     ///
     /// # Errors
-    /// When the browser is not there to give it away, or it cannot be saved.
+    /// When the browser cannot return its data, or the data cannot be saved.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Saved, NotSaved> {
-        // A page that never yields is not waited for: what it stored before is with the network process.
+        // A page that blocks is not waited for. Data that it stored before is in the network process.
         if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
@@ -343,8 +339,8 @@ impl Webkit {
         }
     }
 
-    /// Looks for challenges on the page. `None` when the page goes away meanwhile, or the browser has died. A page that hangs does not
-    /// answer.
+    /// Checks the page for challenges. `None` when the page is replaced meanwhile, or the browser has died. The future
+    /// of a page that hangs does not resolve.
     pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
         let looked: ScanResult = page::ask_once(&self.host, page::CHALLENGES, &*SYSTEMS).await.ok()??;
         Some(looked.judged())
@@ -355,24 +351,23 @@ impl Webkit {
         self.host.died().await
     }
 
-    /// What it died of, if it has.
+    /// Cause of the browser's end, if it has ended by itself.
     pub fn cause_of_death(&self) -> Option<Cause> {
         self.host.cause_of_death()
     }
 
-    /// Ends it at once.
     pub async fn close(self) {
         self.host.end().await;
     }
 }
 
-/// Refuses what lies on a disk that is full: a browser there loses even what it had stored before.
+/// Fails on a full disk, where a browser also loses data that it had already stored.
 fn require_room(folder: &Path) -> io::Result<()> {
     if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl CallError {
-    /// As a failure of the browser.
+    /// Converts the error into a failure of the browser.
     pub(super) fn into_failure(self) -> Failure {
         match self {
             Self::Dead(failure) => failure,
@@ -401,7 +396,7 @@ impl From<CallError> for OperationEnd {
     }
 }
 
-/// How long ago that was.
+/// Milliseconds since `since`.
 pub fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the viewers of one session have in common.
+//! State that the viewers of one session share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,42 +18,39 @@ use super::viewers::{Control, Viewers};
 use crate::Context;
 use crate::sessions::LiveHandle;
 
-/// How often there is looked who the viewers are, and who drives.
+/// Interval of the checks of the viewers and of the driver.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The same while somebody acts.
+/// Interval of the same checks while a viewer sends input.
 const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
-/// How often the lane of a client that drives hears of its connection.
+/// Interval of the heartbeats that a driver's connection gives its lane.
 const HEAR_EVERY: Duration = Duration::from_secs(5);
 
-/// What people have done that waits to be done in the browser.
+/// Maximum number of inputs that wait for the browser.
 const DEEDS: usize = 32;
 
-/// The viewers of one session, and what they see.
+/// The viewers of one session, and their pictures.
 pub struct Hub {
-    /// Which session.
     pub session: SessionId,
-    /// Who watches.
     pub seats: Viewers,
-    /// What they see.
     pub pictures: Pictures,
-    /// What those do who may act.
+    /// Input of the viewers who may act.
     pub deeds: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     viewport: Size,
     look: Notify,
-    /// Told whenever there was looked who may act.
+    /// Notified after each check of the viewers.
     pub looked: Notify,
 }
 
-/// What a hub runs on.
+/// Parts that a hub's task needs.
 pub struct Parts {
     stage: LiveHandle,
     deeds: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
-    /// A hub that nobody watches by yet, and what it is to run on.
+    /// Creates a hub without viewers, and the parts for [`Hub::run`].
     pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
         let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
         let (deeds, waiting) = mpsc::channel(DEEDS);
@@ -70,17 +67,17 @@ impl Hub {
         (Arc::new(hub), Parts { stage, deeds: waiting })
     }
 
-    /// The viewport, in CSS pixels.
+    /// Viewport in CSS pixels.
     pub fn viewport(&self) -> Size {
         self.viewport
     }
 
-    /// Has somebody look soon who drives.
+    /// Requests an early check of the viewers and of the driver.
     pub fn look_again(&self) {
         self.look.notify_one();
     }
 
-    /// Serves viewers until the last has left or the browser ends.
+    /// Serves viewers until the last one has left or the browser ends.
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
         let Parts { stage, deeds } = parts;
         let stop = CancellationToken::new();
@@ -96,7 +93,7 @@ impl Hub {
         };
         tokio::join!(watching, Box::pin(acting.run(deeds, &stop)));
         if self.ended.is_cancelled() {
-            // Those who still sit there are told, and leave.
+            // The remaining viewers are disconnected and leave.
             while !context.live.forget_if_empty(&self) {
                 self.seats.somebody_left().await;
             }
@@ -107,12 +104,13 @@ impl Hub {
     async fn until_forgotten(self: &Arc<Self>, context: &Context) {
         while !context.live.forget_if_empty(self) {
             self.seats.somebody_left().await;
-            // Whoever acts may have been the one.
+            // The viewer who left may have been sending input.
             self.looked.notify_one();
         }
     }
 
-    /// Looks again and again who may see this, who drives, and who is still there (contract: live 6, 11, 12).
+    /// Repeatedly checks which viewers may stay and who drives, and sends heartbeats for the driver (contract: live 6,
+    /// 11, 12).
     async fn look_at_viewers(&self, stage: &LiveHandle, context: &Context) {
         let (failed, mut heard_at) = (LogThrottle::new(), None);
         loop {
@@ -143,7 +141,8 @@ impl Hub {
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
         self.seats.tell_control(standing.as_ref());
         let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
-        // Who may not keep the lane by a request does not by staying here, whatever they call themselves.
+        // A viewer whose ticket cannot take over must not keep the lane by staying connected, whatever client ID it
+        // gives.
         let is_here =
             admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, standing.as_ref()));
         if let Some(driver) = driver.filter(|_| hear && is_here) {

@@ -1,5 +1,5 @@
-//! What people do in a browser, one at a time (contract: live 7 to 16). Whoever acts has the session's claim until they have rested for a
-//! second, so that no operation comes between.
+//! Input of viewers, one viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim
+//! until 1 s after their last input, so that no operation runs meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,34 +25,29 @@ use crate::Context;
 use crate::browser::InputOutcome;
 use crate::sessions::{self, LiveHandle};
 
-/// How long after the last input the claim is given back.
+/// Time after the last input at which the claim is released.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
-/// The same while a finger is down, or the page waits for an answer.
+/// The same while a finger is down or the page shows a dialog.
 const GIVES_UP_AFTER: Duration = Duration::from_mins(1);
-/// How long a browser may take to take what a person does, which no page can delay.
+/// Maximum time for the browser to accept input. A page cannot delay it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long nothing is due, at most.
+/// Timeout when nothing is due.
 const LONG: Duration = Duration::from_hours(1);
 
-/// What somebody does.
 pub struct ViewerInput {
-    /// Who.
     pub seat: SeatId,
-    /// By what they were let in.
     pub admission: Arc<Admission>,
-    /// What.
     pub what: InputRight,
 }
 
-/// What somebody may do.
+/// Kind of a viewer's input.
 pub enum InputRight {
-    /// Something in the browser. The events keep to the bounds.
+    /// Events for the browser, already checked against the limits.
     Events(Vec<Event>),
-    /// Take over from the AI, or hand back.
+    /// A change of who drives: take over from the AI, or hand back.
     Lane(Change),
 }
 
-/// Whoever acts.
 pub struct InputSession<'a> {
     hub: &'a Hub,
     stage: &'a LiveHandle,
@@ -61,7 +56,7 @@ pub struct InputSession<'a> {
     now: Option<Now>,
 }
 
-/// Who has the claim, and since when they rest.
+/// Viewer who holds the claim, and the time of their last input.
 #[derive(Clone, Copy)]
 struct Now {
     seat: SeatId,
@@ -69,12 +64,11 @@ struct Now {
 }
 
 impl<'a> InputSession<'a> {
-    /// Nobody acts yet.
     pub fn new(hub: &'a Hub, stage: &'a LiveHandle, context: &'a Context) -> Self {
         Self { hub, stage, context, fingers: TouchState::default(), now: None }
     }
 
-    /// Does what people do, until `stop`. Nothing is cancelled midway: what was claimed is given back.
+    /// Processes input until `stop`. Input is never cancelled midway, so that a claim is always released.
     pub async fn run(mut self, mut deeds: mpsc::Receiver<ViewerInput>, stop: &CancellationToken) {
         loop {
             let due = self.due();
@@ -108,7 +102,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Rests, unless the page comes to ask something when it handles what was done: a page that is slow asks late.
+    /// Releases the claim, unless the page opens a dialog as it handles the last input. A slow page may open it late.
     async fn rest_from_what_was_done(&mut self) {
         let Some(now) = self.now else { return };
         let waited = self.fingers.any() || self.hub.pictures.asks();
@@ -121,7 +115,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Ends what somebody does who has left, or does not drive any more.
+    /// Ends the input of a viewer who has left or no longer drives.
     async fn stop_who_may_not(&mut self) {
         if let Some(now) = self.now
             && !self.hub.seats.may_act(now.seat)
@@ -141,24 +135,24 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Changes who drives (contract: live 36). What somebody did is done before the AI goes on.
+    /// Changes who drives (contract: live 36). A viewer's pending input is completed before the AI continues.
     async fn change_lane(&mut self, seat: SeatId, admission: Uuid, change: Change) {
         if change == Change::HandBack && self.now.is_some_and(|now| now.seat == seat) {
             self.rest().await;
         }
         if let Err(error) = self.try_to_change_lane(admission, change).await {
             let (reason, detail) = match error {
-                LaneError::NoSession => (Refusal::Forbidden, "there is no agent session here that you may drive"),
+                LaneError::NoSession => (Refusal::Forbidden, "there is no agent session that you may drive"),
                 LaneError::Closed => (Refusal::NotDriving, "the agent session is closed"),
                 LaneError::NotPair => (Refusal::NotDriving, "the agent session is not in pair mode"),
-                LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "somebody else drives"),
+                LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "another person drives"),
                 LaneError::NotDriving => (Refusal::NotDriving, "you do not drive"),
                 LaneError::TooManyChanges(_) => {
-                    (Refusal::Busy, "the account has made as many changes in an hour as it may")
+                    (Refusal::Busy, "the account has reached its limit of changes per hour")
                 }
                 LaneError::Database(error) => {
                     tracing::warn!(%error, session = %self.hub.session, "cannot change the driver of a session");
-                    (Refusal::Busy, "who drives cannot be changed now")
+                    (Refusal::Busy, "the driver cannot be changed now")
                 }
             };
             self.hub.seats.refuse(seat, reason, detail);
@@ -184,10 +178,10 @@ impl<'a> InputSession<'a> {
             Some(_) => {}
             None => match self.claim(client_id).await {
                 Ok(Claim::Won) => {}
-                Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is under way"),
+                Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is running"),
                 Ok(Claim::NotDriving) => {
                     self.hub.look_again();
-                    return refuse(Refusal::NotDriving, "somebody else drives");
+                    return refuse(Refusal::NotDriving, "another person drives");
                 }
                 Err(error) => {
                     tracing::warn!(%error, session = %self.hub.session, "cannot claim a session for a viewer's input");
@@ -201,7 +195,7 @@ impl<'a> InputSession<'a> {
         let before = self.fingers.clone();
         let acts = self.fingers.acts(events, self.hub.viewport(), now);
         let lend = async { if begins { self.stage.view.grant_input(true).await } else { Ok(()) } };
-        // One after the other: the browser is told in this order.
+        // The browser must receive the grant before the input.
         let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
         match done.unwrap_or_else(|_| Err(silent())) {
             Ok(((), InputOutcome::Done)) => {}
@@ -218,7 +212,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Claims the session for somebody, and asks until it is known what became of that.
+    /// Claims the session for a viewer, and retries until the outcome is known.
     async fn claim(&self, client: Option<&str>) -> sqlx::Result<Claim> {
         let mut held = self.stage.claim.lock().await;
         let intent = IntentId::generate();
@@ -238,7 +232,7 @@ impl<'a> InputSession<'a> {
         claimed
     }
 
-    /// Lifts all fingers, closes what is open, and gives the claim back.
+    /// Lifts all fingers, closes open dialogs, and releases the claim.
     async fn rest(&mut self) {
         let lifted = self.fingers.lift_all();
         if self.now.take().is_none() {
@@ -265,7 +259,8 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Has the session's actor fail whoever acts, with the browser. One that has ended already is known to have.
+    /// Reports the failure to the session's actor, which fails the claim with the browser. If the actor has ended, it
+    /// knows already.
     async fn fail(&mut self, failure: Failure) {
         self.now = None;
         let _ = self.stage.faults.send(failure).await;
@@ -273,5 +268,5 @@ impl<'a> InputSession<'a> {
 }
 
 fn silent() -> Failure {
-    Failure { class: FailureClass::Driver, detail: "the browser does not take what a person does".to_owned() }
+    Failure { class: FailureClass::Driver, detail: "the browser does not accept input".to_owned() }
 }

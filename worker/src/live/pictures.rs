@@ -1,4 +1,5 @@
-//! What the viewers of a session are shown. There is one newest picture, made once for all, and who has no room for it gets a later one.
+//! Pictures and page state for the viewers of a session. The newest picture is encoded once for all viewers. A viewer
+//! without room skips pictures.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,10 +14,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::browser::View;
 
-/// How many pictures may be on their way to a viewer (contract: live 3).
+/// Maximum number of unacknowledged pictures of a viewer (contract: live 3).
 pub const ON_THEIR_WAY: usize = 2;
 
-/// The newest of everything.
 pub struct Pictures {
     picture: watch::Sender<Option<LatestFrame>>,
     words: watch::Sender<PageTexts>,
@@ -24,31 +24,29 @@ pub struct Pictures {
     hunger: Mutex<FrameDemand>,
 }
 
-/// A picture as it goes to viewers, and what has to be there before it.
+/// An encoded picture, and the picture it requires.
 #[derive(Clone)]
 pub struct LatestFrame {
-    /// Its number.
     pub seq: u32,
-    /// The number of the one that it is drawn over; 0 for none.
+    /// Number of the picture that it is drawn over. 0 for none.
     pub base: u32,
-    /// The message.
     pub message: Bytes,
 }
 
-/// What else there is to be seen, as it is told.
+/// Current page information and dialogs, as messages.
 #[derive(Clone, Default)]
 pub struct PageTexts {
-    /// To everybody.
+    /// For all viewers.
     pub page: Option<ToViewer>,
-    /// To those who may act.
+    /// For viewers who may act.
     pub menu: Option<ToViewer>,
-    /// To those who may act.
+    /// For viewers who may act.
     pub dialog: Option<ToViewer>,
-    /// Whether something waits for an answer.
+    /// True when the page waits for an answer.
     pub asks: bool,
 }
 
-/// How many viewers have room for a picture, and whether one of them lacks what a part would be drawn over.
+/// Number of viewers with room for a picture. `whole` is set when one of them lacks the base of a partial picture.
 #[derive(Default)]
 struct FrameDemand {
     viewers: u32,
@@ -67,7 +65,7 @@ impl Default for Pictures {
 }
 
 impl Pictures {
-    /// Asks for what is new while anybody has room for it, until the browser ends.
+    /// Requests changes while a viewer has room for them, until the browser ends.
     pub async fn follow(&self, view: &View) -> Failure {
         loop {
             let whole = self.appetite().await;
@@ -76,7 +74,7 @@ impl Pictures {
             let seen = loop {
                 tokio::select! {
                     seen = &mut asked => break Some(seen),
-                    // Somebody wants all of it now, and the next request ends this one.
+                    // A complete picture is wanted now, and the next request ends this one.
                     () = self.wanted.notified() => if self.wants_whole() { break None },
                 }
             };
@@ -88,7 +86,7 @@ impl Pictures {
         }
     }
 
-    /// Waits until somebody has room. Answers whether a whole picture is wanted.
+    /// Waits until a viewer has room. Returns whether a complete picture is wanted.
     async fn appetite(&self) -> bool {
         loop {
             let wanted = self.wanted.notified();
@@ -108,31 +106,31 @@ impl Pictures {
             self.words.send_modify(|words| words.change(seen.page, seen.asked));
         }
         let Some(picture) = seen.picture else { return };
-        // What somebody has made of the host is no picture.
+        // A compromised host may send invalid base64.
         let Ok(jpeg) = STANDARD.decode(&picture.jpeg) else { return };
         let host::Picture { seq, base, sharp, view, rect, taken_us, .. } = picture;
         let message = Picture { seq, base, sharp, view, rect, taken_us }.write(&jpeg);
         self.picture.send_replace(Some(LatestFrame { seq, base, message }));
     }
 
-    /// The newest picture, from now on.
+    /// Subscribes to pictures from now on.
     pub fn newest(&self) -> watch::Receiver<Option<LatestFrame>> {
         self.picture.subscribe()
     }
 
-    /// The newest words, the present ones included.
+    /// Subscribes to page information, starting with the current one.
     pub fn words(&self) -> watch::Receiver<PageTexts> {
         let mut words = self.words.subscribe();
         words.mark_changed();
         words
     }
 
-    /// Whether the page waits for an answer.
+    /// True when the page waits for an answer.
     pub fn asks(&self) -> bool {
         self.words.borrow().asks
     }
 
-    /// A viewer that has room for nothing yet.
+    /// Registers a viewer, which has no room yet.
     pub fn appetite_of_one(&self) -> FrameBudget<'_> {
         FrameBudget { pictures: self, has_room: false }
     }
@@ -142,14 +140,14 @@ impl Pictures {
     }
 }
 
-/// One viewer's room for pictures, which goes with it.
+/// Room of one viewer for pictures. Dropping it removes the viewer.
 pub struct FrameBudget<'a> {
     pictures: &'a Pictures,
     has_room: bool,
 }
 
 impl FrameBudget<'_> {
-    /// It has room for a picture: for a `whole` one, when it lacks what a part would be drawn over.
+    /// Reports room for a picture, or for a `whole` one if the viewer lacks the base of a partial one.
     pub fn has_room(&mut self, whole: bool) {
         self.pictures.with(|hunger| {
             hunger.viewers += u32::from(!self.has_room);
@@ -159,7 +157,7 @@ impl FrameBudget<'_> {
         self.pictures.wanted.notify_one();
     }
 
-    /// It has no room.
+    /// Reports that there is no room.
     pub fn is_full(&mut self) {
         self.pictures.with(|hunger| hunger.viewers -= u32::from(self.has_room));
         self.has_room = false;

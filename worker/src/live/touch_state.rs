@@ -1,5 +1,5 @@
-//! What a person's events become in the browser: fingers that are down, a wheel as a finger that moves, as a phone has none, and the bounds
-//! of it all (contract: live 13, 14).
+//! Converts a viewer's events into actions of the browser (contract: live 13, 14): tracks fingers that are down,
+//! converts a wheel into a moving finger, because a phone has no wheel, and checks the limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use kitfleet_host_protocol::{TouchPhase, ViewerAction};
 use kitfleet_live::messages::{Event, Phase};
 use tokio::time::Instant;
 
-/// Events of a message.
+/// Maximum number of events in a message.
 const EVENTS: usize = 64;
-/// Fingers of a person.
+/// Maximum number of fingers of a viewer.
 const FINGERS: u8 = 10;
-/// Characters of a key with its modifiers.
+/// Maximum length of a key with its modifiers, in characters.
 const KEY_CHARS: usize = 20;
-/// Characters of a text.
+/// Maximum length of a text, in characters.
 const TEXT_CHARS: usize = 4_096;
-/// CSS pixels that a wheel turns by at once.
+/// Maximum turn of a wheel in one event, in CSS pixels.
 const TURN: f64 = 10_000.0;
-/// How long a finger is down that is not heard of.
+/// Time without events after which a finger is lifted.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-/// How long after its last turn a wheel's finger is lifted.
+/// Time after its last turn at which a wheel's finger is lifted.
 const TURNED_AFTER: Duration = Duration::from_millis(80);
-/// The finger that a wheel is: none of a person's.
+/// Finger that represents the wheel. It is not one of the viewer's fingers.
 const WHEEL: u8 = FINGERS;
 
-/// Whether all events keep to the bounds; if not, what is wrong.
+/// Checks events against the limits. The error describes the violation.
 pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     if events.len() > EVENTS {
         return Err("a message has at most 64 events");
@@ -39,12 +39,12 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     let shows = |text: &str| !text.contains(|of: char| of.is_control() && !matches!(of, '\n' | '\r' | '\t'));
     for event in events {
         match event {
-            Event::Touch { finger, .. } if *finger >= FINGERS => return Err("there are ten fingers, from 0 on"),
+            Event::Touch { finger, .. } if *finger >= FINGERS => return Err("a finger has a number from 0 to 9"),
             Event::Touch { x, y, .. } | Event::Wheel { x, y, .. } if !within(*x, *y) => {
-                return Err("the place is not within the viewport");
+                return Err("the position is outside the viewport");
             }
             Event::Wheel { delta_x, delta_y, .. } if !(turns(*delta_x) && turns(*delta_y)) => {
-                return Err("a wheel turns by at most 10000 CSS pixels");
+                return Err("a wheel event turns by at most 10000 CSS pixels");
             }
             Event::Key { key } if key.is_empty() || !chars(key, KEY_CHARS) => {
                 return Err("a key has 1 to 20 characters");
@@ -53,7 +53,7 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
                 return Err("a text has at most 4096 characters");
             }
             Event::Text { text } | Event::Answer { text: Some(text), .. } if !shows(text) => {
-                return Err("a text has no control characters other than line breaks and tabs");
+                return Err("a text must not have control characters other than line breaks and tabs");
             }
             _ => {}
         }
@@ -61,7 +61,6 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The fingers that are down.
 #[derive(Clone, Default)]
 pub struct TouchState {
     down: BTreeMap<u8, TouchPoint>,
@@ -75,7 +74,8 @@ struct TouchPoint {
 }
 
 impl TouchState {
-    /// What the browser is to do for these events, which keep to the bounds. A finger that is not down neither moves nor lifts.
+    /// Returns the actions for events that are within the limits. Moves and lifts of a finger that is not down are
+    /// ignored.
     pub fn acts(&mut self, events: Vec<Event>, viewport: Size, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::with_capacity(events.len());
         for event in events {
@@ -112,7 +112,8 @@ impl TouchState {
         }
     }
 
-    /// A wheel that turns down moves its finger up. One that would leave the viewport lands anew where the pointer is.
+    /// Moves the wheel's finger against the direction of the turn. A finger that would leave the viewport is lifted, and
+    /// put down again at the pointer.
     fn turn(
         &mut self,
         acts: &mut Vec<ViewerAction>,
@@ -128,7 +129,7 @@ impl TouchState {
             Some(finger) if is_within(moved((finger.x, finger.y))) => (finger.x, finger.y),
             _ => {
                 self.lift_wheel(acts, now);
-                // As far from the edge that it moves to as it turns, if that is within the viewport.
+                // Start far enough from the target edge for the whole turn, if the viewport is large enough.
                 let start = |at: f64, turn: f64, most: f64| {
                     if (0.0..=most).contains(&(at - turn)) {
                         at
@@ -154,7 +155,7 @@ impl TouchState {
         }
     }
 
-    /// Lifts what is to be lifted by now: the wheel's finger, and those that were not heard of for long.
+    /// Lifts the fingers that are due: the wheel's finger after its pause, and the others after 10 s without an event.
     pub fn lift_due(&mut self, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::new();
         if self.down.get(&WHEEL).is_some_and(|finger| finger.due(WHEEL) <= now) {
@@ -170,17 +171,17 @@ impl TouchState {
         acts
     }
 
-    /// When the next one is to be lifted.
+    /// Time at which the next finger is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.down.iter().map(|(number, finger)| finger.due(*number)).min()
     }
 
-    /// Lifts all, as if they had never been.
+    /// Cancels all touches.
     pub fn lift_all(&mut self) -> Vec<ViewerAction> {
         std::mem::take(&mut self.down).iter().map(|(number, finger)| finger.step(*number, TouchPhase::Cancel)).collect()
     }
 
-    /// Whether any is down.
+    /// True when a finger is down.
     pub fn any(&self) -> bool {
         !self.down.is_empty()
     }
@@ -220,9 +221,9 @@ mod tests {
         acts.iter().filter_map(phase).collect()
     }
 
-    /// What is out of bounds is refused (contract: live 14).
+    /// Contract: live 14.
     #[test]
-    fn bounds_hold() {
+    fn events_outside_the_limits_are_rejected() {
         let ok = [touch(0, Phase::Begin, 0.0, 0.0), touch(9, Phase::Begin, 400.0, 800.0)];
         assert_eq!(check(&ok, VIEWPORT), Ok(()));
         let key = |key: &str| Event::Key { key: key.to_owned() };
@@ -255,9 +256,9 @@ mod tests {
         assert!(check(&vec![key("a"); 65], VIEWPORT).is_err());
     }
 
-    /// Fingers that are forgotten are lifted, and so are those of whoever is gone (contract: live 13).
+    /// Contract: live 13.
     #[test]
-    fn no_finger_stays_down() {
+    fn forgotten_fingers_are_cancelled() {
         let (mut fingers, now) = (TouchState::default(), Instant::now());
         let landed = fingers.acts(vec![touch(3, Phase::Begin, 5.0, 5.0)], VIEWPORT, now);
         assert_eq!(phases(&landed), [(3, TouchPhase::Begin)]);
@@ -270,9 +271,8 @@ mod tests {
         assert!(!fingers.any());
     }
 
-    /// A wheel is a finger that moves, and is lifted when it rests.
     #[test]
-    fn a_wheel_is_a_finger() {
+    fn wheel_moves_a_finger_that_is_lifted_after_a_pause() {
         let (mut fingers, now) = (TouchState::default(), Instant::now());
         let wheel = |delta_y: f64| Event::Wheel { x: 200.0, y: 400.0, delta_x: 0.0, delta_y };
         let turned = fingers.acts(vec![wheel(100.0), wheel(100.0)], VIEWPORT, now);
@@ -285,9 +285,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, each finger lands before it moves or lifts, and stays within the viewport.
+        /// For any events, each finger is put down before it moves or lifts, and stays within the viewport.
         #[test]
-        fn fingers_are_told_in_order(
+        fn touch_phases_are_ordered_and_within_the_viewport(
             events in prop::collection::vec((0_u8..3, 0_u8..5, 0.0..=400.0, 0.0..=800.0, -900.0..=900.0), 0..60)
         ) {
             let (mut fingers, now) = (TouchState::default(), Instant::now());

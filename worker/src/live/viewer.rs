@@ -1,4 +1,4 @@
-//! One viewer's connection.
+//! Connection of one viewer.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -24,29 +24,29 @@ use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
 use super::touch_state;
 use super::viewers::{Control, ViewerHandle};
 
-/// How often a viewer is asked whether it is there.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// How long one may say nothing, and take nothing.
+/// Maximum time without a message from the viewer, and for sending one message.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long it may take to say goodbye.
+/// Maximum time for the closing handshake.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Events a second (contract: live 14).
+/// Maximum number of events per second (contract: live 14).
 const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
-/// What a change of who drives counts as: it is written into the audit log (contract: live 36).
+/// Number of events that a change of the driver counts as, because it is written to the audit log (contract: live 36).
 const EVENTS_OF_A_CHANGE: usize = 100;
-/// Messages a second, of whatever kind (contract: live 20).
+/// Maximum number of messages per second, of all kinds (contract: live 20).
 const MESSAGES_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
-/// The most that is read of a message. One that is longer than it may be is refused; of a longer one than this the connection is closed.
+/// Maximum number of bytes that are read of a message. A message over the limit of the contract is refused. A message
+/// over this limit closes the connection.
 const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// Serves a viewer until it leaves, or has to.
+/// Serves a viewer until it disconnects or is disconnected.
 pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopping: &CancellationToken) {
     let config = WebSocketConfig::default()
         .read_buffer_size(4 * 1024)
-        // What waits here is a picture that gets old.
+        // Buffered data would be pictures that become outdated.
         .write_buffer_size(0)
         .max_message_size(Some(READ_BYTES))
         .max_frame_size(Some(READ_BYTES));
@@ -62,7 +62,7 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopp
         closing = viewer.serve() => closing,
     };
     if let Some(closing) = closing {
-        // One that does not read hears nothing of it.
+        // A viewer that does not read misses the close frame.
         let _ = timeout(GOODBYE, viewer.say_goodbye(closing)).await;
     }
 }
@@ -72,12 +72,12 @@ struct Viewer<'a> {
     seat: ViewerHandle,
     sink: SplitSink<Socket, Message>,
     stream: SplitStream<Socket>,
-    /// The number of the last picture that was sent.
+    /// Number of the last sent picture.
     has: u32,
-    /// When those were sent that are not acknowledged yet.
+    /// Send times of the pictures that are not acknowledged yet.
     on_their_way: VecDeque<Instant>,
-    /// How long after a picture the next is sent while that is on its way: two thirds of what the last one took. A slow line is
-    /// never idle then, and what it brings has waited for half of the picture before it and not for all.
+    /// Minimum time between two pictures while the first one is unacknowledged: two thirds of the last round trip. A
+    /// slow connection is then never idle, and a picture waits for about half of the transfer of the previous one.
     pace: Duration,
     heard_at: Instant,
     told: PageTexts,
@@ -85,11 +85,9 @@ struct Viewer<'a> {
     messages: DefaultDirectRateLimiter,
 }
 
-/// Why nothing more is said.
 enum ViewEnd {
-    /// It is gone.
     Gone,
-    /// It has to go.
+    /// The viewer must be disconnected.
     Close(Closing),
 }
 
@@ -184,7 +182,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// From when on another picture may be sent. `None` before one is acknowledged.
+    /// Time from which another picture may be sent. `None` until a picture is acknowledged.
     fn room_at(&self) -> Option<Instant> {
         let last = self.on_their_way.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
         (self.on_their_way.len() < ON_THEIR_WAY).then_some(last)
@@ -194,7 +192,7 @@ impl<'a> Viewer<'a> {
         self.room_at().is_some_and(|at| at <= Instant::now())
     }
 
-    /// Sends a picture, if the viewer has what it is drawn over. Answers whether it lacks that.
+    /// Sends a picture if the viewer has its base. Returns whether the base is missing.
     async fn show(&mut self, picture: Option<LatestFrame>) -> Result<bool, ViewEnd> {
         let Some(LatestFrame { seq, base, message }) = picture else { return Ok(false) };
         if base != 0 && base != self.has {
@@ -270,7 +268,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Hands on what a person does, or says why not.
+    /// Forwards input, or tells the viewer why it is refused.
     async fn take(&mut self, what: InputRight) -> Result<(), ViewEnd> {
         match self.hand_on(what) {
             Ok(()) => Ok(()),
@@ -278,11 +276,11 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Hands on what a person does, if it is one who may, within bounds.
+    /// Forwards input if the viewer may send it and it is within the limits.
     fn hand_on(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
         let admission = Arc::clone(&self.seat.admission);
         if admission.role != Role::Controller {
-            return Err((Refusal::Viewer, "a viewer may only look"));
+            return Err((Refusal::Viewer, "a viewer may only watch"));
         }
         let count = match &what {
             InputRight::Events(events) => {
@@ -290,9 +288,9 @@ impl<'a> Viewer<'a> {
                 events.len()
             }
             InputRight::Lane(_) if admission.takes_over => EVENTS_OF_A_CHANGE,
-            InputRight::Lane(_) => return Err((Refusal::Forbidden, "this ticket may not change who drives")),
+            InputRight::Lane(_) => return Err((Refusal::Forbidden, "this ticket may not change the driver")),
         };
-        let too_fast = (Refusal::TooFast, "more than a thousand events a second, or more than the browser takes");
+        let too_fast = (Refusal::TooFast, "more than 1000 events per second, or more than the browser accepts");
         let Some(count) = u32::try_from(count).ok().and_then(NonZeroU32::new) else { return Ok(()) };
         match self.rate.check_n(count) {
             Ok(Ok(())) => {}
@@ -313,7 +311,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Says why it is over, and waits until that was heard.
+    /// Sends the close frame and waits until the viewer has closed the connection.
     async fn say_goodbye(&mut self, closing: Closing) {
         let frame = CloseFrame { code: closing.code().into(), reason: closing.reason().into() };
         if self.sink.send(Message::Close(Some(frame))).await.is_ok() {
@@ -322,7 +320,7 @@ impl<'a> Viewer<'a> {
     }
 }
 
-/// Whether a viewer that has this picture lacks what the newest is drawn over.
+/// True when a viewer that has picture `has` lacks the base of the newest picture.
 fn lacks_its_base(newest: &watch::Receiver<Option<LatestFrame>>, has: u32) -> bool {
     newest.borrow().as_ref().is_some_and(|newest| newest.seq != has && newest.base != 0 && newest.base != has)
 }

@@ -1,4 +1,4 @@
-//! Who watches a session.
+//! Viewers of a session.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Refusals that wait for their viewer; of more it learns nothing new.
+/// Maximum number of refusals that wait for a viewer. Further ones are dropped, because they would tell the viewer
+/// nothing new.
 const REFUSALS: usize = 16;
 
-/// Seats that only those get who may act, so that whoever may only look keeps nobody from the wheel.
+/// Additional slots for controllers, so that viewers who may only watch cannot exclude a person who may act.
 const KEPT_FOR_CONTROLLERS: usize = 4;
 
-/// Which of a hub's viewers.
+/// Number of a viewer within its hub.
 pub type SeatId = u64;
 
-/// The viewers of one session.
 #[derive(Default)]
 pub struct Viewers {
     taken: Arc<OccupiedSlots>,
@@ -30,7 +30,7 @@ pub struct Viewers {
 #[derive(Default)]
 struct OccupiedSlots {
     all: Mutex<AllViewers>,
-    /// Told whenever somebody leaves.
+    /// Notified when a viewer leaves.
     left: Notify,
 }
 
@@ -40,7 +40,7 @@ struct AllViewers {
     seats: BTreeMap<SeatId, ViewerSlot>,
 }
 
-/// What the hub knows of a viewer.
+/// The hub's side of a viewer.
 struct ViewerSlot {
     admission: Arc<Admission>,
     control: watch::Sender<Option<Control>>,
@@ -48,28 +48,25 @@ struct ViewerSlot {
     withdrawn: CancellationToken,
 }
 
-/// Who drives, and whether this viewer may act.
+/// Current driver, and rights of this viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// Seen from the viewer.
+    /// Driver as seen by this viewer.
     pub driver: Driver,
-    /// While nobody else acts.
+    /// True when this viewer may act while no other person does.
     pub may_act: bool,
-    /// How this viewer may change who drives.
+    /// Change of the driver that this viewer may make.
     pub offers: Option<Change>,
 }
 
-/// What a viewer has. Dropping it leaves.
+/// A viewer's side of its slot. Dropping it leaves the session.
 pub struct ViewerHandle {
-    /// Which of the hub's.
     pub id: SeatId,
-    /// Who it is.
     pub admission: Arc<Admission>,
-    /// Who drives; `None` until somebody has looked.
+    /// Driver and rights. `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
-    /// What was not carried out of what it sent.
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
-    /// Cancelled when it may not see this any more.
+    /// Cancelled when the viewer may no longer watch.
     pub withdrawn: CancellationToken,
     taken: Arc<OccupiedSlots>,
 }
@@ -88,7 +85,7 @@ impl OccupiedSlots {
 }
 
 impl Viewers {
-    /// A seat for somebody. `None` when all are taken.
+    /// Assigns a slot. `None` when all are taken.
     pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
         let mut everybody = self.taken.everybody();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
@@ -106,32 +103,28 @@ impl Viewers {
         Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
-    /// Whether there is none for anybody.
+    /// True when no slot is left, even for a controller.
     pub fn are_taken(&self) -> bool {
         self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
 
-    /// Whether nobody watches.
     pub fn is_empty(&self) -> bool {
         self.taken.everybody().seats.is_empty()
     }
 
-    /// Whether this viewer is still there.
     pub fn has(&self, id: SeatId) -> bool {
         self.taken.everybody().seats.contains_key(&id)
     }
 
-    /// Waits until somebody has left since this was last asked.
+    /// Waits until a viewer has left since the last call.
     pub async fn somebody_left(&self) {
         self.taken.left.notified().await;
     }
 
-    /// All who watch.
     pub fn admissions(&self) -> Vec<Arc<Admission>> {
         self.taken.everybody().seats.values().map(|chair| Arc::clone(&chair.admission)).collect()
     }
 
-    /// Tells those of these admissions to leave.
     pub fn withdraw(&self, admissions: &[Uuid]) {
         for chair in self.taken.everybody().seats.values() {
             if admissions.contains(&chair.admission.id) {
@@ -140,7 +133,6 @@ impl Viewers {
         }
     }
 
-    /// Tells everybody who drives.
     pub fn tell_control(&self, standing: Option<&LaneState>) {
         for chair in self.taken.everybody().seats.values() {
             let control = Control::of(&chair.admission, standing);
@@ -148,23 +140,24 @@ impl Viewers {
         }
     }
 
-    /// Whether this viewer is there, and may act as far as anybody has looked: its claim has looked, too.
+    /// True when this viewer is connected and may act as of the last check. Before the first check the claim itself
+    /// decides.
     pub fn may_act(&self, id: SeatId) -> bool {
         let everybody = self.taken.everybody();
         everybody.seats.get(&id).is_some_and(|chair| chair.control.borrow().is_none_or(|control| control.may_act))
     }
 
-    /// Tells a viewer that something was not carried out.
+    /// Notifies a viewer that its input was refused.
     pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
         if let Some(chair) = self.taken.everybody().seats.get(&id) {
-            // One that does not read has been told enough.
+            // A viewer that does not read has enough refusals waiting.
             let _ = chair.refusals.try_send((reason, detail));
         }
     }
 }
 
 impl Control {
-    /// Whether this viewer's client has the lane.
+    /// True when this viewer's client has the lane.
     pub fn drives(admission: &Admission, standing: Option<&LaneState>) -> bool {
         let driver = standing.and_then(|standing| standing.driver.as_ref());
         admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver

@@ -1,5 +1,5 @@
-//! The watch for challenges (contract: challenges 2, 5, 8, 9): a look at the page after each load and once a second, while nobody
-//! wants anything of the browser.
+//! The watch for challenges (contract: challenges 2, 5, 8, 9). It checks the page after each load and once a second,
+//! while the browser runs no operation.
 
 use std::time::Duration;
 
@@ -14,50 +14,49 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::Context;
 use crate::browser::{Browser, ChallengeScan};
 
-/// The pause between two looks.
+/// Pause between two checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// The same at a page that does not answer, at most.
+/// Longest pause between two checks of a page that does not answer.
 const SELDOM: Duration = Duration::from_secs(30);
-/// How long a page has for its answer.
+/// Maximum time for a page's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// Challenges of one session that are told of. A page that makes up more tells nobody anything.
+/// Maximum number of reported challenges of one session, so that a page cannot cause an unlimited number of reports.
 const MOST: u32 = 100;
 
 static UNTOLD: LogThrottle = LogThrottle::new();
 
-/// What is known of a session's challenges.
 pub(super) struct Watch {
     session: SessionId,
-    /// How sure a challenge has to be.
+    /// Minimum confidence of a challenge.
     confidence: f64,
-    /// When the next look is due; never while no page was opened.
+    /// Time of the next check. `None` until a page is loaded.
     due: Option<Instant>,
     pause: Duration,
-    /// The page that was last looked at.
+    /// Document of the last check.
     document: Option<u64>,
-    /// What was told of that.
+    /// Challenge types already reported for that document.
     told: Vec<ChallengeType>,
-    /// What was told and is still shown. Whether it still pauses the session its row says.
+    /// Reported challenge that is still shown. Its row says whether it still pauses the session.
     shown: Option<(ChallengeId, ChallengeType)>,
     left: u32,
 }
 
 impl Watch {
-    /// The watch over a session whose browser has not been anywhere.
+    /// Creates the watch of a session whose browser has not loaded a page.
     pub(super) fn new(session: SessionId, confidence: f64) -> Self {
         let (due, document, told, shown) = (None, None, Vec::new(), None);
         Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST }
     }
 
-    /// Hears of what was done: what may have loaded a page is followed by a look.
+    /// Schedules a check after an operation that may have loaded a page.
     pub(super) fn after(&mut self, done: &Operation) {
         if done.spec().may_load {
             (self.due, self.pause) = (Some(Instant::now()), EVERY);
         }
     }
 
-    /// Looks at the page when that is due. `None` when it did not answer: one that hangs is asked less and less often.
-    /// Dropping the future loses nothing: the look is due again at once.
+    /// Checks the page at the next due time. `None` when the page did not answer. The pause doubles for a page that
+    /// hangs. Cancellation is safe: the next call checks at once.
     pub(super) async fn look(&mut self, browser: &Browser) -> Option<ChallengeScan> {
         match self.due {
             Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
@@ -71,7 +70,7 @@ impl Watch {
         seen
     }
 
-    /// Writes what has changed by what was seen. What the database does not take now is seen again by the next look.
+    /// Records the changes since the last check. After a database error the next check finds them again.
     pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
             UNTOLD.say(|held_back| {
@@ -86,7 +85,8 @@ impl Watch {
         let shows = |kind: ChallengeType| found.iter().any(|found| found.kind == kind);
         match self.shown {
             Some((id, kind)) if !shows(kind) => self.end(context, id, kind).await?,
-            // It came along to another page. If it was resolved before, that page is one on which nothing was.
+            // The challenge also appears on the new page. If it was resolved before, the new page starts without a
+            // reported challenge.
             Some((id, _)) if self.document != Some(document) => {
                 let standing = pauses::standing(&mut *context.db.acquire().await?, self.session).await?;
                 self.shown = self.shown.filter(|_| standing.is_some_and(|standing| standing.challenge_id == id));

@@ -1,8 +1,9 @@
-//! An attempt: one POST to an address of a customer's choosing, which may be hostile.
+//! One attempt: a POST request to an address that the customer chooses and that may be hostile.
 //!
-//! Only addresses out in the public internet are dialled, none of this machine or near it, and they are judged where they are dialled: a name's by the
-//! resolver that the connector asks, a literal one before it is. Redirects are not followed. Connect, headers and body have
-//! one time limit, and of the body no more is read than is kept.
+//! Only public internet addresses are dialled, never addresses of this machine or its local networks. The check happens
+//! at connection time: the connector's resolver filters the addresses of a name, and a literal address is checked before
+//! the request. Redirects are not followed. One time limit covers connect, headers and body. Reading of the body stops
+//! at the excerpt's size.
 
 use std::error::Error;
 use std::io;
@@ -21,26 +22,26 @@ use url::{Host, Url};
 
 use crate::config::WebhookConfig;
 
-/// Bytes of an answer's body that are read and kept.
+/// Bytes of the response body that are read and kept.
 const EXCERPT_BYTES: usize = 4_096;
 /// Characters of an error that are kept.
 const ERROR_CHARS: usize = 500;
 
-/// Connections to a host that are kept for the next deliveries, and for how long.
+/// Idle connections to a host that are kept for later deliveries, and the time they are kept.
 const IDLE_CONNECTIONS: usize = 8;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
-/// Roots that are trusted besides the public ones.
+/// Root certificates that are trusted in addition to the public ones.
 #[derive(Debug, Clone, Default)]
 pub struct ExtraRoots(Vec<Certificate>);
 
-/// Text that holds no certificates.
+/// Error in a file of root certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRoots {
-    /// There is none.
+    /// The file contains no certificate.
     #[error("the file contains no certificate")]
     Empty,
-    /// There is one that cannot be read.
+    /// A certificate cannot be read.
     #[error("the file cannot be read as PEM certificates: {0}")]
     Malformed(#[from] reqwest::Error),
 }
@@ -49,22 +50,19 @@ impl ExtraRoots {
     /// Reads certificates in PEM.
     ///
     /// # Errors
-    /// When there is none, or one that cannot be read.
+    /// When the text has no certificate, or a certificate cannot be read.
     pub fn parse(pem: &[u8]) -> Result<Self, BadRoots> {
         let roots = Certificate::from_pem_bundle(pem)?;
         if roots.is_empty() { Err(BadRoots::Empty) } else { Ok(Self(roots)) }
     }
 }
 
-/// Makes attempts, over connections that are kept for the next ones.
 pub(super) struct Target {
     http: Client,
     judge: Judge,
 }
 
 impl Target {
-    /// # Errors
-    /// When a root cannot be trusted.
     pub(super) fn new(config: &WebhookConfig, names: &Arc<Names>) -> reqwest::Result<Self> {
         let judge = Judge::new(Destinations { allow_private: config.allow_private_targets, ..Destinations::default() });
         let mut http = Client::builder()
@@ -72,7 +70,7 @@ impl Target {
             .https_only(true)
             .redirect(redirect::Policy::none())
             .timeout(config.timeout)
-            // A connection that was begun for one attempt may go on for another, beyond the first one's time.
+            // A connection that one attempt opens may serve another attempt after the first one's time limit.
             .connect_timeout(config.timeout)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE_FOR)
@@ -84,7 +82,7 @@ impl Target {
         Ok(Self { http: http.build()?, judge })
     }
 
-    /// Sends a delivery once.
+    /// Sends a delivery once and measures its duration.
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> AttemptResult {
         let began = Instant::now();
         let answered = self.ask(attempt, secrets).await;
@@ -112,7 +110,7 @@ const TIMEOUT: &str = "timeout";
 const REFUSED: &str = "refused: the target's address is not in the public internet";
 const UNKNOWN_NAME: &str = "the target's name does not resolve";
 
-/// What an attempt came to that took so long.
+/// Converts the response, or the failure, into the result of an attempt, and counts it.
 pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> AttemptResult {
     let (outcome, response_status, response_excerpt, error) = match answered {
         Ok(Answered { status, excerpt, in_time }) => {
@@ -140,7 +138,7 @@ fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// In this order (contract: webhooks 16).
+/// The headers, in the order of the contract (webhooks 16).
 fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -153,7 +151,7 @@ fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::hea
 pub(super) struct Answered {
     status: i32,
     excerpt: String,
-    /// Whether the body ended in time.
+    /// True when the body ended within the time limit.
     in_time: bool,
 }
 
@@ -167,7 +165,7 @@ impl NotAnswered {
         Self { outcome: Outcome::TransportError, told: kept(&error.to_string(), ERROR_CHARS) }
     }
 
-    /// Nobody was asked.
+    /// The request was not sent because it could not be signed.
     pub(super) fn unsigned() -> Self {
         Self { outcome: Outcome::Unsigned, told: UNSIGNED.to_owned() }
     }
@@ -194,18 +192,18 @@ impl From<reqwest::Error> for NotAnswered {
     }
 }
 
-/// What an error comes from. That of another kind which an `io::Error` carries is not what it calls its source.
+/// Returns the cause of an error. An error inside an `io::Error` is not its `source()`, so it is read with `get_ref`.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     carried.map(|carried| carried as &(dyn Error + 'static)).or_else(|| error.source())
 }
 
-/// Why nobody could be spoken to in private, in words: rustls's own are those of its source.
+/// Describes a TLS error. The messages of rustls are Rust debug output.
 fn broken_trust(error: &rustls::Error) -> &'static str {
     use rustls::CertificateError as Certificate;
     match error {
         rustls::Error::InvalidCertificate(why) => match why {
-            Certificate::UnknownIssuer => "the target's certificate was issued by nobody who is trusted",
+            Certificate::UnknownIssuer => "the target's certificate was issued by an untrusted authority",
             Certificate::Expired | Certificate::ExpiredContext { .. } => "the target's certificate has expired",
             Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
                 "the target's certificate is not valid yet"
@@ -215,13 +213,14 @@ fn broken_trust(error: &rustls::Error) -> &'static str {
             }
             _ => "the target's certificate is not valid",
         },
-        rustls::Error::AlertReceived(_) => "the target refused to speak TLS with the service",
-        _ => "the target does not speak TLS as it should",
+        rustls::Error::AlertReceived(_) => "the target rejected the TLS connection",
+        _ => "the TLS handshake with the target failed",
     }
 }
 
-/// As much of a body as is kept, and whether it came in time. The rest is not read: the connection ends with it. That a body
-/// breaks off changes nothing of what its status said: many a server ends its last one by hanging up.
+/// Reads the excerpt of a body, and reports whether it arrived in time. The rest is not read, which closes the
+/// connection. A body that breaks off does not change the result, because many servers end a response by closing the
+/// connection.
 async fn read_excerpt(response: &mut Response) -> (String, bool) {
     let mut bytes = Vec::new();
     let in_time = loop {
@@ -239,12 +238,12 @@ async fn read_excerpt(response: &mut Response) -> (String, bool) {
     (kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES), in_time)
 }
 
-/// Text that the database can hold.
+/// Text that the database can store, at most `chars` characters long. PostgreSQL rejects NUL.
 fn kept(text: &str, chars: usize) -> String {
     text.replace('\0', "\u{fffd}").chars().take(chars).collect()
 }
 
-/// Resolves names to addresses that may be dialled.
+/// Resolves names, and drops addresses that must not be dialled.
 struct Guard {
     names: Arc<Names>,
     judge: Judge,
@@ -254,8 +253,8 @@ impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let (names, judge) = (Arc::clone(&self.names), self.judge.clone());
         Box::pin(async move {
-            let found = names.addresses(name.as_str()).await.map_err(|_| io::Error::other(UNKNOWN_NAME))?;
-            let dialled = found.into_iter().filter(|address| judge.permits(*address));
+            let resolved = names.addresses(name.as_str()).await.map_err(|_| io::Error::other(UNKNOWN_NAME))?;
+            let dialled = resolved.into_iter().filter(|address| judge.permits(*address));
             let dialled: Vec<_> = dialled.map(|address| SocketAddr::new(address, 0)).collect();
             if dialled.is_empty() {
                 return Err(io::Error::other(REFUSED).into());
@@ -270,13 +269,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_text_that_the_database_can_hold() {
+    fn kept_text_has_no_nul_and_a_maximum_length() {
         assert_eq!(kept("a\0b", 10), "a\u{fffd}b");
         assert_eq!(kept(&"ü".repeat(5), 3), "üüü");
     }
 
     #[test]
-    fn a_literal_address_is_seen_however_it_is_written() {
+    fn literal_addresses_are_recognized_in_every_notation() {
         for (url, literal) in [
             ("https://127.0.0.1/", true),
             ("https://2130706433/", true),

@@ -1,33 +1,33 @@
-//! The control channel between a worker and one WebKit host: a JSON document a line, commands on the host's
-//! standard input, messages on its standard output.
+//! Control channel between a worker and one WebKit host: one JSON document per line, with commands on the host's
+//! standard input and messages on its standard output.
 //!
-//! The host is the only program that links GTK and WebKit. It obeys commands and knows nothing of accounts, jobs or
-//! deadlines: the worker decides how long to wait and kills the host when it has waited enough. End of input ends the
-//! host, so that a dead worker leaves none behind.
+//! The host is the only program that links GTK and WebKit. It runs commands and has no accounts, jobs or deadlines: the
+//! worker enforces time limits and kills a host that exceeds them. The host exits at the end of its input, so a dead
+//! worker leaves no host behind.
 //!
-//! Commands run concurrently: a reply carries the id of its command, and may overtake an earlier one's.
+//! Commands run concurrently. A reply carries the ID of its command, and replies may arrive in another order.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The longest line of a host, in bytes. A reply that would be longer is an error instead, and a worker reads no further: a
-/// page's process that somebody has taken over may say anything.
+/// Maximum length of a line from a host, in bytes. The host sends an error instead of a longer reply, and a worker reads
+/// no further, because a compromised page process could send anything.
 pub const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The socket of the egress guard, in the browser's folder, for a family with a network of its own.
+/// Socket of the egress guard in the browser's folder, for a family with its own network.
 pub const EGRESS_SOCKET: &str = "way-out";
 
-/// The port of that network's loopback which leads to that socket.
+/// Port on the loopback of that network that forwards to the socket.
 pub const EGRESS_PORT: u16 = 1080;
 
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the worker, unique within this host's life; the reply repeats it.
+    /// ID that the worker chooses, unique for this host. The reply repeats it.
     pub id: u64,
-    /// What to do.
+    /// Command to run.
     pub command: HostCommand,
 }
 
@@ -41,112 +41,113 @@ pub enum Direction {
     Forward,
 }
 
-/// What a host can be told to do.
+/// Command to a host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum HostCommand {
-    /// Turn a blank host into a device. Sent once, before the first navigation. Replies `null`.
+    /// Configure a blank host as a device. Sent once, before the first navigation. Replies `null`.
     Configure(Device),
-    /// Load a page and reply with a [`Navigated`] when it has come as far as `until`.
+    /// Load a page and reply with a [`Navigated`] when it has reached `until`.
     Navigate {
         /// An absolute http or https URL.
         uri: String,
-        /// How far the page has to come.
+        /// State of the load that ends the command.
         until: WaitUntil,
     },
     /// Go to a page of the history and reply with a [`Navigated`] when it has loaded.
     GoInHistory(Direction),
-    /// Load the page once more and reply with a [`Navigated`] when it has loaded.
+    /// Reload the page and reply with a [`Navigated`] when it has loaded.
     Reload,
-    /// Have pages submit forms by this rule from now on. Replies with whether the page was kept from submitting one before, which nobody
-    /// has been told.
+    /// Set the rule for submissions of pages. Replies with whether an earlier submission was held back that has not been
+    /// reported.
     HoldSubmissions {
-        /// The rule.
+        /// New rule.
         rule: SubmissionRule,
     },
-    /// Give the page a moment to submit a form by what was just done to it, and reply with the [`Held`] that it was kept from submitting
-    /// since this was last asked, or with `null`.
+    /// Wait briefly for a submission that the last input caused. Reply with the [`Held`] submission since the last call,
+    /// or with `null`.
     HeldSubmission,
-    /// Have the page submit the form that it was last kept from submitting, as by [`SubmissionRule::AllowOneForm`]. Replies with whether that
-    /// is still there.
+    /// Submit the form that was held back last, as under [`SubmissionRule::AllowOneForm`]. Replies with whether the form
+    /// still exists.
     ReleaseSubmission,
-    /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
-    /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON of no more than
+    /// Run the body of an async function in an isolated world. It shares the page's DOM but none of its script objects,
+    /// so that the page cannot tamper with results. Replies with the returned value as JSON of at most
     /// [`MOST_LINE_BYTES`].
     Evaluate {
-        /// The function's body, such as `return document.title`.
+        /// Body of the function, such as `return document.title`.
         script: String,
     },
-    /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies `null` after the last.
+    /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies `null` after the last one.
     Touch {
-        /// From the finger's landing to its lifting.
+        /// Steps from the first contact to the lift.
         steps: Vec<TouchStep>,
     },
-    /// Inject trusted key events into whatever has the focus, as fast as the page takes them. Replies `null` after the
-    /// last. Pauses between keys are the worker's business, so that an abandoned text stops.
+    /// Inject trusted key events into the focused element, as fast as the page handles them. Replies `null` after the
+    /// last one. The worker adds pauses between keys by separate commands, so that an abandoned text stops.
     Keys {
-        /// A key each: one character, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`.
+        /// Keys: one character each, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`.
         keys: Vec<String>,
     },
     /// Write the page as a PNG. Replies with a [`Snapshot`].
     Snapshot {
-        /// The whole document instead of the viewport.
+        /// True for the whole document, false for the viewport.
         full_page: bool,
-        /// The file to write, in the browser's folder.
+        /// File to write, in the browser's folder.
         file: String,
     },
     /// Write the page as a PDF. Replies `null` when the file is complete.
     Pdf {
-        /// The file to write, in the browser's folder.
+        /// File to write, in the browser's folder.
         file: String,
     },
-    /// Reply with the browser's cookies, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
+    /// Reply with the browser's cookies as a list of [`Cookie`], including those of other hosts and `HttpOnly` ones.
     Cookies {
-        /// So many, if there are more; all of them, when absent.
+        /// Maximum number of cookies. Absent for all.
         at_most: Option<usize>,
     },
-    /// Replace every cookie of the browser by these. Replies `null` when that is done.
+    /// Replace all cookies of the browser. Replies `null` when it is done.
     ReplaceCookies {
-        /// Those of all hosts, session cookies too.
+        /// Cookies of all hosts, including session cookies.
         cookies: Vec<Cookie>,
     },
-    /// Leave the page for a blank one, so that it can save what pages save when they are left. Replies `null` when it is
-    /// gone, which a page that never yields never is.
+    /// Leave the page for a blank one, so that its handlers for leaving can save data. Replies `null` when the page is
+    /// gone. A page that blocks its main thread delays the reply without limit.
     Leave,
     /// Reply with a [`Page`].
     Page,
-    /// Wait until the browser shows something new, and reply with that as a [`Seen`]. Only now is anything painted, until
-    /// [`Command::Unwatch`]. A later one ends an earlier one, which then replies with nothing new.
+    /// Wait until the browser shows a change, and reply with it as a [`LiveEvent`]. The browser paints only from this
+    /// command until [`HostCommand::Unwatch`]. A later `Watch` ends an earlier one, which then replies with an empty
+    /// event.
     Watch {
-        /// All that can be seen, as soon as that may be, instead of what is new.
+        /// True to get the complete state as soon as possible instead of a change.
         whole: bool,
-        /// Who watches: each has another number.
+        /// Number of the viewer. Each viewer has another one.
         watcher: u64,
     },
-    /// Nobody watches any more, unless somebody else does by now. Replies `null`.
+    /// Stop painting for this viewer, unless another viewer has taken over. Replies `null`.
     Unwatch {
-        /// Who has.
+        /// Number of the viewer.
         watcher: u64,
     },
-    /// From now on a person acts, and is asked what a page asks; or not any more: then what is open is closed as it is without a
-    /// person. Replies `null`.
+    /// Grant input to a person, who then receives the page's dialogs, or revoke it. Revoking closes open dialogs in the
+    /// same way as without a person. Replies `null`.
     GrantInput {
-        /// Whether a person acts.
+        /// True to grant, false to revoke.
         lend: bool,
     },
-    /// Replies when the page has handled all that a person did, or asks something, or has said nothing for a while: with whether nothing
-    /// is asked.
+    /// Wait until the page has handled the person's input, opens a dialog, or a time limit passes. Replies with whether
+    /// no dialog or menu is open.
     InputIdle,
-    /// Do what a person does, and reply at once with whether the page answers; when it does not, nothing is done. What a page makes of it
-    /// a person sees.
+    /// Perform a person's input, and reply at once with whether the page answers. If it does not answer, the input has
+    /// no effect. The person sees the effect in the picture.
     Act {
-        /// In this order.
+        /// Input in order.
         acts: Vec<ViewerAction>,
     },
 }
 
 impl HostCommand {
-    /// The command's name in logs and errors.
+    /// Name of the command in logs and errors.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -175,35 +176,38 @@ impl HostCommand {
     }
 }
 
-/// What pages may submit.
+/// Rule for submissions of pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubmissionRule {
-    /// Everything.
+    /// Allow all submissions.
     #[default]
     AllowAll,
-    /// Nothing.
+    /// Hold back all submissions.
     HoldAll,
-    /// Nothing but what was allowed once, and has not been submitted yet. Replies with `false`: what was held before is still to be reported.
+    /// Hold back all submissions, except for one that is already approved and not yet submitted. Replies with `false`,
+    /// so that an earlier held submission is still reported later.
     HoldUnapproved,
-    /// One form, and nothing behind it. A load that sends a form again is none.
+    /// Allow one form, and hold back everything after it. A load that sends a form again does not count as a form.
     AllowOneForm,
-    /// One load by a [`Command::GoInHistory`] or [`Command::Reload`] that sends a form again, and nothing behind it.
+    /// Allow one [`HostCommand::GoInHistory`] or [`HostCommand::Reload`] that sends a form again, and hold back
+    /// everything after it.
     AllowOneRepeat,
 }
 
-/// What a page was kept from submitting.
+/// Submission that was held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
-    /// A form of it, or whatever else it began that sends a form.
+    /// A form of the page, or another load by the page that sends a form.
     Form,
-    /// A form that was sent before: a [`Command::GoInHistory`] or [`Command::Reload`] would have sent it again.
+    /// A form that was already sent, which a [`HostCommand::GoInHistory`] or [`HostCommand::Reload`] would have sent
+    /// again.
     Resubmission,
 }
 
-/// What a page is to see. The device pixel ratio is fixed when GTK starts, so it is an argument of the host
-/// (`--scale`), not part of this.
+/// Properties of the device that pages see. The device pixel ratio is fixed at GTK's start, so it is an argument of the
+/// host (`--scale`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// `innerWidth`, in CSS pixels.
@@ -222,15 +226,16 @@ pub struct Device {
     pub max_touch_points: u32,
     /// `navigator.languages`, and the `Accept-Language` header.
     pub languages: Vec<String>,
-    /// The only way out, such as `socks5://127.0.0.1:40001`.
+    /// URL of the proxy, such as `socks5://127.0.0.1:40001`. It is the only egress route.
     pub proxy: String,
-    /// Characters of an address, beyond which it is cut: a page can give itself one of any length.
+    /// Maximum length of an address in characters. Longer ones are truncated, because a page can give itself an address
+    /// of any length.
     pub uri_chars: usize,
-    /// Characters of a title, beyond which it is cut.
+    /// Maximum length of a title in characters. Longer ones are truncated.
     pub title_chars: usize,
 }
 
-/// How far a navigation has to come.
+/// State of a load that ends a navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitUntil {
@@ -238,23 +243,23 @@ pub enum WaitUntil {
     Load,
     /// The `DOMContentLoaded` event.
     DomContentLoaded,
-    /// The `load` event, then half a second without a request in flight.
+    /// The `load` event, then 500 ms without a request in flight.
     NetworkIdle,
 }
 
-/// A navigation that arrived.
+/// Result of a navigation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Navigated {
-    /// Where redirects led, cut to size.
+    /// Address after redirects, truncated to the device's limit.
     pub final_uri: String,
-    /// The HTTP status of the main document.
+    /// HTTP status of the main document.
     pub status: u16,
 }
 
-/// One step of a finger.
+/// One step of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchStep {
-    /// Landing, moving or lifting.
+    /// Phase of the touch.
     pub phase: TouchPhase,
     /// CSS pixels from the viewport's left edge.
     pub x: f64,
@@ -264,109 +269,109 @@ pub struct TouchStep {
     pub after_ms: u64,
 }
 
-/// What a finger does.
+/// Phase of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TouchPhase {
-    /// It lands.
+    /// The finger touches the screen.
     Begin,
-    /// It moves.
+    /// The finger moves.
     Update,
-    /// It lifts.
+    /// The finger lifts.
     End,
-    /// It is gone, without having done anything.
+    /// The touch is cancelled without an effect.
     Cancel,
 }
 
-/// One thing that a person does.
+/// One input of a person.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewerAction {
-    /// With one of several fingers.
+    /// Touch with one of several fingers.
     Touch {
-        /// Which.
+        /// Number of the finger.
         finger: u8,
-        /// What it does.
+        /// Phase of the touch.
         phase: TouchPhase,
         /// CSS pixels from the viewport's left edge.
         x: f64,
         /// CSS pixels from the viewport's top edge.
         y: f64,
     },
-    /// With a key, as of [`Command::Keys`].
+    /// Press of a key, as in [`HostCommand::Keys`].
     Key {
-        /// Which.
+        /// Name of the key.
         key: String,
     },
-    /// A text that goes in as a whole, where the focus is.
+    /// Text that is inserted as a whole into the focused element.
     Text {
-        /// Its characters.
+        /// Characters of the text.
         text: String,
     },
-    /// With the open options of a `<select>`.
+    /// Choice of an option of the open `<select>`.
     Choose {
-        /// From 0 on; `None` closes them.
+        /// Index of the option. `None` closes the menu.
         index: Option<u32>,
     },
-    /// With the open dialog.
+    /// Answer to the open dialog.
     Answer {
-        /// Whether it is accepted.
+        /// True when the dialog is accepted.
         accept: bool,
-        /// The answer to a prompt.
+        /// Answer to a prompt.
         text: Option<String>,
     },
 }
 
-/// What is typed is in no log.
+/// Prints no content, so that typed text never reaches a log.
 impl fmt::Debug for ViewerAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an act of a person")
+        f.write_str("an input of a person")
     }
 }
 
-/// What is new.
+/// Changes since the last event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveEvent {
-    /// What was painted.
+    /// Newly painted part.
     pub picture: Option<Picture>,
-    /// The page, when its address or its title has changed.
+    /// Address and title, when one of them has changed.
     pub page: Option<PageInfo>,
-    /// What is asked now, when that has changed.
+    /// Open dialog and menu, when they have changed.
     pub asked: Option<DialogRequest>,
 }
 
-/// What was painted.
+/// A painted part of the viewport.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
-    /// Its number, from 1 on.
+    /// Number of the picture, starting at 1.
     pub seq: u32,
-    /// The number of the one that it is drawn over; 0 when it is of the whole viewport.
+    /// Number of the picture that this one is drawn over. 0 for the whole viewport.
     pub base: u32,
-    /// Whether it will not be replaced by a sharper one.
+    /// True when no sharper version will follow.
     pub sharp: bool,
-    /// The viewport's width and height, in CSS pixels.
+    /// Width and height of the viewport, in CSS pixels.
     pub view: [u16; 2],
-    /// Left, top, width and height of what it shows, in CSS pixels.
+    /// Left, top, width and height of the painted part, in CSS pixels.
     pub rect: [u16; 4],
-    /// When it was taken, in microseconds since 1970.
+    /// Time of the picture, in microseconds since 1970.
     pub taken_us: u64,
-    /// In base64.
+    /// JPEG in base64.
     pub jpeg: String,
 }
 
 /// Address and title of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageInfo {
-    /// Cut to size.
+    /// Address, truncated to the device's limit.
     pub uri: String,
-    /// Cut to size; `None` when the document has none.
+    /// Title, truncated to the device's limit. `None` when the document has none.
     pub title: Option<String>,
 }
 
-/// What a person is asked.
+/// Dialog and menu that wait for a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DialogRequest {
-    /// The options of an open `<select>`.
+    /// Options of an open `<select>`.
     pub menu: Option<Vec<MenuItem>>,
     /// An open dialog.
     pub dialog: Option<Dialog>,
@@ -375,28 +380,28 @@ pub struct DialogRequest {
 /// One option of a `<select>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MenuItem {
-    /// Cut to size.
+    /// Label, truncated.
     pub label: String,
-    /// Whether it can be chosen.
+    /// True when the option can be chosen.
     pub enabled: bool,
-    /// Whether it is chosen now.
+    /// True when the option is chosen now.
     pub selected: bool,
-    /// Whether it is the heading of those that follow.
+    /// True when this is the heading of the following options.
     pub group: bool,
 }
 
-/// What a page asks.
+/// Dialog of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
-    /// How.
+    /// Kind of the dialog.
     pub kind: DialogKind,
-    /// Cut to size.
+    /// Message, truncated.
     pub message: String,
-    /// What a prompt suggests, cut to size.
+    /// Default answer of a prompt, truncated.
     pub default: Option<String>,
 }
 
-/// How a page asks.
+/// Kind of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogKind {
@@ -406,76 +411,76 @@ pub enum DialogKind {
     Confirm,
     /// `prompt`.
     Prompt,
-    /// Whether the page may be left.
+    /// Confirmation that the page may be left.
     BeforeUnload,
 }
 
-/// A written PNG.
+/// Size of a written PNG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// In physical pixels.
+    /// Width in physical pixels.
     pub width: u32,
-    /// In physical pixels.
+    /// Height in physical pixels.
     pub height: u32,
 }
 
-/// One cookie.
+/// A cookie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
-    /// The host, with a leading dot when it is valid for subdomains.
+    /// Host, with a leading dot when the cookie is valid for subdomains.
     pub domain: String,
-    /// The path it is sent to.
+    /// Path that the cookie is sent to.
     pub path: String,
-    /// Unix seconds; `None` for a session cookie.
+    /// Expiry in Unix seconds. `None` for a session cookie.
     pub expires: Option<i64>,
-    /// Sent over TLS only.
+    /// True when the cookie is sent over TLS only.
     pub secure: bool,
-    /// Hidden from scripts.
+    /// True when the cookie is hidden from scripts.
     pub http_only: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 
-/// What the browser shows now.
+/// Current state of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// The address, cut to size.
+    /// Address, truncated to the device's limit.
     pub uri: String,
-    /// Cut to size; `None` when the document has none.
+    /// Title, truncated to the device's limit. `None` when the document has none.
     pub title: Option<String>,
-    /// Whether either was cut.
+    /// True when the address or the title was truncated.
     pub truncated: bool,
-    /// `None` before the first navigation.
+    /// State of the main document. `None` before the first navigation.
     pub lifecycle: Option<Lifecycle>,
 }
 
-/// How the main document fares.
+/// State of the main document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Lifecycle {
-    /// Under way.
+    /// The load is in progress.
     Loading,
     /// The `load` event has fired.
     Loaded,
-    /// It failed, or is an HTTP error page.
+    /// The load failed, or the document is an HTTP error page.
     Errored {
-        /// Why.
+        /// Error of the load.
         error: PageError,
     },
 }
 
-/// Why a main document failed.
+/// Error of a main document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageError {
     /// The layer that failed.
     pub kind: PageErrorKind,
-    /// For `http`: 400 or above.
+    /// HTTP status of 400 or above, for the kind `http`.
     pub http_status: Option<u16>,
-    /// WebKit's words.
+    /// Message of WebKit.
     pub message: String,
 }
 
@@ -485,70 +490,70 @@ pub struct PageError {
 pub enum PageErrorKind {
     /// An HTTP status of 400 or above.
     Http,
-    /// The certificate or the handshake.
+    /// Error of the certificate or the handshake.
     Tls,
     /// The name does not resolve.
     Dns,
     /// Anything below HTTP: refused, reset, redirect loop, blocked, a download instead of a page.
     Net,
-    /// The load took too long.
+    /// The load timed out.
     Timeout,
 }
 
 /// One line from the host.
 ///
-/// The tags of this type and of [`Outcome`] stand outside of what they tag, so that a result can be kept as the text it is until
-/// somebody knows what to make of it.
+/// This type and [`Outcome`] use externally tagged JSON, so that a result can be kept as raw text until its type is
+/// known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// WebKit runs and shows a blank page: the host takes commands.
+    /// WebKit runs and shows a blank page. The host accepts commands.
     Ready,
-    /// The answer to a command.
+    /// Reply to a command.
     Reply {
-        /// The command's id.
+        /// ID of the command.
         id: u64,
-        /// Its result.
+        /// Result of the command.
         outcome: Outcome,
     },
-    /// The web process died; the host ends itself after this line.
+    /// The web process has ended. The host exits after this line.
     WebProcessTerminated {
-        /// WebKit's reason, such as `Crashed` or `ExceededMemoryLimit`.
+        /// Reason of WebKit, such as `Crashed` or `ExceededMemoryLimit`.
         reason: String,
     },
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
+    /// The command is done.
     Ok(Box<RawValue>),
-    /// Not done.
+    /// The command failed.
     Error(HostError),
 }
 
-/// Why a command was not done.
+/// Error of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostError {
-    /// A navigation did not arrive. An HTTP error page is not that: it arrives.
+    /// The navigation failed. An HTTP error page is not an error.
     Navigation(PageError),
-    /// The script threw, or the page went away under it.
+    /// The script threw an exception, or its page was replaced.
     Script {
-        /// The exception's message.
+        /// Message of the exception.
         message: String,
     },
-    /// There is no page that the command could lead to.
+    /// The command has no page to go to.
     Nowhere,
-    /// No such key.
+    /// The key does not exist.
     UnknownKey {
-        /// As it was sent.
+        /// The key that was sent.
         key: String,
     },
-    /// WebKit refused.
+    /// WebKit rejected the command.
     Engine {
-        /// Its words.
+        /// Message of WebKit.
         message: String,
     },
 }

@@ -1,8 +1,8 @@
-//! A browser's own X server.
+//! X server of one browser.
 //!
-//! Whoever shares a display shares its clipboard, its keys and its pictures, so each browser has one, which a cookie
-//! guards where the machine does not confine the family. Nothing is to be seen on it: WebKit paints its pictures by
-//! itself, so that the screen is a few pixels and the window lies beside it.
+//! Programs that share a display share its clipboard, keys and pictures, so each browser has its own. A cookie protects
+//! it on machines that do not confine the family. The display shows nothing: WebKit renders pictures itself, so the
+//! screen has a few pixels, and the window is outside of it.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -16,13 +16,12 @@ use crate::servant;
 /// Each pixel costs memory.
 const SCREEN: &str = "16x16x24";
 
-/// Where a program on the display finds the cookie, below the browser's folder.
+/// File with the cookie for programs on the display, below the browser's folder.
 const AUTHORITY: &str = "display-authority";
 
-/// The only kind of cookie that everybody knows.
+/// The only kind of cookie that all clients support.
 const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
-/// A running X server.
 pub struct Display {
     server: Child,
     authority: PathBuf,
@@ -30,48 +29,47 @@ pub struct Display {
 }
 
 impl Display {
-    /// Starts the server. It says its number as soon as it listens, which whoever draws there waits for.
+    /// Starts the server. It writes its number to the pipe as soon as it listens, which the host waits for.
     pub fn start(directory: &Path) -> io::Result<(Self, PipeReader)> {
         let authority = directory.join(AUTHORITY);
         write_authority(&authority)?;
         let mut command = servant(Path::new("Xvfb"));
-        let (number, told) = io::pipe()?;
-        command.stdin(Stdio::null()).stdout(told);
+        let (number, writer) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(writer);
         command.args(["-displayfd", "1", "-screen", "0", SCREEN, "-nolisten", "tcp", "-noreset", "-auth"]);
-        // Nothing draws with OpenGL or through shared memory, and both cost more of it than the screen.
+        // No client uses OpenGL or shared memory, and both need more memory than the screen.
         command.arg(&authority).args(["-extension", "GLX", "-extension", "MIT-SHM"]);
-        // What was freed goes back at once instead of staying in its heap.
+        // Returns freed memory to the system at once.
         command.env("MALLOC_ARENA_MAX", "1").env("MALLOC_MMAP_THRESHOLD_", "131072");
         Ok((Self { server: command.spawn()?, authority, stopped: Cell::new(false) }, number))
     }
 
-    /// What `XAUTHORITY` has to be.
+    /// Value of `XAUTHORITY`.
     pub fn authority(&self) -> &Path {
         &self.authority
     }
 
-    /// The server's process.
     pub fn id(&self) -> u32 {
         self.server.id()
     }
 
-    /// Asks the server to end, kindly, so that it takes its socket and its lock away.
+    /// Sends SIGTERM to the server, so that it removes its socket and its lock.
     pub fn stop(&self) {
         self.stopped.set(true);
         if let Ok(server) = libc::pid_t::try_from(self.server.id()) {
-            // SAFETY: this sends a signal and touches no memory. Nobody has waited for the server, so the id is its own.
+            // SAFETY: this sends a signal and touches no memory. The server has not been reaped, so its ID has not been
+            // reused.
             unsafe { libc::kill(server, libc::SIGTERM) };
         }
     }
 
-    /// Whether it was asked to end.
     pub fn is_stopped(&self) -> bool {
         self.stopped.get()
     }
 }
 
-/// Writes a fresh cookie for every display and every host, in the format of libXau: numbers of two bytes, the highest
-/// first, and texts after their lengths.
+/// Writes a new cookie for every display and every host, in the format of libXau: two-byte big-endian numbers, and texts
+/// after their lengths.
 fn write_authority(path: &Path) -> io::Result<()> {
     const EVERY_FAMILY: u16 = 0xffff;
     let text = |bytes: &[u8]| -> io::Result<Vec<u8>> {

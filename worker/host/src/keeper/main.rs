@@ -1,10 +1,10 @@
 //! The keeper: the first process of a browser's family, which starts the others and outlives them.
 //!
-//! Where the machine allows that, the family is confined, and the keeper is the first process of a machine of its own:
-//! it adopts what others leave, and when it ends, the kernel ends whatever is left. So a browser that ends in good order
-//! has the time to write down what its sites have stored, and one that loses its display, or its keeper, is gone at once.
+//! If the machine supports it, the family is confined, and the keeper is process 1 of a PID namespace. It adopts
+//! orphans, and when it exits, the kernel ends the remaining processes. A browser that exits in order therefore has time
+//! to write its sites' data, and a browser that loses its display or its keeper ends at once.
 //!
-//! It is a program of its own because the host's libraries cost 20 MiB of memory before they do anything.
+//! The keeper is a separate program because the host's libraries take 20 MiB of memory before they do anything.
 
 mod display;
 mod way_out;
@@ -21,20 +21,21 @@ use clap::Parser;
 
 use crate::display::Display;
 
-/// The kernel takes these first when memory runs out: a browser is one session, whatever else dies is all of them.
+/// The kernel kills browsers first when memory runs out. A browser is one session, and any other process would affect
+/// all of them.
 const OOM_SCORE: &[u8] = b"500";
 
-/// What is fixed for the life of a browser.
+/// Parameters that are fixed for the life of a browser.
 #[derive(Debug, Parser)]
-#[command(version, about = "Starts a display and a host on it, and waits until nothing is left of either")]
+#[command(version, about = "Starts a display and a host on it, and waits until both have ended")]
 struct Arguments {
-    /// Where everything lies that the browser writes.
+    /// Folder for everything that the browser writes
     #[arg(long)]
     data_dir: PathBuf,
-    /// The browser has a network of its own: lead to the guard's socket.
+    /// The browser has its own network: forward its traffic to the guard's socket
     #[arg(long)]
     confined: bool,
-    /// The host, and what it is told.
+    /// The host and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     host: Vec<OsString>,
 }
@@ -51,27 +52,27 @@ fn keep(arguments: &Arguments) -> Result<ExitCode, String> {
     adopt_orphans()?;
     step_back();
     if arguments.confined {
-        way_out::open(&arguments.data_dir).map_err(|error| format!("no way out: {error}"))?;
+        way_out::open(&arguments.data_dir).map_err(|error| format!("no egress route: {error}"))?;
     }
     let (display, number) =
         Display::start(&arguments.data_dir).map_err(|error| format!("Xvfb did not start: {error}"))?;
     let host =
         start_host(&arguments.host, &display, number).map_err(|error| format!("the host did not start: {error}"))?;
-    // The host has the pipes. Its end is theirs, which the worker would not hear of if they were here too.
+    // The host holds the pipes. The worker detects its end by their end, so the keeper must not hold them too.
     let_go_of_pipes().map_err(|error| format!("standard input and output: {error}"))?;
     Ok(wait(&host, &display))
 }
 
-/// The worker keeps this for its log.
+/// Writes a message to standard error, which the worker copies to its log.
 fn complain(message: &str) {
     let _ = io::stderr().write_all(format!("kitfleet-keeper: {message}\n").as_bytes());
 }
 
-/// It outlives its parent in no case: the kernel kills it with the thread that started it.
+/// Makes the kernel kill this process when the thread that started it ends.
 fn die_with_parent() -> Result<(), String> {
     let parent = parent_id();
     ask_to_die_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
-    // The parent may have died before the kernel was asked.
+    // The parent may have ended before the call.
     if parent_id() == parent { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
@@ -88,20 +89,20 @@ fn adopt_orphans() -> Result<(), String> {
     if done == 0 { Ok(()) } else { Err(format!("PR_SET_CHILD_SUBREAPER: {}", io::Error::last_os_error())) }
 }
 
-/// Pages may keep the processors as busy as they like, and have as much memory: whoever answers their callers comes
-/// first. Where any of this is refused, everything works as before.
+/// Lowers the priority of pages in the use of processors and memory, so that the worker can answer callers. If any of
+/// this is rejected, everything else works as before.
 fn step_back() {
     const NICER_BY: libc::c_int = 5;
-    // SAFETY: these change numbers that the kernel keeps of this process, and read one structure that is there.
+    // SAFETY: these calls change numbers that the kernel keeps for this process, and read one structure that is valid.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY);
-        // What a process had in memory when it crashed is nobody's business, and would fill the disk.
+        // A core dump would contain private data, and fill the disk.
         libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });
     }
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }
 
-/// The host loads its libraries while the display starts, and then reads the display's number.
+/// Starts the host. It loads its libraries while the display starts, and then reads the display's number.
 fn start_host(program: &[OsString], display: &Display, number: PipeReader) -> io::Result<Child> {
     let (program, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = servant(Path::new(program));
@@ -112,7 +113,7 @@ fn start_host(program: &[OsString], display: &Display, number: PipeReader) -> io
         let done = unsafe { libc::fcntl(number.as_raw_fd(), libc::F_SETFD, 0) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec it does nothing but this.
+    // SAFETY: the closure only makes this call between fork and exec.
     unsafe { command.pre_exec(inherit) };
     command.spawn()
 }
@@ -128,21 +129,21 @@ fn let_go_of_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for everybody, adopted ones too.
+/// Reaps all children, including adopted ones.
 fn wait(host: &Child, display: &Display) -> ExitCode {
     let mut ended = ExitCode::FAILURE;
     loop {
         let mut status = 0;
-        // SAFETY: it writes to an integer that is there.
+        // SAFETY: the call writes to a valid integer.
         let child = unsafe { libc::waitpid(-1, &raw mut status, 0) };
         match u32::try_from(child) {
             Ok(child) if child == host.id() => {
                 let code = ExitStatus::from_raw(status).code().and_then(|code| u8::try_from(code).ok());
                 ended = code.map_or(ExitCode::FAILURE, ExitCode::from);
-                // What is left writes to the disk, and shows nothing.
+                // The remaining processes write to the disk and do not need the display.
                 display.stop();
             }
-            // A browser without its display is dead: it ends with this process.
+            // A browser without its display cannot work. It ends with this process.
             Ok(child) if child == display.id() && !display.is_stopped() => {
                 complain("Xvfb ended");
                 return ExitCode::FAILURE;
@@ -154,10 +155,10 @@ fn wait(host: &Child, display: &Display) -> ExitCode {
     }
 }
 
-/// A command whose process the kernel kills with this one's only thread that starts any.
+/// Returns a command whose process the kernel kills when this process's only spawning thread ends.
 fn servant(program: &Path) -> Command {
     let mut command = Command::new(program);
-    // SAFETY: between fork and exec it does nothing but this.
+    // SAFETY: the closure only makes this call between fork and exec.
     unsafe { command.pre_exec(ask_to_die_with_parent) };
     command
 }

@@ -1,6 +1,7 @@
-//! The one way out of a confined family: a port on the loopback of its own network, behind which is the guard's socket.
+//! The only egress route of a confined family: a port on the loopback of its network that forwards to the guard's
+//! socket.
 //!
-//! WebKit knows proxies on ports only, and that network has none but its own loopback.
+//! WebKit supports proxies on ports only, and that network has no other interface.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -11,16 +12,16 @@ use std::time::Duration;
 
 use kitfleet_host_protocol::{EGRESS_PORT, EGRESS_SOCKET};
 
-/// A thread here copies bytes and calls nothing deep.
+/// Stack size of a forwarding thread, which only copies bytes.
 const STACK: usize = 64 * 1024;
 
-/// Listens until the process ends. While there is no guard, everybody is turned away.
+/// Listens until the process ends. Connections fail while there is no guard.
 pub fn open(directory: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT))?;
     let guard = directory.join(EGRESS_SOCKET);
     apart(move || {
         for connection in listener.incoming() {
-            // Too many open files, most likely: others may close.
+            // The probable reason is too many open files. Other connections may close.
             if connection.and_then(|browser| lead(browser, guard.clone())).is_err() {
                 thread::sleep(Duration::from_millis(10));
             }
@@ -28,13 +29,13 @@ pub fn open(directory: &Path) -> io::Result<()> {
     })
 }
 
-/// Leads one connection to the guard, who bounds how many there are.
+/// Forwards one connection to the guard, which limits the number of connections.
 fn lead(browser: TcpStream, guard: PathBuf) -> io::Result<()> {
     browser.set_nodelay(true)?;
     apart(move || {
         let Ok(guard) = UnixStream::connect(guard) else { return };
         let (Ok(other_browser), Ok(other_guard)) = (browser.try_clone(), guard.try_clone()) else { return };
-        // An error of either side ends that direction, and the other soon.
+        // An error of one side ends that direction, and soon the other.
         let back = apart(move || {
             let _ = io::copy(&mut &other_guard, &mut &other_browser);
             let _ = other_browser.shutdown(Shutdown::Write);

@@ -1,5 +1,5 @@
-//! What a page asks of a person while one acts: dialogs, and which option of a `<select>`. Without a person all of it is closed as it
-//! opens.
+//! Dialogs and `<select>` menus of a page. They are passed to a person who sends input. Without a person they are closed
+//! as they open.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,23 +10,22 @@ use webkit2gtk::{OptionMenu, OptionMenuExt, ScriptDialog, ScriptDialogType};
 use crate::browser::{self, Browser};
 use crate::failure::words;
 
-/// Options that are shown; of more nobody finds the one they mean.
+/// Maximum number of options that are shown.
 const MOST_ITEMS: u32 = 1_000;
 
-/// Characters of an option.
+/// Maximum length of an option's label, in characters.
 const LABEL_CHARS: usize = 256;
 
-/// What is open.
 #[derive(Default)]
 pub struct Open {
-    /// Whether a person acts.
+    /// True while a person sends input.
     person: Cell<bool>,
     menu: RefCell<Option<OptionMenu>>,
     dialog: RefCell<Option<ScriptDialog>>,
 }
 
 impl Open {
-    /// As a person is told.
+    /// The open dialog and menu, for a viewer.
     pub fn asked(&self) -> DialogRequest {
         DialogRequest {
             menu: self.menu.borrow().as_ref().map(items),
@@ -35,13 +34,13 @@ impl Open {
     }
 }
 
-/// Whether something waits for an answer.
+/// True when a dialog or a menu waits for an answer.
 pub fn is_open(browser: &Browser) -> bool {
     let open = &browser.live.open;
     open.menu.borrow().is_some() || open.dialog.borrow().is_some()
 }
 
-/// From now on a person acts, or none any more.
+/// Starts or ends the input of a person. The end closes the open dialog and menu.
 pub fn lend(browser: &Browser, lend: bool) {
     browser.live.open.person.set(lend);
     if !lend {
@@ -54,11 +53,11 @@ pub fn lend(browser: &Browser, lend: bool) {
     }
 }
 
-/// Leaves the options of a `<select>` to a person, or closes them.
+/// Passes the options of a `<select>` to a person, or closes them.
 pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
     let open = &browser.live.open;
     if !open.person.get() {
-        // WebKit is in the midst of showing it, and would use what closing frees.
+        // WebKit is still showing the menu, and would use memory that closing frees.
         glib::idle_add_local_once(move || menu.close());
         return;
     }
@@ -76,14 +75,14 @@ pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
     browser.live.asks_anew();
 }
 
-/// Leaves a dialog to a person, or answers it.
+/// Passes a dialog to a person, or answers it.
 pub fn open_dialog(browser: &Browser, dialog: &ScriptDialog) {
     let open = &browser.live.open;
     if !open.person.get() {
         browser::answer(dialog);
         return;
     }
-    // The page waits until it is closed.
+    // The page waits until the dialog is closed.
     if let Some(former) = open.dialog.replace(Some(dialog.clone())) {
         browser::answer(&former);
         former.close();
@@ -91,7 +90,6 @@ pub fn open_dialog(browser: &Browser, dialog: &ScriptDialog) {
     browser.live.asks_anew();
 }
 
-/// Chooses an option, or closes them.
 pub fn choose(browser: &Browser, index: Option<u32>) {
     let Some(menu) = browser.live.open.menu.take() else { return };
     if let Some(index) = index.filter(|index| *index < menu.n_items()) {
@@ -101,7 +99,6 @@ pub fn choose(browser: &Browser, index: Option<u32>) {
     browser.live.asks_anew();
 }
 
-/// Answers a dialog.
 pub fn answer(browser: &Browser, accept: bool, text: Option<&str>) {
     let Some(dialog) = browser.live.open.dialog.take() else { return };
     match dialog.dialog_type() {

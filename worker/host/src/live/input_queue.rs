@@ -1,7 +1,8 @@
-//! What a person does, who sees what comes of it: nobody waits for the page.
+//! Input of a person, who sees its effects, so no reply waits for the page.
 //!
-//! WebKit has a queue each for keys and for fingers, in which one waits until the page has handled the one before it, and none for texts. A
-//! text would overtake the keys before it, and both the tap that says where they go. So what differs from what is under way waits here.
+//! WebKit has one queue for keys and one for touches, each of which waits until the page has handled the previous event.
+//! Texts have no queue: a text would overtake the keys before it, and keys and texts would overtake the tap that sets
+//! the focus. Input of another kind than the pending input therefore waits here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,33 +19,33 @@ use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
 use crate::{keys, submissions, touch};
 
-/// Fingers of a person have other numbers than that of an operation, which WebKit would take for one of theirs.
+/// Number of a person's first finger. It differs from an operation's finger, so that WebKit does not mix them up.
 const FIRST_FINGER: usize = 16;
 
-/// How much may wait for a page: a second of what a person may do.
+/// Maximum number of waiting inputs: as many as a person may send in 1 s.
 const MOST_WAITING: usize = 1_000;
 
-/// How much longer a session is a person's for a page that has not handled all that they did: it may yet ask something.
+/// Time a session is kept for a person while the page has not handled all input, because it may still open a dialog.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same when the session has to be given back.
+/// The same limit when the claim on the session is released.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often it is looked meanwhile whether the page asks something.
+/// Interval of the checks for an open dialog meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What a person does, and the page has not handled.
+/// Input of a person that the page has not handled.
 #[derive(Default)]
 pub struct InputQueue {
-    /// What the page was sent last, if not all of it was handled.
+    /// Last sent input, if the page has not handled all of it.
     sent: RefCell<Option<SentInput>>,
-    /// What comes after it.
+    /// Input to send after it.
     waiting: RefCell<VecDeque<NextInput>>,
-    /// Whether somebody waits for the page.
+    /// True while [`settle`] waits for the page.
     is_awaited: Cell<bool>,
 }
 
-/// What comes after all that was sent before.
+/// Input that is sent in order.
 enum NextInput {
     Touch {
         finger: usize,
@@ -53,14 +54,14 @@ enum NextInput {
     },
     Key(String),
     Text(String),
-    /// Nothing but that somebody is told so.
+    /// Not an input: notifies a waiter that everything before it was sent.
     Tell(oneshot::Sender<()>),
 }
 
-/// What the page has been sent of a kind.
+/// Input of one kind that was sent to the page.
 struct SentInput {
     kind: Kind,
-    /// How many reports there will be when it has handled that.
+    /// Number of reports when the page has handled it.
     reports: usize,
 }
 
@@ -85,7 +86,7 @@ impl NextInput {
 }
 
 impl Kind {
-    /// How much of it pages have handled. A finger that was lifted is handled with its click.
+    /// Number of reports of this kind. A lifted finger counts as handled with its click.
     fn reports(self, reports: &Acknowledgements) -> usize {
         match self {
             Self::Touch => reports.touches.get() + reports.refusals.get() + reports.clicks.get(),
@@ -94,8 +95,8 @@ impl Kind {
     }
 }
 
-/// Does it, and says whether the page answers. When it does not, nothing more is done: what waits for a page that is stuck would be done
-/// long after the person has seen it.
+/// Queues input, and returns whether the page answers. If it does not, further input is dropped, because it would
+/// otherwise take effect long after the person has seen the page hang.
 pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostError> {
     for act in &acts {
         if let ViewerAction::Key { key } = act {
@@ -120,7 +121,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
             ViewerAction::Key { key } => NextInput::Key(key),
             ViewerAction::Text { text } => NextInput::Text(text),
         };
-        // What was done to a page that has answered then is ended all the same.
+        // A touch that has begun is always ended.
         answers = next.ends() || answers_soon(browser);
         if !answers {
             break;
@@ -136,7 +137,8 @@ fn answers_soon(browser: &Browser) -> bool {
         && (asked::is_open(browser) || browser.view.is_web_process_responsive())
 }
 
-/// From now on a person acts, or none any more. What they did goes to the page then, before what an operation does there.
+/// Grants input to a person, or ends it. At the end all waiting input is sent to the page, before the input of an
+/// operation.
 pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     if !lend {
         until_handled(browser, LAST_PATIENCE).await?;
@@ -144,13 +146,14 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     }
     asked::lend(browser, lend);
     if lend {
-        // What a person does is not a message's.
+        // The rule for an agent's messages does not apply to a person.
         submissions::follow(browser, SubmissionRule::AllowAll).await;
     }
     Ok(())
 }
 
-/// Waits until the page has handled all that was done, or asks something, or has had the time. Answers whether nothing is asked.
+/// Waits until the page has handled all input, opens a dialog or menu, or a limit passes. Returns whether nothing is
+/// open.
 pub async fn rest(browser: &Rc<Browser>) -> Result<bool, HostError> {
     until_handled(browser, PATIENCE).await?;
     Ok(!asked::is_open(browser))
@@ -169,7 +172,7 @@ async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), 
     Ok(())
 }
 
-/// Sends the page what need not wait.
+/// Sends the input that need not wait.
 fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
     let hands = &browser.live.hands;
     while !hands.is_awaited.get() {
@@ -185,14 +188,14 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Goes on when the page has handled what it was sent, or says nothing of it.
+/// Continues when the page has handled the last sent input, or sends no reports.
 async fn settle(browser: Rc<Browser>) {
     let hands = &browser.live.hands;
     if let Some(SentInput { kind, reports }) = hands.sent.take() {
         acknowledgement::wait(&browser, |come| kind.reports(come), reports).await;
     }
     hands.is_awaited.set(false);
-    // A browser that takes nothing more has ended, which its worker knows.
+    // An error means that the browser has ended, which its worker detects.
     let _ = go_on(&browser);
 }
 
@@ -201,7 +204,7 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
     let reports = match next {
         NextInput::Touch { finger, phase, place } => {
             touch::send(browser, finger, phase, place)?;
-            // The finger was lifted, and clicked or was refused.
+            // Two reports: the finger was lifted, and it clicked or the page prevented the click.
             if phase == TouchPhase::End { 2 } else { 0 }
         }
         NextInput::Key(key) => keys::strike(browser, &key)?,
@@ -210,7 +213,7 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
             0
         }
         NextInput::Tell(tell) => {
-            // Whoever asked may have waited long enough.
+            // The receiver may have been dropped.
             let _ = tell.send(());
             0
         }

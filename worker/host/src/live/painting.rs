@@ -1,4 +1,4 @@
-//! From what the view shows to a JPEG.
+//! Rendering of the view into JPEGs.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,9 +13,9 @@ use webkit2gtk::WebView;
 
 use crate::failure;
 
-/// The JPEG quality of what moves.
+/// JPEG quality of parts that change.
 const QUALITY: u8 = 65;
-/// The JPEG quality of what rests.
+/// JPEG quality of parts that have settled.
 const SHARP_QUALITY: u8 = 80;
 
 /// Bytes of a pixel.
@@ -31,13 +31,13 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// All of it.
+    /// The whole viewport.
     pub fn of(view: &WebView) -> Self {
         let side = |length: i32| u16::try_from(length).unwrap_or_default();
         Self { left: 0, top: 0, right: side(view.allocated_width()), bottom: side(view.allocated_height()) }
     }
 
-    /// What is to be drawn anew. `None` when that is nothing.
+    /// Part to be redrawn. `None` when it is empty.
     pub fn clipped(context: &Context, view: Self) -> Option<Self> {
         let (left, top, right, bottom) = context.clip_extents().ok()?;
         let new = Self {
@@ -49,7 +49,7 @@ impl Rect {
         (new.left < new.right && new.top < new.bottom).then_some(new)
     }
 
-    /// Both, and what lies between.
+    /// Smallest rectangle that contains both.
     pub fn union(self, other: Self) -> Self {
         Self {
             left: self.left.min(other.left),
@@ -59,7 +59,7 @@ impl Rect {
         }
     }
 
-    /// With even edges, so that what is made smaller by two keeps them.
+    /// Extends the edges to even numbers, so that a reduction by two keeps them.
     pub fn even_within(self, view: Self) -> Self {
         let up = |edge: u16, most: u16| edge.saturating_add(edge & 1).min(most);
         Self {
@@ -70,12 +70,12 @@ impl Rect {
         }
     }
 
-    /// Whether all of the other is in this.
+    /// True when `other` is completely inside.
     pub fn contains(self, other: Self) -> bool {
         self.union(other) == self
     }
 
-    /// In square CSS pixels.
+    /// Area in square CSS pixels.
     pub fn area(self) -> u32 {
         let [width, height] = self.size();
         u32::from(width) * u32::from(height)
@@ -98,11 +98,11 @@ fn whole(length: f64) -> u16 {
     length.clamp(0.0, f64::from(u16::MAX)) as u16
 }
 
-/// What is painted on, kept from one picture to the next.
+/// Surface for painting, reused between pictures.
 #[derive(Default)]
 pub struct Surface(RefCell<Option<ImageSurface>>);
 
-/// Pixels of the device, as the view has painted them.
+/// Device pixels of a painted part.
 pub struct PaintedFrame {
     pixels: ImageSurfaceDataOwned,
     stride: usize,
@@ -112,16 +112,15 @@ pub struct PaintedFrame {
     taken_us: u64,
 }
 
-/// A picture that can be sent.
 pub struct Encoded {
-    /// When it was painted, in microseconds since 1970.
+    /// Time of painting, in microseconds since 1970.
     pub taken_us: u64,
-    /// The JPEG.
+    /// JPEG in base64.
     pub base64: String,
 }
 
 impl Surface {
-    /// Paints a part of the view at the device's own scale.
+    /// Paints a part of the view at the device's scale.
     pub fn paint(&self, view: &WebView, rect: Rect) -> Result<PaintedFrame, HostError> {
         let scale = view.scale_factor();
         let surface = self.take((view.allocated_width() * scale, view.allocated_height() * scale), scale)?;
@@ -155,15 +154,14 @@ impl Surface {
         Ok(surface)
     }
 
-    /// Gives its memory back.
     pub fn clear(&self) {
         self.0.take();
     }
 }
 
 impl PaintedFrame {
-    /// Makes a JPEG of it on another thread: of what moves with a pixel for each CSS pixel, of what rests with as many as can be told
-    /// apart.
+    /// Encodes a JPEG on another thread. A blurred picture has one pixel per CSS pixel, and a sharp one has up to twice
+    /// the resolution.
     pub async fn encode(self, kept_in: &Surface, sharp: bool) -> Result<Encoded, HostError> {
         let Self { pixels, stride, width, height, scale, taken_us } = self;
         let smaller = if sharp { scale.div_ceil(2) } else { scale };
@@ -178,7 +176,7 @@ impl PaintedFrame {
     }
 }
 
-/// Averages squares of so many pixels. Cairo's own filter takes twenty times as long.
+/// Averages squares of `by` pixels. Cairo's own filter takes twenty times as long.
 fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec<u8>, usize, usize) {
     match by {
         1 => {
@@ -191,7 +189,7 @@ fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec
     }
 }
 
-/// Averages squares of `N` pixels each way; `BYTES` are those of `N` pixels beside each other.
+/// Averages squares of `N` by `N` pixels. `BYTES` is the size of `N` pixels.
 fn average<const N: usize, const BYTES: usize>(
     pixels: &[u8],
     stride: usize,
@@ -221,7 +219,7 @@ fn encode(pixels: &[u8], (width, height): (usize, usize), quality: u8) -> Result
     let side = |length: usize| u16::try_from(length).unwrap_or_default();
     let mut jpeg = Vec::with_capacity(pixels.len() / 8 + 1024);
     let mut encoder = Encoder::new(&mut jpeg, quality);
-    // Thin coloured lines, such as those of letters, lose their colour otherwise.
+    // With subsampling, thin coloured lines such as those of letters lose their colour.
     let fine = quality >= SHARP_QUALITY;
     encoder.set_sampling_factor(if fine { SamplingFactor::F_1_1 } else { SamplingFactor::F_2_2 });
     encoder.encode(pixels, side(width), side(height), ColorType::Bgra)?;

@@ -1,4 +1,4 @@
-//! What pages may load.
+//! Policy for loads of pages.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use super::{DOWNLOAD, LoadStage, LoadTarget, LoadTrigger, Navigation, arrived, s
 use crate::browser::Browser;
 use crate::submissions::{self, Attempt};
 
-/// Why a form is not submitted.
-const HELD: &str = "nobody has said that the page may submit a form";
+/// Reason for the rejection of a submission.
+const HELD: &str = "the page has no approval to submit a form";
 
-/// Why a page that is to be left loads nothing else.
+/// Reason for the rejection of other loads while a page is being left.
 const LEFT: &str = "the page is being left";
 
-/// Lets pages load what the web is made of, and nothing of this machine. Returns whether that was decided here.
+/// Allows loads from the web, and rejects addresses of this machine. Returns whether the decision was made here.
 pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
     let refusal = if kind == PolicyDecisionType::Response {
         decision.downcast_ref().and_then(|response| weigh_response(browser, response))
@@ -62,7 +62,7 @@ fn weigh_request(
     (!allowed).then_some("the page leads to an address that is neither http nor https")
 }
 
-/// Ends a command's own load where it began.
+/// Ends a command's load without leaving the current page.
 fn stay(browser: &Rc<Browser>) {
     let navigation = &browser.navigation;
     if navigation.departure.take().is_some() {
@@ -71,7 +71,7 @@ fn stay(browser: &Rc<Browser>) {
     }
 }
 
-/// Whether nothing departs, or this is what does.
+/// True when no command's load is pending, or this load belongs to it.
 fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
     let mut departure = navigation.departure.borrow_mut();
     let Some(departure) = &mut *departure else { return true };
@@ -81,7 +81,7 @@ fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revis
         LoadStage::Allowed | LoadStage::Started if is_redirect => uri.clone_into(&mut departure.uri),
         _ => {}
     }
-    // On the way back it may be a frame alone that goes there.
+    // A move in the history may load only a frame.
     let belongs = is_own || is_redirect || (is_revisit && matches!(departure.by, LoadTrigger::History(_)));
     departure.hindered |= !belongs;
     belongs
@@ -94,7 +94,7 @@ fn is_attachment(decision: &ResponsePolicyDecision) -> bool {
 }
 
 fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> Option<&'static str> {
-    // WebKit would save what says that it is a file, whatever it is made of.
+    // WebKit would save an attachment to a file, whatever its type is.
     let is_supported = decision.is_mime_type_supported() && !is_attachment(decision);
     if decision.is_main_frame_main_resource() {
         let navigation = &browser.navigation;

@@ -1,6 +1,6 @@
-// What elements are to those who cannot see them: their roles and names, as WAI-ARIA and accname have them for HTML.
+// Roles and names of elements for assistive technology, as WAI-ARIA and accname define them for HTML.
 
-// Characters of a name, beyond which nobody reads.
+// Maximum length of a name in characters.
 const LONGEST_NAME = 1_000;
 
 const ROLE_OF_TAG = {
@@ -73,7 +73,7 @@ const isEditingHost = (element) => {
   return written !== null && written.toLowerCase() !== 'false';
 };
 
-// What stands in a field, unless it is hidden from whoever looks: a password, or what is shown as dots.
+// Value of a field. A password, or a value that is shown as dots, is replaced.
 const valueOf = (element) => {
   const secret = element.type === 'password' || !['', 'none'].includes(getComputedStyle(element).webkitTextSecurity ?? '');
   const remembered = /\b(current-password|new-password|one-time-code|cc-number|cc-csc)\b/i.test(attributeOf(element, 'autocomplete') ?? '');
@@ -107,7 +107,8 @@ const titleOfSvg = (element) => {
   return title ? collapse(title.textContent.slice(0, LONGEST_NAME)) : '';
 };
 
-// The labels of each control of a document or a shadow root. To ask each control for its own would look through the page each time.
+// Labels of each control of a document or a shadow root, collected at once: `labels` of each control would search the
+// page every time.
 const LABELS = new WeakMap();
 const LABELLED_BY = new Set(['button', 'input', 'meter', 'output', 'progress', 'select', 'textarea']);
 const labelsOf = (element) => {
@@ -127,7 +128,7 @@ const labelsOf = (element) => {
   return own ? collapse(own.slice(0, 10).map((label) => spoken(label, false)).join(' ')) : '';
 };
 
-// What HTML itself names an element by.
+// Name of an element by rules of HTML itself.
 const nativeName = (element) => {
   const tag = tagOf(element);
   const part = (wanted) => {
@@ -167,8 +168,7 @@ const nameOf = (element, role = roleOf(element)) => {
 
 const SILENT = new Set(['head', 'noscript', 'script', 'style', 'template', 'datalist', 'object', 'title']);
 
-// The children of an element as they are shown, one after the other: of one with a shadow root that root's, and in a slot what was put
-// there.
+// Children of an element in display order: those of its shadow root, if it has one, and the assigned nodes of a slot.
 const shownChildren = function* (element) {
   const tag = tagOf(element);
   if (tag === 'slot' && nodeType(rootOf(element)) === 11) {
@@ -181,8 +181,8 @@ const shownChildren = function* (element) {
   }
 };
 
-// What an element says, up to the length of a name. What does not show says nothing, unless all of it is hidden and asked for by
-// name. What stands in fields is not said.
+// Text of an element, up to the length of a name. Hidden parts are skipped, unless `hiddenToo` is set, which is for
+// elements that a label references by ID. Values of fields are skipped.
 const spoken = (root, hiddenToo) => {
   const only = firstChildOf(root);
   if (only && nodeType(only) === 3 && !nextSiblingOf(only) && !shadowOf(root)) return only.data.slice(0, 2 * LONGEST_NAME);

@@ -1,8 +1,8 @@
-// Which of the signs are met that challenges.json knows, each by its system's and its own place there, and whose script or frame
-// it was. What is looked for all over the page, or is asked of another process, is asked only about a system that has shown itself by
-// something cheaper: most pages have none.
+// Returns the signs of challenges.json that the page has: the indexes of the system and of its sign, and the host of the
+// script or frame. Expensive searches, of the whole page or in another process, run only for a system with a cheaper
+// sign. Most pages have none.
 
-// What a page can make long is cut.
+// Limits, because a page can make each of these arbitrarily long.
 const MOST = { scripts: 300, frames: 100, address: 2048, title: 200, cookies: 300, elements: 20 };
 
 const first = (list, most) => Array.prototype.slice.call(list, 0, most);
@@ -11,7 +11,7 @@ const cookieOf = getter(Document.prototype, 'cookie');
 const byId = method(Document.prototype, 'getElementById');
 const valueOf = { input: getter(HTMLInputElement.prototype, 'value'), textarea: getter(HTMLTextAreaElement.prototype, 'value') };
 
-// Of a frame of another site its address is all there is to see.
+// The address is the only visible property of a frame of another site.
 const addressesOf = (elements, sourceOf) =>
   elements.flatMap((element) => {
     try {
@@ -27,7 +27,7 @@ const title = titleOf(document).slice(0, MOST.title).trim().toLowerCase();
 let names;
 const cookies = () => (names ??= cookieOf(document).split(';', MOST.cookies).map((cookie) => cookie.trim()));
 
-// A challenge that nobody sees asks nobody.
+// A challenge that is not visible does not ask the user anything.
 const isInView = (element) => {
   if (!checkVisibility(element, { visibilityProperty: true, opacityProperty: true })) return false;
   const { left, top, right, bottom, width, height } = boxOf(element);
@@ -39,7 +39,8 @@ const leadsTo = ({ hosts, except = [], contains = [], without }) => ({ host, res
   (!hosts || hosts.some(isOf(host))) && !except.some(isOf(host)) &&
   contains.every((part) => rest.includes(part)) && !(without && rest.includes(without));
 
-// The host, or an empty text for what has none; nothing when the sign is not met.
+// Returns the host of the sign, an empty text for a sign without a host, or `undefined` when the page does not have the
+// sign.
 const cheap = (sign) => {
   if (sign.script) return scripts.find(leadsTo(sign.script))?.host;
   if (sign.frame) return frames.find((frame) => leadsTo(sign.frame)(frame) && isInView(frame.element))?.host;
@@ -69,7 +70,7 @@ input.forEach(({ signs, answered }, system) => {
   if (shown.length === 0 || (answered && isAnswered(answered))) return;
   met.push(...shown, ...ask(dear));
 });
-// Each document has a world of ours of its own, where no element can be called so.
+// Each document has its own isolated world, where no element can have this name.
 const DOCUMENT = Symbol.for('kitfleet.document');
 globalThis[DOCUMENT] ??= Math.floor(Math.random() * 2 ** 52);
 return { document: globalThis[DOCUMENT], met };

@@ -1,4 +1,4 @@
-// Chooses `input.option` in the menu that `input.target` means, once that can be done: what a person's choice fires is fired.
+// Chooses `input.option` in the menu `input.target` once it is available, and fires the events of a user's choice.
 const element = find(input.target);
 if (!element) return 'absent';
 if (tagOf(element) !== 'select') throw new Refusal(input.target.field, 'must be a select element');

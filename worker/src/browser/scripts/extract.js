@@ -1,5 +1,5 @@
-// Reads a batch of values. Names stay with the worker: the answer has the order of the question. What the worker will make
-// of it is counted as it is collected, names included, so that nobody holds more than `input.limit` bytes of it.
+// Reads a batch of values in the order of the extractions. The worker adds the names. The size of the worker's result,
+// including names, is counted during the collection, so that neither side holds more than `input.limit` bytes.
 class Overflow {
   constructor(answer) {
     this.answer = answer;
@@ -12,7 +12,7 @@ const count = (more) => {
   if (bytes > input.limit) throw new Overflow({ too_large: { bytes } });
 };
 const measured = (text) => {
-  // Of a text that is too long by itself no copy is made.
+  // A text that is already too long is not copied.
   if (text.length > input.limit) count(text.length);
   const cleaned = clean(text);
   count(jsonSize(cleaned));
@@ -36,7 +36,7 @@ const within = (element, part) => {
 
 const valueOf = (extraction) => {
   count(extraction.name_bytes);
-  // An invalid selector is one also where nothing matches.
+  // An invalid selector is rejected even when nothing matches.
   for (const part of extraction.parts ?? []) guarded(part.field, () => queryIn(createFragment(document), part.selector));
   const found = candidatesFor(extraction.target);
   if (extraction.take !== 'list') return { one: read(found[0], extraction) };

@@ -1,5 +1,5 @@
-// Who it is that words mean: the first of them, and what tells whether a person has to be asked before one is touched.
-// What people call a control by, and the roles that it can have.
+// Locates the elements that a description matches, and returns the first ones with the properties that decide about an
+// approval. KINDS maps a kind of control in a description to its roles, and WORDS maps other words to a kind.
 const KINDS = {
   textbox: ['textbox', 'searchbox', 'spinbutton', 'combobox'],
   searchbox: ['searchbox', 'textbox', 'combobox'],
@@ -70,7 +70,7 @@ const controlOf = (element) => {
 };
 const submits = (control) => control !== null && ['submit', 'image'].includes(control.type) && Boolean(control.form);
 
-// As HTML has it: Enter presses the form's first submit control or, where there is none, submits a form of one field.
+// Rules of HTML: Enter presses the form's first submit control, or submits a form without one if it has a single field.
 const submitsByEnter = (element) => {
   if (tagOf(element) !== 'input' || ['button', 'submit', 'reset', 'image', 'hidden'].includes(element.type) || !element.form) return false;
   const controls = [...getter(HTMLFormElement.prototype, 'elements')(element.form)];
@@ -86,7 +86,8 @@ const isChecked = (element, control, role) => {
   return said === 'mixed' ? null : said === 'true';
 };
 
-// What an element says of itself besides its name, which a page can write: what is seen in it, and the same of the control that it is in.
+// Texts of an element besides its name, all of which the page controls: its visible text, and that of the control around
+// it.
 const ACTS = 'button, a, label, summary, option, [onclick], [role=button], [role=link], [role=tab], [role=menuitem], [role=option], [role=checkbox], [role=radio], [role=switch]';
 const LONGEST_AROUND = 200;
 const generated = (element, part) => {
@@ -125,6 +126,6 @@ const matchOf = (element) => {
 };
 
 const found = sought();
-// Keys go to a frame of another origin that has the focus, and of which nobody here knows which that is.
+// Keys go to a focused frame of another origin, whose focused element is not accessible here.
 const isForeign = input.by === 'focused' && found.some((element) => isFrame(element) && !frameDocument(element));
 return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isForeign ? 'null' : location.origin };

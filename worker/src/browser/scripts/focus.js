@@ -1,4 +1,4 @@
-// Gives `input.target` the focus and puts the caret behind its text, or selects the text to be replaced.
+// Focuses `input.target` and places the caret after its text, or selects the text if it is to be replaced.
 const element = find(input.target);
 if (!element) return false;
 if (!hasFocus(element)) element.focus({ preventScroll: true });
@@ -13,7 +13,7 @@ if (tagOf(element) === 'input' || tagOf(element) === 'textarea') {
     try {
       element.setSelectionRange(element.value.length, element.value.length);
     } catch {
-      // Fields for addresses and numbers have no selection that a script could set.
+      // Fields for addresses and numbers do not support a selection by script.
       selection().modify('move', 'forward', 'documentboundary');
     }
   }

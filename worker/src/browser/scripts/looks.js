@@ -1,4 +1,4 @@
-// Fields of forms that are known by their looks.
+// Detection of form fields by their appearance.
 
 const textFields = () =>
   [...queryIn(document, 'input, textarea')].filter(
@@ -10,7 +10,7 @@ const labelled = (element) =>
     .filter(Boolean)
     .join(' ');
 
-// Candidates for what a field is for, the likeliest first.
+// Returns candidates for a purpose, the most likely first.
 const byLooks = (use) => {
   switch (use) {
     case 'search': {

@@ -1,10 +1,10 @@
-// What every script of ours has in common. It stands before them, after `const input = …`. What few of them need stands between
-// (`accessible.js`, `targets.js`, `looks.js`): all that is sent is read anew each time.
+// Code that all scripts share. It is sent before them, after `const input = …`. Code that only some scripts need is sent
+// between (`accessible.js`, `targets.js`, `looks.js`), because everything that is sent is parsed again each time.
 //
-// A page's names can stand in the place of what a form, or the document itself, has: `<input name=getAttribute>`. So what is asked
-// of any element is asked by the functions of its prototype.
+// Names in a page can shadow properties of a form or the document, such as `<input name=getAttribute>`. Elements are
+// therefore accessed with the functions of their prototypes.
 
-// An answer that says which of the caller's fields the engine refuses, and what else there was to mean.
+// Error for a field of the request that the engine rejects, with further members of the problem.
 class Refusal extends Error {
   constructor(field, message, members = {}) {
     super(message);
@@ -13,10 +13,10 @@ class Refusal extends Error {
   }
 }
 
-// Of a ref that was given and is good no longer.
+// Error for a ref whose element is gone.
 class Gone extends Refusal {}
 
-// Functions of ours around them: bound ones take a multiple of the time to call, and a page is asked a hundred thousand times.
+// Arrow functions, because bound functions are several times slower, and a page is queried a hundred thousand times.
 const method = (prototype, name) => {
   const { value } = Object.getOwnPropertyDescriptor(prototype, name);
   return (it, one, two) => value.call(it, one, two);
@@ -49,7 +49,7 @@ const nodeType = getter(Node.prototype, 'nodeType');
 const [body, documentElement] = ['body', 'documentElement'].map((name) => getter(Document.prototype, name));
 const bodyOf = (root) => body(root) ?? documentElement(root);
 
-// The same of documents, of shadow roots and fragments, and of elements.
+// The same for a root, which can be a document, a shadow root or fragment, or an element.
 const ofRoot = (take, name) => {
   const of = { 1: Element.prototype, 9: Document.prototype, 11: name === 'querySelectorAll' ? DocumentFragment.prototype : ShadowRoot.prototype };
   const known = Object.fromEntries(Object.entries(of).filter(([, prototype]) => name in prototype).map(([type, prototype]) => [type, take(prototype, name)]));
@@ -60,16 +60,16 @@ const hitIn = ofRoot(method, 'elementFromPoint');
 const activeIn = ofRoot(getter, 'activeElement');
 const createFragment = method(Document.prototype, 'createDocumentFragment');
 
-// Text that JSON and Postgres can hold: no lone surrogates, no NUL.
+// Replaces what JSON and PostgreSQL cannot store: lone surrogates and NUL.
 const clean = (text) => String(text).toWellFormed().replaceAll('\0', '\uFFFD');
 
-// Text as it reads: white space of any kind and length is one space. Signs that turn the direction of what follows are left out.
+// Collapses white space into single spaces, and removes characters that change the direction of text.
 const collapse = (text) => text.replace(/[\u202A-\u202E\u2066-\u2069]/g, '').replace(/[\s\x7F-\x9F]+/g, ' ').trim();
 
-// No more than so many characters of it.
+// Truncates a text to `most` characters.
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text);
 
-// Bytes, of a text as it is and of a value as JSON.
+// Size in bytes of a text, and of a value as JSON.
 const size = (text) => new TextEncoder().encode(text).length;
 const jsonSize = (value) => size(JSON.stringify(value));
 
@@ -84,17 +84,17 @@ const guarded = (field, query) => {
   }
 };
 
-// The document of a frame that is of the page's origin.
+// Returns the document of a frame of the same origin.
 const isFrame = (element) => tagOf(element) === 'iframe' || tagOf(element) === 'frame';
 const frameDocument = (element) => (isFrame(element) ? element.contentDocument : null);
 
-// The frame that an element is in, if it is in one.
+// Returns the frame that contains an element.
 const frameOf = (element) => {
   const owner = documentOf(element);
   return owner === document ? null : owner.defaultView?.frameElement;
 };
 
-// ` >>> ` in a selector leads from an element into its shadow root, or its document if it is a frame.
+// In a selector, ` >>> ` leads from an element into its shadow root, or into the document of a frame.
 const queryAll = ({ selector, field }) =>
   guarded(field, () => {
     try {
@@ -102,7 +102,7 @@ const queryAll = ({ selector, field }) =>
     } catch (error) {
       const parts = selector.split('>>>');
       if (parts.length === 1) throw error;
-      // One that is none is refused also where nothing matches before it.
+      // An invalid part is rejected even when nothing matches before it.
       for (const part of parts) queryIn(createFragment(document), part);
       const inside = (elements) => elements.map((element) => shadowOf(element) ?? frameDocument(element)).filter(Boolean);
       const [first, ...rest] = parts;
@@ -124,10 +124,10 @@ const isVisible = (element) => {
   return Boolean(frame) && isVisible(frame);
 };
 
-// What a node is in: of a shadow root its host, and of a frame's document the frame.
+// Returns the parent of a node: the host of a shadow root, and the frame of a frame's document.
 const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? node.defaultView?.frameElement : null);
 
-// How far the corner of a frame's document is from that of the page's viewport.
+// Offset of a frame's document from the viewport of the page.
 const originOf = (element) => {
   let [left, top] = [0, 0];
   for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
@@ -148,7 +148,7 @@ const focused = () => {
   for (;;) {
     const root = element && (shadowOf(element) ?? frameDocument(element));
     const inner = root && activeIn(root);
-    // A document that has not the focus says that its body has.
+    // A document without the focus returns its body.
     if (!inner || (nodeType(root) === 9 && inner === bodyOf(root))) return element;
     element = inner;
   }
@@ -161,13 +161,14 @@ const hasFocus = (element) => {
   return false;
 };
 
-// What a target can mean: by a selector of the caller's, by what it is (`targets.js`), or as a field known by its looks (`looks.js`).
+// Returns the elements of a target: by the caller's selector, by properties (`targets.js`), or by appearance
+// (`looks.js`).
 const candidatesFor = (target) => {
   if (target.looks !== undefined) return byLooks(target.looks);
   return target.target === undefined ? queryAll(target) : told(target);
 };
 
-// The one element that is meant. Of a selector that is the first that can be seen; of a target there may be only one.
+// Returns the element of a target: the first visible match of a selector, or the only match of a target by properties.
 const find = (target) => {
   const candidates = candidatesFor(target);
   if (target.target !== undefined && candidates.length > 1) refuseSeveral(target.field, candidates);
@@ -182,7 +183,7 @@ const takesText = (element) =>
   tagOf(element) === 'select' ||
   element.isContentEditable === true;
 
-// The next frame, or a moment where nothing is drawn.
+// Waits for the next frame, or for 50 ms if nothing is drawn.
 const frame = () =>
   new Promise((resolve) => {
     requestAnimationFrame(resolve);

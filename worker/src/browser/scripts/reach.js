@@ -1,4 +1,4 @@
-// Where a finger has to land to touch `input.target`, once it can be touched.
+// Returns the position where `input.target` can be tapped, once it can be tapped.
 const element = find(input.target);
 if (!element) return { state: 'absent' };
 if (!isVisible(element)) return { state: 'hidden' };

@@ -1,4 +1,4 @@
-// Scrolls what `input.target` means, or the page; where the page has nothing to scroll, what lies under its middle.
+// Scrolls `input.target`, or the page. If the page has nothing to scroll, scrolls the element at its center.
 const { x, y } = input;
 const scrolls = (element) => {
   const style = getComputedStyle(element);

@@ -1,13 +1,13 @@
-// What the page shows: a line for each element that means something, and for each text. What a page can say stands in JSON texts,
-// so that none of it can look like a line of ours.
+// Text snapshot of the page, with one line for each relevant element and each text. Texts of the page are JSON strings,
+// so that they cannot imitate a line of the snapshot.
 const LONGEST = { name: 200, text: 500, value: 100 };
 const MOST_OPTIONS = 50;
 const DEEPEST = 20;
 const deadline = performance.now() + input.within_ms;
 
-// What says nothing that its content does not say.
+// Roles that add nothing to their content.
 const PLAIN = new Set(['paragraph', 'rowgroup', 'blockquote', 'time', 'caption']);
-// What is named by content that follows anyway.
+// Roles whose name is repeated in the following content.
 const UNNAMED = new Set(['cell', 'gridcell', 'row']);
 
 const lines = [];
@@ -86,14 +86,14 @@ const optionsOf = (element, depth) => {
   if (options.length > MOST_OPTIONS) emit(depth, `… ${options.length - MOST_OPTIONS} more options`);
 };
 
-// What a finger is meant for although it is nothing of its own.
+// True for an element without a role that reacts to taps.
 const isTouchable = (element, style) => {
   if (hasAttribute(element, 'onclick') || /^\s*\d/.test(attributeOf(element, 'tabindex') ?? '')) return true;
   const around = parentElementOf(element);
   return style.cursor === 'pointer' && Boolean(around) && getComputedStyle(around).cursor !== 'pointer';
 };
 
-// Where what is shown leads.
+// Link targets of the shown elements.
 const MOST_LINKS = 500;
 const LONGEST_LINK = 2_048;
 const links = new Set();
@@ -103,7 +103,7 @@ const noteLink = (element) => {
   if (/^https?:/.test(href)) links.add(clean(href));
 };
 
-// Where the reading is, from the body to what is being read: each with the children that are left of it.
+// Stack of the traversal, from the body to the current node. Each entry has the remaining children.
 const inside = [];
 const descend = (children, depth, named, shown, ends) => inside.push({ children, depth, named, shown, ends });
 const enter = (element, depth, named) => {
@@ -125,7 +125,7 @@ const enter = (element, depth, named) => {
     return;
   }
   const whole = UNNAMED.has(role) ? writtenName(element) : nameOf(element, role) || (isFrame(element) && collapse(attributeOf(element, 'name') ?? ''));
-  // A long content is not a name: what it holds follows.
+  // A long content is not used as the name, because it follows anyway.
   const name = ['generic', 'heading'].includes(role) && whole.length > LONGEST.name ? '' : whole;
   emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''} [ref=${refOf(element)}]${statesOf(element, role)}`);
   if (input.links && (tag === 'a' || tag === 'area') && hasAttribute(element, 'href')) noteLink(element);

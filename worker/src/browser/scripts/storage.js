@@ -1,4 +1,5 @@
-// The local storage, up to `input.limit` bytes, and `input.most` bytes as JSON. Documents without an origin have none.
+// Returns the local storage, up to `input.limit` bytes, and `input.most` bytes as JSON. A document without an origin has
+// none.
 const entries = [];
 let bytes = 0;
 let json = 0;

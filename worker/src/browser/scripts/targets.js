@@ -1,6 +1,6 @@
-// Which elements a caller means.
+// Elements that a target matches.
 
-// Of this world and document: which elements were given refs. It has no name that a page's element could have.
+// Refs that were assigned in this world and document. No element of the page can have this name.
 const MEMORY = Symbol.for('kitfleet.refs');
 const refs = () => (globalThis[MEMORY] ??= { given: input.refs ?? 0, ofElement: new WeakMap(), elements: new Map() });
 
@@ -20,7 +20,7 @@ const byRef = (ref, field) => {
   const number = Number(ref.slice(1));
   const element = memory.elements.get(number)?.deref();
   if (element && isConnected(element)) return [element];
-  if (number < 1 || number > memory.given) throw new Refusal(field, 'is no ref of a snapshot of this session');
+  if (number < 1 || number > memory.given) throw new Refusal(field, 'is not a ref of a snapshot of this session');
   throw new Gone(field, 'is gone: its element is no longer on the page; take another snapshot');
 };
 
@@ -28,8 +28,8 @@ const fold = (text) => collapse(text).toLowerCase();
 const has = (text, words) => fold(text).includes(words);
 const is = (text, words) => fold(text) === words;
 
-// Every element of the page in its order, those in open shadow roots and in frames of its origin too. Nothing is shown that is in more
-// than so many of them.
+// Returns all elements of the page in document order, including those in open shadow roots and in frames of its origin.
+// Roots are nested at most this deep.
 const DEEPEST_ROOT = 500;
 const everyElement = () => {
   const found = [];
@@ -51,15 +51,14 @@ const isSilenced = (element) => {
   return false;
 };
 
-// Whoever looks at each element of a page says so: a page may have more of them than there is time for, and what was not looked at may
-// be meant.
+// Called for each inspected element. Fails at the deadline, because an element that was not inspected could be a match.
 const deadline = input.within_ms === undefined ? Infinity : Date.now() + input.within_ms;
 let looks = 0;
 const look = () => {
-  if (++looks % 256 === 0 && Date.now() > deadline) throw new Refusal('target', 'cannot be looked for on this page: it has too many elements');
+  if (++looks % 256 === 0 && Date.now() > deadline) throw new Refusal('target', 'cannot be located on this page: it has too many elements');
 };
 
-// Who is called otherwise need not be visible, which takes longer to find out.
+// The visibility is checked last, because it is the most expensive check.
 const byRole = (wanted, holds) =>
   everyElement().filter((element) => {
     look();
@@ -83,8 +82,8 @@ const byPlaceholder = (holds) =>
     return placeholder !== null && holds(placeholder.slice(0, 2 * LONGEST_NAME)) && isVisible(element);
   });
 
-// The innermost elements that say so. The text of the page is put together once, whatever elements it is in, so that a page of
-// many megabytes is read once.
+// Returns the innermost elements with this text. The text of the page is joined once, so that a page of many megabytes
+// is read once.
 const byText = (words, holds) => {
   const pieces = [];
   const texts = [];
@@ -96,7 +95,7 @@ const byText = (words, holds) => {
     length += text.length;
     isApart = text.endsWith(' ') || text === '\n';
   };
-  // What stands between two of these is never one text.
+  // A separator in the joined text: a match never spans it.
   const inside = [{ children: [bodyOf(document)].values(), apart: '' }];
   while (inside.length > 0) {
     const { children, apart } = inside.at(-1);
@@ -131,7 +130,7 @@ const byText = (words, holds) => {
     while (last + 1 < pieces.length && pieces[last + 1].start < at + words.length) last++;
     const element = innermost(pieces[from].node, pieces[last].node);
     if (element) found.add(element);
-    // Once more in the same text is the same element.
+    // Further matches in the same text node are the same element.
     const next = last === from && pieces[from + 1] ? Math.max(at + 1, pieces[from + 1].start - words.length + 1) : at + 1;
     at = last === from && !pieces[from + 1] ? -1 : all.indexOf(words, next);
   }
@@ -149,7 +148,7 @@ const outerElement = (node) => {
   return outer;
 };
 
-// The innermost element that two nodes are in.
+// Returns the innermost element that contains two nodes.
 const innermost = (one, other) => {
   const elementOf = (node) => (nodeType(node) === 1 ? node : outerElement(node));
   if (one === other) return elementOf(one);
@@ -160,7 +159,7 @@ const innermost = (one, other) => {
   return node;
 };
 
-// What `target` tells an element by: only what can be seen, but for a ref.
+// Returns the visible elements that match a target. An element of a ref may be hidden.
 const told = ({ target, field }) => {
   const [[by, value]] = Object.entries(target);
   switch (by) {
@@ -181,7 +180,7 @@ const told = ({ target, field }) => {
   }
 };
 
-// A selector that means this element alone, through shadow roots and frames.
+// Returns a selector that matches only this element, through shadow roots and frames.
 const selectorOf = (element) => {
   const root = rootOf(element);
   const host = root === document ? null : outside(root);
@@ -232,5 +231,5 @@ const MOST_CANDIDATES = 5;
 const refuseSeveral = (field, elements) => {
   const some = elements.slice(0, MOST_CANDIDATES);
   const candidates = some.map((element) => ({ description: describe(element), selector: clean(selectorOf(element)) }));
-  throw new Refusal(field, `must mean one element: ${elements.length} match`, { candidates });
+  throw new Refusal(field, `must match one element: ${elements.length} match`, { candidates });
 };

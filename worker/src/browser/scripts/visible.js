@@ -1,8 +1,8 @@
-// Whether something that `input.target` means can be seen.
+// True when an element of `input.target` is visible.
 try {
   return candidatesFor(input.target).some(isVisible);
 } catch (error) {
-  // Who waits until it cannot be seen has waited for that.
+  // A caller that waits until the element is hidden is done.
   if (error instanceof Gone && input.until_hidden) return false;
   throw error;
 }
