@@ -298,7 +298,7 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Account>> {
     sqlx::query_as!(
         Account,
@@ -350,7 +350,7 @@ pub struct Filter<'a> {
 /// Lists accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
     sqlx::query_as!(
         Account,
@@ -374,7 +374,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<
 /// not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountStatus>> {
     sqlx::query_scalar!(
         r#"select status as "status: AccountStatus" from accounts where id = $1 for no key update"#,
@@ -387,7 +387,7 @@ pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
 /// Returns the oldest account, which belongs to the owner of a local installation.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
@@ -397,7 +397,7 @@ pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
 /// such account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_tier(
     conn: &mut PgConnection,
     id: AccountId,
@@ -427,7 +427,7 @@ pub async fn set_tier(
 /// Returns the party that set the tier of an account and can revoke it, if there is one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
     let giver = sqlx::query_scalar!("select tier_given_by from accounts where id = $1", id as _);
     Ok(giver.fetch_optional(conn).await?.flatten())
@@ -437,7 +437,7 @@ pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<
 /// deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bool) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         "update accounts set status = case when $2 then 'suspended' else 'active' end, updated_at = now()
@@ -454,7 +454,7 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
 /// do. Returns `None` when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
         LockedAccount,
@@ -471,7 +471,7 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 /// account's objects and creates another. Returns the tier, or `None` when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Tier>> {
     sqlx::query_scalar!(
         r#"select tier as "tier: Tier" from accounts where id = $1 and status <> 'deleted' for no key update"#,
@@ -484,7 +484,7 @@ pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 /// Does the same as [`lock`] and also returns the account's own limits.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<(Tier, OwnLimits)>> {
     let locked = sqlx::query!(
         r#"select tier as "tier: Tier", concurrent_sessions_limit, profiles_limit
@@ -510,7 +510,7 @@ pub struct LimitsChanged {
 /// transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     id: AccountId,
@@ -567,7 +567,7 @@ pub struct Login {
 /// Returns the account with this e-mail address, unless it is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::Result<Option<Login>> {
     sqlx::query_as!(
         Login,
@@ -583,7 +583,7 @@ pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::
 /// not verified before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origin) -> sqlx::Result<bool> {
     let verified = sqlx::query!(
         "update accounts set email_verified_at = now(), updated_at = now()
@@ -604,7 +604,7 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
 /// Replaces the password hash of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
         .execute(conn)
@@ -615,7 +615,7 @@ pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, passwor
 /// Removes the password of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = null, updated_at = now() where id = $1", id as _)
         .execute(conn)
@@ -626,7 +626,7 @@ pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> s
 /// Changes the name of the account owner. Returns false when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<bool> {
     let renamed = sqlx::query!(
         "update accounts set name = $2, updated_at = now() where id = $1 and status <> 'deleted'",
@@ -643,7 +643,7 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
 /// deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
     let deleted = sqlx::query!(
         "update accounts set status = 'deleted', password_hash = null, updated_at = now()

@@ -414,7 +414,7 @@ async fn insert(
 /// Gives the key of a device a secret, which the caller shows for the first time, and removes the key's expiry.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
     let secret = Secret::generate(KeyKind::Device, tier);
     sqlx::query!(
@@ -431,7 +431,7 @@ pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier)
 /// Lists up to `limit` keys of the account after the given id, the newest first, including revoked keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -453,7 +453,7 @@ pub async fn list(
 /// Returns one of the account's keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
     sqlx::query_as!(
         ApiKey,
@@ -544,7 +544,7 @@ pub async fn rotate(
 /// nothing. Returns false when the account has no such key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
@@ -570,7 +570,7 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
 /// Revokes a key of any account like [`revoke`]. Returns false when the key does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
@@ -580,7 +580,7 @@ pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) ->
 /// Revokes all keys of an account, each like [`revoke`].
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
@@ -670,7 +670,7 @@ pub struct KeyRecord {
 /// Returns the key with this secret and the team role of its creator.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
         r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,
@@ -703,7 +703,7 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
 /// Records that these keys were used.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
     // Skip rows locked by other transactions: those keys are in use anyway, and waiting could end in a deadlock.

@@ -110,7 +110,7 @@ impl PurgeGroup {
 /// Deletes all credentials and the stored data of an account that is being deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;
@@ -121,7 +121,7 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
 /// Deletes the data that had to remain until the account's sessions ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.last_losses) {
         loss(&mut *conn, account, actor).await?;

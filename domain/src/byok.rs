@@ -171,7 +171,7 @@ impl SealedKey {
 /// when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -202,7 +202,7 @@ pub async fn set_key(
 /// Deletes the account's key, and writes `account.byok_provider_key_cleared` if there was one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn clear_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -224,7 +224,7 @@ pub async fn clear_key(
 /// Returns the account's key, if it has one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -252,7 +252,7 @@ pub struct ModelAccess {
 /// Returns the keys and the consent of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
@@ -298,7 +298,7 @@ impl TestOutcome {
 /// Writes `account.byok_provider_key_tested` with the result.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -315,7 +315,7 @@ pub async fn note_test(
 /// `account.bundled_llm_consent_changed` if that changed. Returns false when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_consent(
     conn: &mut PgConnection,
     account: AccountId,
@@ -355,7 +355,7 @@ pub struct OldKey {
 /// transaction that locks its row and commits. Keys of accounts that are not active are left out.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
     sqlx::query_as!(
         OldKey,
@@ -379,7 +379,7 @@ pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -
 /// Returns the age of the oldest key in use, in seconds; 0 when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(set_at)), 0)::float8 as "seconds!" from byok_keys where lost_at is null"#

@@ -107,7 +107,7 @@ pub struct Bearer {
 /// millisecond, and a revocation, expiry, suspension or change of tier applies to the next request on every replica.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;

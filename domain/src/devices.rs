@@ -67,7 +67,7 @@ pub struct Initiated {
 /// Stores the request of an app.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn initiate(
     conn: &mut PgConnection,
     new: &NewDevice,
@@ -114,7 +114,7 @@ pub struct PendingDevice {
 /// Returns the request with this user code, in any spelling.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         PendingDevice,
@@ -201,7 +201,7 @@ pub enum Exchange {
 /// Returns the app's key, once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx::Result<Exchange> {
     let row = sqlx::query!(
         "select id, state, status, api_key_id from device_authorizations
@@ -239,7 +239,7 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
 /// receives the reason for the refusal. Returns the number of deleted requests.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (

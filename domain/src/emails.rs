@@ -207,7 +207,7 @@ pub struct Queued {
 /// until [`take_due`] finds it. Returns `None` for a mail that is sent only once and was queued before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn queue(
     conn: &mut PgConnection,
     template: Template,
@@ -246,7 +246,7 @@ pub async fn queue(
 /// mails ([`take_due`]), so that many of them do not delay other mails.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn queue_for_subscribers(
     conn: &mut PgConnection,
     template: Template,
@@ -274,7 +274,7 @@ pub async fn queue_for_subscribers(
 /// job for each.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
     sqlx::query_scalar!(
         r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
@@ -291,7 +291,7 @@ pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<E
 /// Returns true when [`take_due`] would claim a mail.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let due = sqlx::query_scalar!(
         r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
@@ -328,7 +328,7 @@ pub struct Attempt {
 /// queued: another worker has claimed it or it is done.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<Attempt>> {
     sqlx::query_as!(
         Attempt,
@@ -362,7 +362,7 @@ pub struct Reader {
 /// Returns the account that would receive the mail, or `None` when no account has the address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<Option<Reader>> {
     sqlx::query_as!(
         Reader,
@@ -422,7 +422,7 @@ impl Outcome {
 /// before. Changes nothing when the attempt already counts as lost.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
     let pause = pause.filter(|_| outcome.is_transient()).map(Duration::as_secs_f64);
@@ -461,7 +461,7 @@ pub enum RepeatPolicy {
 /// was sent, or while such a mail is being sent. A delayed mail expires `interval` after it is due, at the earliest.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
@@ -495,7 +495,7 @@ pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Dura
 /// Ends a mail without sending it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
     sqlx::query!(
         "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
@@ -510,7 +510,7 @@ pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result
 /// Cancels a queued mail permanently.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     sqlx::query!("update emails set status = 'done', done_at = now() where id = $1 and status = 'queued'", id as _)
         .execute(conn)
@@ -521,7 +521,7 @@ pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
 /// Returns true when a mail is no longer waiting: it was sent or abandoned, or its row was deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from emails where id = $1 and status <> 'done') as "ended!""#,
@@ -535,7 +535,7 @@ pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<boo
 /// deleted mails.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from emails where id = any(array(

@@ -69,7 +69,7 @@ impl KeyStatus {
 /// yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let probe = database::find_server_secret(&mut *conn, PROBE).await?;
     Ok(match (configured, probe) {
@@ -132,7 +132,7 @@ impl KeyWatch {
 /// Checks the keys. If there is no probe and the configured key is not known to be wrong, stores a probe first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let status = check(&mut *conn, configured).await?;
     let Some(vault) = configured.filter(|_| status == KeyStatus::Ok) else { return Ok(status) };
@@ -144,7 +144,7 @@ pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sq
 /// Seals the probe with the current key, regardless of the key that sealed it before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
@@ -162,7 +162,7 @@ pub struct UnopenableKind {
 /// secrets are left out.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count_unopenable(
     conn: &mut PgConnection,
     configured: Option<&Vault>,

@@ -77,7 +77,7 @@ impl EventType {
 /// Writes an event of `account` and its deliveries. Returns the event's id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)
@@ -90,7 +90,7 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
 /// Returns the number of deleted events.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id = any(array(

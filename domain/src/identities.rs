@@ -45,7 +45,7 @@ pub struct Flow<'a> {
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into identity_flows (state_hash, provider, nonce, pkce_verifier, browser_hash, expires_at)
@@ -76,7 +76,7 @@ pub struct ReturnedSignIn {
 /// completed before, or expired. Of several concurrent callers, one receives it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(
     conn: &mut PgConnection,
     provider: &str,
@@ -125,7 +125,7 @@ pub enum SignInTarget {
 /// Finds or creates the account that a user signs in to. The address of a new account counts as verified.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Result<SignInTarget, CreateError> {
     loop {
         // The address must be looked up first. An account is created together with its link, so a transaction that sees
@@ -173,7 +173,7 @@ async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::R
 /// row of the account stays locked, so that a concurrent deletion finds the link.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, subject: &str) -> sqlx::Result<bool> {
     let linked = sqlx::query!(
         "insert into identities (provider, subject, account_id)
@@ -192,7 +192,7 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
 /// Removes all identities of an account that is being deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -212,7 +212,7 @@ fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
 /// deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (

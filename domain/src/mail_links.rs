@@ -33,7 +33,7 @@ pub enum Purpose {
 /// Creates the account's link for this purpose. The previous link stops working.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue(
     conn: &mut PgConnection,
     account: AccountId,
@@ -61,7 +61,7 @@ pub async fn issue(
 /// address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue_for(
     conn: &mut PgConnection,
     account: AccountId,
@@ -85,7 +85,7 @@ pub struct RedeemedLink {
 /// already used, or the account is deleted. Of several concurrent callers, one receives the link.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
     // Lock the account's row first, in the same order as changes of the account, which lock its links next.
@@ -114,7 +114,7 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
 /// Returns true when [`follow`] would succeed, for callers that must do expensive work before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
@@ -128,7 +128,7 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
 /// Deletes all links of an account, so that none works any more.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -138,7 +138,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 /// the link receives the reason for the refusal. Returns the number of deleted links.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

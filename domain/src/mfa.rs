@@ -67,7 +67,7 @@ pub struct Status {
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Status> {
     let row = sqlx::query_as!(
         Status,
@@ -85,7 +85,7 @@ pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 /// Returns true when the account has a second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(status(conn, account).await?.enrolled_at.is_some())
 }
@@ -105,7 +105,7 @@ pub enum MfaError {
 /// already has a factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) -> sqlx::Result<Option<Enrollment>> {
     let enrollment = Enrollment::generate();
     let row = sqlx::query_scalar!(
@@ -175,7 +175,7 @@ pub async fn verify(
 /// replaced or a factor is already enrolled.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -204,7 +204,7 @@ pub async fn complete(
 /// secret is then deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     if !forget(conn, account).await? {
         return Ok(false);
@@ -217,7 +217,7 @@ pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor)
 /// Removes the account's second factor. Returns false when there was none or it was pending.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         r#"delete from mfa_factors where account_id = $1 returning enrolled_at is not null as "enrolled!""#,
@@ -231,7 +231,7 @@ pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 /// Replaces the recovery codes. Returns false when the account has no second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         "select account_id from mfa_factors where account_id = $1 and enrolled_at is not null for update",
@@ -248,7 +248,7 @@ pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Bat
 /// Returns the salt of the account's recovery codes, or `None` when the account has no second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Vec<u8>>> {
     let salt = sqlx::query_scalar!(
         "select recovery_salt from mfa_factors where account_id = $1 and enrolled_at is not null",

@@ -193,7 +193,7 @@ async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: 
 /// client has requested the account's notifications yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn number(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!("select number_notifications($1)", account as _).fetch_one(conn).await
 }
@@ -201,7 +201,7 @@ pub async fn number(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 /// Returns up to `limit` notifications with numbers above `after`, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn read_after(
     conn: &mut PgConnection,
     account: AccountId,
@@ -224,7 +224,7 @@ pub async fn read_after(
 /// Lists the account's notifications below a number, the newest first (contract: notifications 8).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -277,7 +277,7 @@ pub struct Progress {
 /// Returns the progress of these accounts, for a process that may have missed an announcement.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::Result<Vec<Progress>> {
     sqlx::query_as!(
         Progress,
@@ -293,7 +293,7 @@ pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::
 /// Extends the lease of these open streams.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn renew_streams(
     conn: &mut PgConnection,
     streams: &[NotificationStreamId],
@@ -319,7 +319,7 @@ pub async fn renew_streams(
 /// Deletes these streams, which are closed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStreamId]) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_streams where id = any($1)", streams as _).execute(conn).await?;
     Ok(())

@@ -116,7 +116,7 @@ pub enum CreateClientError {
 /// Lists the active clients of `account`, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Client>> {
     sqlx::query!(
         "select id, name, scopes, created_at from oauth_clients where account_id = $1 and revoked_at is null order by id desc",
@@ -131,7 +131,7 @@ pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::
 /// changes nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         "update oauth_clients set revoked_at = coalesce(revoked_at, now()) where id = $1 and account_id = $2",
@@ -146,7 +146,7 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
 /// Revokes all clients of an account that is being deleted, as [`delete_client`] does.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
@@ -161,7 +161,7 @@ async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 /// deleted clients.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_clients where id in (
@@ -189,7 +189,7 @@ pub struct Authenticated {
 /// account is deleted. An unknown client takes the same steps as a wrong secret.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
     let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
     let row = sqlx::query!(
@@ -309,7 +309,7 @@ pub struct TokenRecord {
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<TokenRecord>> {
     sqlx::query!(
         r#"select t.client_id, c.account_id, t.scopes, t.expires_at, t.expires_at <= now() as "expired!",
@@ -336,7 +336,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 /// caller with the token receives the reason for the refusal. Returns the number of deleted tokens.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (

@@ -293,7 +293,7 @@ pub async fn create(
 /// Returns the account's profile with this id, unless it is in the recycle bin.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Profile>> {
     sqlx::query_as!(
         Profile,
@@ -318,7 +318,7 @@ pub struct Filter {
 /// Lists the account's profiles, the newest first, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -343,7 +343,7 @@ pub async fn list(
 /// Renames a profile. Returns `None` when the account has no such profile.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     account: AccountId,
@@ -451,7 +451,7 @@ pub async fn delete(
 /// Moves all profiles of a deleted account to the recycle bin, from which they can no longer be restored.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     // In the order of their ids, like all changes of several profiles, so that two such transactions cannot deadlock.
     sqlx::query!(
@@ -535,7 +535,7 @@ pub struct ExpiredProfile {
 /// Lists profiles whose time in the recycle bin is over, after the given one, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn due_for_purge(
     conn: &mut PgConnection,
     retention: Retention,
@@ -564,7 +564,7 @@ pub async fn due_for_purge(
 /// of its snapshots, or `None` when it is no longer due or its row is locked.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
     // The account owner may have restored the profile and deleted it again in the meantime.
     let held = sqlx::query_scalar!(
@@ -628,7 +628,7 @@ pub struct StoredProfile {
 /// Returns the account's profile with its content, unless it is in the recycle bin.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -647,7 +647,7 @@ pub async fn find_kept(
 /// Returns true while a live worker is still saving the state of the profile's last session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
@@ -665,7 +665,7 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
 /// profile must not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()
@@ -681,7 +681,7 @@ pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()
 /// Writes `profile.exported`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
     let Profile { id, account_id: account, .. } = *exported;
     let payload = json!({"source_profile_id": id, "source_account_id": account});

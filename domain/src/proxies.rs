@@ -243,7 +243,7 @@ fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
 /// Lists the account's proxies, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -259,7 +259,7 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 /// Returns the account's proxy with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -401,7 +401,7 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
 /// sends all packets to the client that last used a key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,

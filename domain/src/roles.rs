@@ -55,7 +55,7 @@ pub struct TeamMaker {
 /// when there is no membership.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
     sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,

@@ -156,7 +156,7 @@ async fn begin(
 /// rate-limits 5).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn knows_network(
     conn: &mut PgConnection,
     email: &EmailAddress,
@@ -230,7 +230,7 @@ pub async fn prove(
 /// `account.password_changed`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reset_password(
     conn: &mut PgConnection,
     account: AccountId,
@@ -248,7 +248,7 @@ pub async fn reset_password(
 /// address was verified, possibly by a person other than the owner of the address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     accounts::remove_password(&mut *conn, account).await?;
     end_all(conn, account).await
@@ -257,7 +257,7 @@ pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sql
 /// Ends all web sessions of an account and deletes its pending challenges and mailed links.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     web_sessions::end_all(&mut *conn, account, None).await?;
     challenges::revoke_all(&mut *conn, account).await?;

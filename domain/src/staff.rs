@@ -83,7 +83,7 @@ pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredentia
 /// Lists all credentials, including revoked ones, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>> {
     sqlx::query_as!(
         StaffCredential,
@@ -96,7 +96,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>>
 /// Revokes a credential permanently. A second call changes nothing. Returns false when there is no such credential.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Result<bool> {
     let known =
         sqlx::query!("update staff_credentials set revoked_at = coalesce(revoked_at, now()) where id = $1", id as _,)
@@ -118,7 +118,7 @@ pub struct Bearer {
 /// credential.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     let Some(secret) = Secret::parse_of_staff(token) else { return Ok(None) };
     sqlx::query_as!(
@@ -278,7 +278,7 @@ impl StaffRecord {
 /// caller's transaction (contract: staff 6).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
     let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(

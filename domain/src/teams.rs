@@ -51,7 +51,7 @@ pub struct TeamMembership {
 /// Returns the membership of `member` in `owner`'s team, or `None` when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn standing(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -99,7 +99,7 @@ impl TeamName {
 /// Creates the team of a new account, with the name of the account owner.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",
@@ -114,7 +114,7 @@ pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<(
 /// Lists the teams of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Team>> {
     sqlx::query_as!(
         Team,
@@ -128,7 +128,7 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
 /// Renames a team of the account and writes `team.updated`. Returns `None` when the account has no such team.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     owner: AccountId,

@@ -86,7 +86,7 @@ pub struct Summary {
 /// Returns the account's usage in the current UTC month, or `None` when the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Summary>> {
     let Some(owner) = accounts::find(&mut *conn, account).await? else { return Ok(None) };
     let today = today(&mut *conn).await?;
@@ -112,7 +112,7 @@ pub struct Day {
 /// Returns the usage of the last `days` complete UTC days, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> sqlx::Result<Vec<Day>> {
     let today = today(&mut *conn).await?;
     let first = today - Days::new(u64::from(days));
@@ -144,7 +144,7 @@ pub struct AccountUsage {
 /// even without usage.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     days: u32,
@@ -209,7 +209,7 @@ pub async fn by_account(
 /// Deletes up to `limit` rows of days that ended longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from usage_counts where ctid = any(array(

@@ -40,7 +40,7 @@ pub struct NewWebSession {
 /// too many. With `proven`, the session starts with a proof of the second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account_id: AccountId,
@@ -93,7 +93,7 @@ pub struct SessionRecord {
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SessionRecord>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, s.revoked_at is not null as "revoked!", s.expires_at <= now() as "expired!",
@@ -119,7 +119,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 /// no longer valid. Of several callers with one token, one succeeds.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sqlx::Result<Option<NewWebSession>> {
     let fresh = Token::generate();
     let row = sqlx::query!(
@@ -144,7 +144,7 @@ pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sql
 /// Ends the session with this token and writes `account.logout`. Does nothing for an invalid token.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> sqlx::Result<()> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -179,7 +179,7 @@ pub struct WebSession {
 /// Lists the account's active sessions, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<WebSession>> {
     sqlx::query_as!(
         WebSession,
@@ -195,7 +195,7 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 /// active session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(
     conn: &mut PgConnection,
     account: AccountId,
@@ -223,7 +223,7 @@ pub async fn revoke(
 /// ended sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_others(
     conn: &mut PgConnection,
     account: AccountId,
@@ -239,7 +239,7 @@ pub async fn revoke_others(
 /// Ends all sessions of the account except `except`. Returns the number of ended sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option<WebSessionId>) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -255,7 +255,7 @@ pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option
 /// Records a proof of the second factor. Returns `None` when the session was ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Result<Option<Timestamp>> {
     let satisfied = sqlx::query_scalar!(
         "update web_sessions set mfa_satisfied_at = now() where id = $1 and revoked_at is null returning mfa_satisfied_at",
@@ -269,7 +269,7 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
 /// Records that these sessions were used.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
     // Skip rows locked by other transactions: those sessions are in use anyway, and waiting could end in a deadlock.
@@ -287,7 +287,7 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
 /// with the token receives the reason for the refusal. Returns the number of deleted sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (

@@ -94,7 +94,7 @@ fn share(per_hour: NonZeroU32) -> Duration {
 /// transaction of the change and must not hold locks yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count(
     conn: &mut PgConnection,
     account: AccountId,
@@ -107,7 +107,7 @@ pub async fn count(
 /// count as one change.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count_with_undoing(
     conn: &mut PgConnection,
     account: AccountId,
@@ -152,7 +152,7 @@ async fn count_shares(
 /// Reverts [`count`] in the same transaction, for a change that turned out to change nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn uncount(conn: &mut PgConnection, account: AccountId, per_hour: NonZeroU32) -> sqlx::Result<()> {
     sqlx::query!(
         "update audited_changes set full_at = full_at - make_interval(secs => $2) where account_id = $1",

@@ -65,7 +65,7 @@ pub struct Filter {
 /// One statement with an optional condition would leave the choice of index to the planner.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64) -> sqlx::Result<Vec<Row>> {
     let before = filter.after.unwrap_or(Uuid::max());
     let stored = match filter.action {
@@ -115,7 +115,7 @@ pub struct Snapshot {
 /// Takes a snapshot of the newest rows of the account's log, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -> sqlx::Result<Snapshot> {
     let newest = sqlx::query!(
         r#"select now() as "taken_at!",
@@ -135,7 +135,7 @@ pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -
 /// Returns these rows of the log, newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rows(conn: &mut PgConnection, log: Log, ids: &[Uuid]) -> sqlx::Result<Vec<Row>> {
     let stored = sqlx::query_as!(
         Stored,

@@ -25,7 +25,7 @@ const KEY_DAYS: i32 = 30;
 /// Records an event's id. Returns false when the event was recorded before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "insert into card_events (id, type, created_at) values ($1, $2, $3) on conflict do nothing",
@@ -41,7 +41,7 @@ pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<
 /// Locks a customer's row until the transaction ends. Returns the customer's account, if it is known.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"insert into card_customers (id) values ($1)
@@ -55,7 +55,7 @@ pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Res
 /// Assigns a customer to an account, unless it has one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, at: Timestamp) -> sqlx::Result<()> {
     sqlx::query!(
         "update card_customers set account_id = $2, bound_at = $3 where id = $1 and account_id is null",
@@ -71,7 +71,7 @@ pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, a
 /// Returns the account of a subscription, if the subscription is known.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"select account_id as "account_id: AccountId" from card_subscriptions where id = $1"#,
@@ -84,7 +84,7 @@ pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Re
 /// Returns the customer that an account pays as: that of its newest subscription, or otherwise the one assigned last.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "select c.id from card_customers c
@@ -114,7 +114,7 @@ pub enum EventOrder {
 /// were not known are stored even then (contract: billing 17).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_subscription(
     conn: &mut PgConnection,
     account: AccountId,
@@ -172,7 +172,7 @@ pub async fn note_subscription(
 /// true when it was stored. Later events that do not decide it have no effect here (contract: billing 17).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_decision(
     conn: &mut PgConnection,
     subscription: &str,
@@ -207,7 +207,7 @@ pub struct TierSubscription {
 /// Returns the tier that this subscription gives, or `None` when it is not known to give one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<Tier>> {
     let given = sqlx::query_scalar!(
         r#"select tier as "tier!: Tier" from card_subscriptions where id = $1 and gives and not ended and tier is not null"#,
@@ -219,7 +219,7 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
 /// Returns the newest of the account's subscriptions that give their tier.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
         TierSubscription,
@@ -245,7 +245,7 @@ pub struct OwnedSubscription {
 /// Returns the account's subscription: the newest active one, or otherwise the newest that has ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
         OwnedSubscription,
@@ -274,7 +274,7 @@ pub struct CardNotice<'a> {
 /// Records a mail. Without an account, the mail waits for [`found`]. Returns false when it was recorded before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_notice(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -306,7 +306,7 @@ pub struct PendingNotice {
 /// Assigns the waiting mails of a customer to its account and returns them. Each mail is returned once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
         PendingNotice,
@@ -335,7 +335,7 @@ pub struct SentKey {
 /// therefore gets the account's id as a prefix.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, payer: &str) -> sqlx::Result<SentKey> {
     if !key.starts_with(AccountId::PREFIX)
         && let Some(sent) = claim_key(&mut *conn, account, key, payer).await?
@@ -375,7 +375,7 @@ async fn claim_key(
 /// Deletes up to `limit` keys that the provider has forgotten. Returns the number of deleted keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_keys(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from card_checkout_keys where sent_key = any(array(

@@ -209,7 +209,7 @@ pub enum OrderByKey {
 /// processor for longer than `patience`, the caller takes over its order, which can be paid within `window` from now.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn of_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -254,7 +254,7 @@ pub enum OrderOutcome {
 /// Inserts an order that can be paid within `window`. The caller must hold the lock on the account's row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -311,7 +311,7 @@ pub struct Payment {
 /// Stores the payment of an order and the response to its buyer. Returns false when another request already stored one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, answer: &str) -> sqlx::Result<bool> {
     let kept = sqlx::query!(
         "update crypto_orders set payment_id = $2, pay_address = $3, pay_amount = $4, pay_currency = $5, answer = $6
@@ -329,7 +329,7 @@ pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, ans
 /// Deletes an order that the processor rejected, so that its key can be used again.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_orders where id = $1 and answer is null and status = 'pending'", id as _)
         .execute(conn)
@@ -340,7 +340,7 @@ pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
 /// Returns the account's order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order = orders!(conn, "where account_id = $1 and id = $2 and answer is not null", account as _, id as _);
     Ok(order.fetch_optional(conn).await?.map(Order::from))
@@ -349,7 +349,7 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: OrderId) -> s
 /// Lists the account's orders after the given one, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -382,7 +382,7 @@ pub struct Filter {
 /// Lists orders of all accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<Order>> {
     let rows = orders!(
         conn,
@@ -400,7 +400,7 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
 /// Returns an order whose response was stored, and locks its row until the transaction ends.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order =
         orders!(conn, "where id = $1 and answer is not null for no key update", id as _).fetch_optional(conn).await?;
@@ -410,7 +410,7 @@ pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<O
 /// Returns true when the payment window of an order has passed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
     let overdue =
         sqlx::query_scalar!(r#"select expires_at <= now() as "overdue!" from crypto_orders where id = $1"#, id as _,);
@@ -421,7 +421,7 @@ pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bo
 /// the same tier. The caller must hold the locks on the order and on the account's row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders o
@@ -442,7 +442,7 @@ pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, pe
 /// Ends an order as failed. The caller must hold the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders set status = 'failed', reason = $2, ended_at = now() where id = $1",
@@ -458,7 +458,7 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
 /// the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into crypto_order_flags (order_id, payment_id, why) values ($1, $2, $3)
@@ -479,7 +479,7 @@ pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str
 /// caller must hold the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_order_flags where order_id = $1 and payment_id = $2", id as _, payment)
         .execute(&mut *conn)
@@ -509,7 +509,7 @@ pub struct PaidOrder {
 /// Returns the account's order that was paid last, of those whose period is not over.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
@@ -525,7 +525,7 @@ pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx
 /// Marks the order whose period has been over for longest as lapsed. Returns the order and its account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderId, AccountId)>> {
     let lapsed = sqlx::query!(
         "update crypto_orders set lapsed_at = now()
@@ -548,7 +548,7 @@ pub struct StaleOrder {
 /// Lists pending orders after the given one that are older than `age`, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn stale(
     conn: &mut PgConnection,
     age: Duration,
@@ -572,7 +572,7 @@ pub async fn stale(
 /// number of deleted orders.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_unanswered(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from crypto_orders where id = any(array(

@@ -71,7 +71,7 @@ pub struct Preference {
 /// Returns the account's preference for each type.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
     let rows = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
         .fetch_all(conn)
@@ -86,7 +86,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 /// when the account already has this preference.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_preference(
     conn: &mut PgConnection,
     account: AccountId,

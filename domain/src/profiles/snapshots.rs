@@ -91,7 +91,7 @@ pub async fn create(
 /// Lists the profile's snapshots after the given one, the newest first, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     profile: ProfileId,
@@ -113,7 +113,7 @@ pub async fn list(
 /// Returns the profile of one of the account's snapshots, with the snapshot's content.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,

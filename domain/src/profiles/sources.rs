@@ -16,7 +16,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// the session expects its state. Returns false when that takes longer than `patience`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn wait_until_kept(
     db: &PgPool,
     account: AccountId,
@@ -47,7 +47,7 @@ impl Source {
     /// Returns the source's profile and content, unless it belongs to another account or is in the recycle bin.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error if a query fails.
     pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 /// Inserts the row of a store that will be written. Without a reference, the store is removed after an hour.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> sqlx::Result<()> {
     sqlx::query!("insert into profile_stores (id, profile_id) values ($1, $2)", id as _, profile as _)
         .execute(conn)
@@ -26,7 +26,7 @@ pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> 
 /// Records that all bytes of a store were written. Returns false when writing took so long that the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sqlx::Result<bool> {
     let finished = sqlx::query!(
         "update profile_stores set size_bytes = $2, removable_at = now() + interval '1 hour' where id = $1",
@@ -41,7 +41,7 @@ pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sq
 /// Keeps a store for a reference added in this transaction. Returns false when the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let kept =
         sqlx::query!("update profile_stores set removable_at = null where id = $1", id as _).execute(conn).await?;
@@ -51,7 +51,7 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
 /// Returns the sealed bytes of all stores that the account's profiles and snapshots refer to.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
@@ -67,7 +67,7 @@ pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resu
 /// to it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
     let bytes = sqlx::query_scalar!(
         "select size_bytes from profile_stores
@@ -81,7 +81,7 @@ pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sql
 /// reading the bytes can take as long as the client takes to receive them. Returns false when the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let held = sqlx::query_scalar!(
         "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
@@ -93,7 +93,7 @@ pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
 /// Inserts a chunk of a store's bytes.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into profile_store_chunks (store_id, place, bytes) values ($1, $2, $3)",
@@ -117,7 +117,7 @@ pub fn chunks(conn: &mut PgConnection, id: StoreId) -> impl Stream<Item = sqlx::
 /// that another transaction is removing or reading.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where removable_at <= now()
@@ -130,7 +130,7 @@ pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<Stor
 /// Returns this store if it is removable now, and locks its row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where id = $1 and removable_at <= now() for update skip locked",
@@ -152,7 +152,7 @@ pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
 /// Postpones the removal of a store by 5 min after a failure, so that other stores come first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now() + interval '5 minutes' where id = $1 and removable_at is not null",
@@ -184,7 +184,7 @@ pub enum Replaced {
 /// Makes a store the content of a profile, for the session that leased the profile as this `generation`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -244,7 +244,7 @@ pub struct SealedKey {
 /// Lists the keys of profiles after the given one, including the recycle bin, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn sealed_keys(
     conn: &mut PgConnection,
     after: Option<ProfileId>,
@@ -264,7 +264,7 @@ pub async fn sealed_keys(
 /// Stores the same key, sealed with another key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reseal_key(conn: &mut PgConnection, profile: ProfileId, sealed: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("update profiles set sealed_key = $2 where id = $1", profile as _, sealed).execute(conn).await?;
     Ok(())

@@ -50,7 +50,7 @@ impl Checked {
 /// Assigns a check of a proxy to `worker`. Returns false while another check of the account is in progress.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -91,7 +91,7 @@ pub async fn begin(
 /// runs once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -> sqlx::Result<Option<InUse>> {
     let taken = sqlx::query!(
         r#"with waiting as (
@@ -116,7 +116,7 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
 /// Stores the result of a check. Returns the channel on which a request waits for it, or `None` when no request does.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "update proxy_checks set outcome = $2, done_at = now() where id = $1 and done_at is null returning reply_channel",
@@ -141,7 +141,7 @@ pub enum CheckStatus {
 /// Returns the state of a check that was assigned to a worker.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
@@ -161,7 +161,7 @@ pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result
 /// Deletes a check after the request received the result or stopped waiting.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where id = $1", id as _).execute(conn).await?;
     Ok(())

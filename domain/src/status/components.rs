@@ -93,7 +93,7 @@ pub struct Measured {
 /// Measures every component. The database is operational, because it answers the queries.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     let states = [
         (Component::Api, api(&mut *conn).await?),
@@ -241,7 +241,7 @@ async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
 /// Stores the counts of an API process since its last report: requests answered, and those answered with a 500.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, failed: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into status_reports (process, answered, failed) values ($1, $2, $3)

@@ -182,7 +182,7 @@ pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
 /// Posts an incident and queues its mail to subscribers.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
     let id = IncidentId::generate();
     sqlx::query!(
@@ -281,7 +281,7 @@ async fn insert_update(
 /// Lists unresolved incidents, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     let open =
         sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
@@ -304,7 +304,7 @@ pub struct Filter {
 /// Lists incidents, including resolved ones, the newest first, each with its newest updates.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
     let ids = sqlx::query_scalar!(
         r#"select id as "id: IncidentId" from incidents
@@ -321,7 +321,7 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<I
 /// Returns the incident with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: IncidentId) -> sqlx::Result<Option<Incident>> {
     Ok(read(conn, &[id]).await?.pop())
 }
@@ -389,7 +389,7 @@ pub struct IncidentMail {
 /// Returns the content of the mail about an update.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,

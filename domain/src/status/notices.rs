@@ -74,7 +74,7 @@ pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) 
 /// process works on it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     // The oldest open notice of each incident. An update notice is due at the earliest one interval after the previous
     // update notice was completed.

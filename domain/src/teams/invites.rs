@@ -123,7 +123,7 @@ pub async fn create(
 /// Lists the owner's pending invites, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Invite>> {
     sqlx::query_as!(
         Invite,
@@ -149,7 +149,7 @@ pub struct Link {
 /// not active.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option<Link>> {
     let token = Token::generate();
     let invitee_email = sqlx::query_scalar!(
@@ -258,7 +258,7 @@ pub async fn accept(
 /// information. Returns the number of deleted invites.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -276,7 +276,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// caller with the token receives the reason for the refusal. Returns the number of deleted invites.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (

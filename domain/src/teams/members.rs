@@ -37,7 +37,7 @@ pub struct Membership {
 /// Lists the members of the owner's team, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Membership>> {
     sqlx::query_as!(
         Membership,
@@ -69,7 +69,7 @@ pub struct TeamOwner {
 /// Lists the owners of the teams that the account is a member of, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<Vec<TeamOwner>> {
     sqlx::query_as!(
         TeamOwner,
@@ -87,7 +87,7 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
 /// writes `team.member_removed`. Returns false when the owner has no such membership.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId, actor: &Actor) -> sqlx::Result<bool> {
     let member = sqlx::query_scalar!(
         "delete from team_members where id = $1 and owner_account_id = $2 returning member_account_id",
@@ -105,7 +105,7 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
 /// other teams, revokes its keys and writes the log as for a removal.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
     // In one order, so that two members of each other's teams can be deleted at the same time.

@@ -51,7 +51,7 @@ pub struct Filter {
 /// Lists deliveries of all accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
     sqlx::query_as!(
         DeliveryRow,
@@ -161,7 +161,7 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
 /// Lists the dead letters of an endpoint, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
     sqlx::query_scalar!(
         r#"select id as "id: DeliveryId" from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id"#,
@@ -174,7 +174,7 @@ pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::
 /// Returns those of these deliveries that changed since then.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn moved_since(
     conn: &mut PgConnection,
     ids: &[DeliveryId],
@@ -212,7 +212,7 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
 /// Groups these deliveries by account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     ids: &[DeliveryId],
