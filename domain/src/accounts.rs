@@ -392,9 +392,9 @@ pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
 
-/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions continue (contract: accounts
-/// 5). Records `giver`, which alone can revoke the tier later. Returns the previous tier, or `None` when there is no
-/// such account.
+/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions continue
+/// (contract: accounts 5). Records `giver`, which alone can revoke the tier later. Returns the previous tier, or `None`
+/// when there is no such account.
 ///
 /// # Errors
 /// Returns an error if a query fails.

@@ -1,7 +1,8 @@
 //! Check of the configured encryption key against the key that the deployment's secrets are sealed with.
 //!
-//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A process whose keys do
-//! not open it cannot open the secrets of customers either, and no other process opens the secrets that it seals.
+//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A
+//! process whose keys do not open it cannot open the secrets of customers either, and no other process opens the
+//! secrets that it seals.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Completes sign-ins. The result is a web session or, when the account has a second factor, a challenge (contract:
-//! sign-ins 9).
+//! Completes sign-ins. The result is a web session or, when the account has a second factor, a challenge
+//! (contract: sign-ins 9).
 
 use std::time::Duration;
 
@@ -152,8 +152,8 @@ async fn begin(
     web_sessions::begin(conn, account, origin, lifetime, proven).await
 }
 
-/// Returns true when an earlier sign-in to the account with this address succeeded from this network (contract:
-/// rate-limits 5).
+/// Returns true when an earlier sign-in to the account with this address succeeded from this network
+/// (contract: rate-limits 5).
 ///
 /// # Errors
 /// Returns an error if a query fails.

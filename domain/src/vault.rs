@@ -58,6 +58,7 @@ impl Vault {
     /// Returns fingerprints of `text` for `purpose`, by the current key and each retired key. They identify the text
     /// without revealing it.
     ///
+    /// # Panics
     /// Never panics: HMAC accepts keys of any length.
     #[must_use]
     pub fn fingerprints(&self, purpose: &str, text: &[u8]) -> Vec<Vec<u8>> {

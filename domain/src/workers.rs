@@ -411,8 +411,8 @@ pub async fn now(conn: &mut PgConnection) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
 }
 
-/// Declares workers lost whose lease had expired at this time. The time is a parameter, so that a slow database does
-/// not extend the lease. Returns their ids.
+/// Declares workers lost whose lease had expired at time `at`, and returns their ids. The caller reads `at` before this
+/// statement. If the database stalls in between, workers that cannot renew their leases meanwhile are not declared lost.
 ///
 /// # Errors
 /// Returns an error if a query fails.

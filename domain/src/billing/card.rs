@@ -330,9 +330,9 @@ pub struct SentKey {
     pub is_remembered: bool,
 }
 
-/// Returns the idempotency key that the provider receives for an account's key, the same for each repetition (contract:
-/// billing 6). All keys belong to one account at the provider. A key that another account has used or could use
-/// therefore gets the account's id as a prefix.
+/// Returns the idempotency key that the provider receives for an account's key, the same for each repetition
+/// (contract: billing 6). All keys belong to one account at the provider. A key that another account has used or could
+/// use therefore gets the account's id as a prefix.
 ///
 /// # Errors
 /// Returns an error if a query fails.

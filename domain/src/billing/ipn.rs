@@ -17,7 +17,7 @@ const REFUNDED: &str = "refunded";
 #[derive(Debug, Clone, Deserialize)]
 pub struct PaymentNotice {
     /// Order of the payment, under the id that the service gave it; `None` when the id is not one of the service.
-    #[serde(default, deserialize_with = "ours")]
+    #[serde(default, deserialize_with = "own_order_id")]
     pub order_id: Option<OrderId>,
     /// Id of the payment at the processor. A customer who pays in parts or twice creates several payments for one
     /// order.
@@ -109,7 +109,7 @@ impl PaymentNotice {
     }
 }
 
-fn ours<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D::Error> {
+fn own_order_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 

@@ -61,7 +61,7 @@ pub enum Reason {
     Ipn,
     /// The payment window passed and staff ended the order.
     Expired,
-    /// The processor sent no notice of the order for a long time.
+    /// The order was pending for too long without a final notice from the processor.
     Swept,
 }
 

@@ -118,8 +118,8 @@ pub struct Checks<'a> {
 }
 
 impl ProxyInput {
-    /// Validates the values of a new proxy, or those of an existing one whose scheme is `before` (contract: proxies 2
-    /// to 6).
+    /// Validates the values of a new proxy, or those of an existing one whose scheme is `before`
+    /// (contract: proxies 2 to 6).
     ///
     /// # Errors
     /// Returns an error on each invalid field. No message contains a secret.

@@ -105,7 +105,7 @@ pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     Ok(states.map(|(component, state)| Measured { component, state: Some(state) }).into())
 }
 
-/// Number of customers with recent activity, and number of those for whom all of it failed.
+/// Number of customers with recent deliveries or mails, and number of those with failures only.
 struct Customers {
     all: i64,
     troubled: i64,
