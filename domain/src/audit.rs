@@ -13,7 +13,7 @@ use crate::area::{Area, Bound};
 use crate::ids::AccountId;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("audit_log", "never purged"), ("audited_changes", "one an account")],
+    kept: &[("audit_log", "never purged"), ("audited_changes", "one for each account")],
     bounds: &[
         (
             "audit_log",

@@ -20,7 +20,7 @@ use crate::validation::{Invalid, Rules};
 use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("bundled_llm_consents", "one an account")],
+    kept: &[("bundled_llm_consents", "one for each account")],
     purges: &[Purge::new("byok", "byok_keys", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
     })

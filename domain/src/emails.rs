@@ -24,7 +24,7 @@ use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("email_preferences", "a few an account")],
+    kept: &[("email_preferences", "a few for each account")],
     purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
     actions: &["account.email_preferences_changed"],
     chains: &[SEND_DUE],

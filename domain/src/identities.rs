@@ -19,7 +19,7 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("identities", "a few an account")],
+    kept: &[("identities", "a few for each account")],
     purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
     mails: &["confirm_sign_in"],
     losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],

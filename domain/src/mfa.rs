@@ -25,9 +25,9 @@ pub use totp::Enrollment;
 
 pub(crate) const AREA: Area = Area {
     kept: &[
-        ("mfa_factors", "one an account"),
-        ("recovery_codes", "ten an account"),
-        ("totp_steps", "a hundred an account"),
+        ("mfa_factors", "one for each account"),
+        ("recovery_codes", "ten for each account"),
+        ("totp_steps", "a hundred for each account"),
     ],
     purges: &[Purge::new("tokens", "mfa_challenges", |conn, _, limit| {
         Box::pin(challenges::purge_expired(conn, limit))

@@ -15,7 +15,7 @@ use crate::ids::{AccountId, NotificationStreamId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("notification_readers", "one an account")],
+    kept: &[("notification_readers", "one for each account")],
     purges: &[
         Purge::new("notifications", "notification_streams", |conn, _, limit| Box::pin(purge_streams(conn, limit))),
         Purge::new("notifications", "notifications", |conn, terms, limit| {

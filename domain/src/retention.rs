@@ -48,7 +48,7 @@ impl PurgeOutcome {
 /// Retention terms.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// Operations and mails, after their jobs finished.
+    /// Finished operations and mails, like the jobs that processed them.
     pub jobs: Duration,
     /// Webhook deliveries and their events.
     pub webhooks: Duration,
@@ -56,7 +56,7 @@ pub struct Terms {
     pub sessions: Duration,
     /// Agent sessions with their messages.
     pub agent_sessions: Duration,
-    /// Stopped worker processes.
+    /// Workers that stopped or were lost.
     pub workers: Duration,
     /// Daily usage counts.
     pub usage: Duration,

@@ -20,8 +20,8 @@ use crate::timestamp::Timestamp;
 pub(crate) const AREA: Area = Area {
     kept: &[
         ("incidents", "a few a year, written by staff"),
-        ("incident_updates", "a few an incident"),
-        ("incident_notices", "a few an incident"),
+        ("incident_updates", "a few for each incident"),
+        ("incident_notices", "a few for each incident"),
     ],
     purges: &[
         Purge::new("status", "status_days", |conn, _, limit| Box::pin(history::purge(conn, limit))),

@@ -18,7 +18,7 @@ use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("teams", "one an account"), ("team_members", "one row for each membership, until it ends")],
+    kept: &[("teams", "one for each account"), ("team_members", "one row for each membership, until it ends")],
     purges: &[
         Purge::new("tokens", "team_invites", |conn, _, limit| Box::pin(invites::purge_expired(conn, limit))),
         Purge::new("invites", "team_invites", |conn, terms, limit| {
