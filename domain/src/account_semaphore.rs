@@ -1,4 +1,4 @@
-//! Whose turn it is at something that takes much of a process: of an account there are few at once, and whoever comes further waits.
+//! Limits concurrent expensive requests, for each account and for the whole process. Requests above the limit wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::account_share;
 use crate::ids::AccountId;
 
-/// The turns of this process.
+/// Semaphore of the process and one semaphore for each account that uses it.
 #[derive(Debug)]
 pub struct AccountSemaphore {
     all: Arc<Semaphore>,
@@ -18,37 +18,37 @@ pub struct AccountSemaphore {
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
-/// It is somebody's turn for as long as this is there.
+/// Permits of one request; dropping it returns them.
 #[derive(Debug)]
 pub struct AccountPermit {
     _of_account: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Its turn has not come in time.
+/// Error: no permit became free before the timeout.
 #[derive(Debug, thiserror::Error)]
 #[error("too many of these requests are running; wait for one to end")]
 pub struct AcquireTimeout;
 
 impl AccountSemaphore {
-    /// So many at once, in this process and of an account.
+    /// Creates the semaphore with the number of permits of the process and of each account.
     #[must_use]
     pub fn new(of_all: usize, of_account: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(of_all)), of_account, accounts: Mutex::default() }
     }
 
-    /// Waits for the account's turn, for as long as whoever takes it has `patience`.
+    /// Acquires one permit for the account and waits for it for at most `patience`.
     ///
     /// # Errors
-    /// When it does not come in time.
+    /// Returns an error if no permit becomes free in time.
     pub async fn take(&self, account: AccountId, patience: Duration) -> Result<AccountPermit, AcquireTimeout> {
         self.take_many(account, 1, patience).await
     }
 
-    /// The same for so many turns at once: for no more than all that an account may have.
+    /// Acquires `count` permits at once. A count above the limit of an account acquires all permits of the account.
     ///
     /// # Errors
-    /// When they do not come in time.
+    /// Returns an error if the permits do not become free in time.
     pub async fn take_many(
         &self,
         account: AccountId,
@@ -67,8 +67,8 @@ impl AccountSemaphore {
 
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who waits or has a turn refers to the semaphore too.
-        accounts.retain(|_, turns| Arc::strong_count(turns) > 1);
+        // Every request that waits or holds a permit also holds a reference to the semaphore.
+        accounts.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         Arc::clone(accounts.entry(account).or_insert_with(|| Arc::new(Semaphore::new(self.of_account))))
     }
 }
@@ -80,45 +80,45 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn patience_is_the_takers() {
-        let turns = AccountSemaphore::new(1, 1);
+    async fn take_waits_no_longer_than_its_patience() {
+        let semaphore = AccountSemaphore::new(1, 1);
         let account = AccountId::generate();
-        let first = turns.take(account, Duration::ZERO).await.expect("a turn");
-        turns.take(account, Duration::from_millis(1)).await.expect_err("it is somebody's turn");
-        let waiting = turns.take(account, Duration::from_hours(1));
+        let first = semaphore.take(account, Duration::ZERO).await.expect("a permit");
+        semaphore.take(account, Duration::from_millis(1)).await.expect_err("the only permit is taken");
+        let waiting = semaphore.take(account, Duration::from_hours(1));
         let (second, ()) = tokio::join!(waiting, async { drop(first) });
-        second.expect("the next turn");
+        second.expect("the next permit");
     }
 
     #[test]
-    fn many_turns_are_taken_at_once_and_no_more_than_an_account_may_have() {
-        let turns = AccountSemaphore::new(5, 3);
+    fn take_many_takes_at_most_the_permits_of_an_account() {
+        let semaphore = AccountSemaphore::new(5, 3);
         let (greedy, other) = (AccountId::generate(), AccountId::generate());
-        let take = |account, count| turns.take_many(account, count, Duration::from_secs(1)).now_or_never();
+        let take = |account, count| semaphore.take_many(account, count, Duration::from_secs(1)).now_or_never();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let _inside = runtime.enter();
-        let all_of_an_account = take(greedy, 100).expect("at once").expect("turns");
+        let all_of_an_account = take(greedy, 100).expect("at once").expect("permits");
         assert!(take(greedy, 1).is_none());
-        assert!(take(other, 3).is_none(), "two are left");
+        assert!(take(other, 3).is_none(), "two permits are free");
         drop(all_of_an_account);
         assert!(take(other, 3).is_some());
     }
 
     #[test]
-    fn whoever_has_few_turns_waits_and_keeps_nobody_else() {
-        let turns = AccountSemaphore::new(3, 2);
+    fn account_at_its_limit_waits_without_blocking_others() {
+        let semaphore = AccountSemaphore::new(3, 2);
         let (greedy, other) = (AccountId::generate(), AccountId::generate());
-        let take = |account| turns.take(account, Duration::from_secs(1)).now_or_never().and_then(Result::ok);
+        let take = |account| semaphore.take(account, Duration::from_secs(1)).now_or_never().and_then(Result::ok);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let _inside = runtime.enter();
-        let (first, second) = (take(greedy).expect("a turn"), take(greedy).expect("another"));
+        let (first, second) = (take(greedy).expect("a permit"), take(greedy).expect("another"));
         assert!(take(greedy).is_none());
-        let third = take(other).expect("a turn of somebody else's");
-        assert!(take(AccountId::generate()).is_none(), "a process has so many");
+        let third = take(other).expect("a permit of another account");
+        assert!(take(AccountId::generate()).is_none(), "all permits of the process are taken");
         drop(first);
         assert!(take(greedy).is_some());
         drop((second, third));
-        take(other).expect("a turn");
-        assert_eq!(turns.accounts.lock().expect("the accounts").len(), 1, "who has none is forgotten");
+        take(other).expect("a permit");
+        assert_eq!(semaphore.accounts.lock().expect("the accounts").len(), 1, "accounts without permits are removed");
     }
 }

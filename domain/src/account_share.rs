@@ -1,10 +1,10 @@
-//! The share that one account's requests have of a process.
+//! Limits how many requests of one account a process runs at a time.
 //!
-//! A process runs few requests of an account at once, and the others wait for their turn. Without that, an account with many connections
-//! has as many processes of PostgreSQL at work, and each statement of every other account waits behind them.
+//! A process runs few requests of an account at a time, and further requests wait. Without the limit, an account with
+//! many connections occupies as many PostgreSQL backends, and each statement of every other account waits for them.
 //!
-//! Only a request that uses the database or the processor is counted. One that waits for a browser, its client or another turn
-//! calls [`release`] first: it keeps no other request of its account waiting.
+//! Only a request that uses the database or the processor counts. Before a request waits for a browser, for its client
+//! or for another permit, it calls [`release`], so that it does not delay other requests of its account.
 
 use std::cell::Cell;
 use std::thread::available_parallelism;
@@ -13,18 +13,19 @@ use std::time::Duration;
 use crate::account_semaphore::{AccountPermit, AccountSemaphore};
 use crate::ids::AccountId;
 
-/// Requests of an account that run at once, by processor of the machine.
+/// Requests of an account that run at a time, for each processor of the machine.
 const PER_PROCESSOR: usize = 2;
-/// A request runs after this time in any case, so that slow requests delay the other requests of their account by no more.
+/// Maximum time a request waits. It then runs without a permit, so that slow requests delay others of their account by
+/// no more than this.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Requests of all accounts: as many as a semaphore counts, since connections have a bound of their own.
+/// Requests of all accounts, the maximum of a semaphore: the number of connections is limited elsewhere.
 const OF_ALL: usize = tokio::sync::Semaphore::MAX_PERMITS;
 
 tokio::task_local! {
     static HELD: Cell<Option<AccountPermit>>;
 }
 
-/// The accounts whose requests run in this process.
+/// Requests that run in this process, by account.
 #[derive(Debug)]
 pub struct AccountShares(AccountSemaphore);
 
@@ -36,15 +37,15 @@ impl Default for AccountShares {
 }
 
 impl AccountShares {
-    /// Runs `request` when fewer requests of the account run than may, and after half a second in any case.
+    /// Runs `request` as soon as the account has fewer running requests than its limit, and after 500 ms in any case.
     pub async fn run<F: Future>(&self, account: AccountId, request: F) -> F::Output {
-        let turn = self.0.take(account, PATIENCE).await.ok();
-        HELD.scope(Cell::new(turn), request).await
+        let permit = self.0.take(account, PATIENCE).await.ok();
+        HELD.scope(Cell::new(permit), request).await
     }
 }
 
-/// Lets another request of the account run, because this one is about to wait for something else than the database. Does nothing in a task
-/// that runs no request.
+/// Releases the permit of the current request, which is about to wait for something other than the database. Does
+/// nothing in a task that runs no request.
 pub fn release() {
     let _ = HELD.try_with(Cell::take);
 }
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn request_waits_while_as_many_of_its_account_run_as_may() {
+    async fn request_waits_while_its_account_is_at_the_limit() {
         let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut running = Box::pin(shares.run(account, pending::<()>()));
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_that_waits_for_something_else_keeps_no_other_waiting() {
+    async fn request_that_released_its_permit_delays_no_other() {
         let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut waits_for_a_browser = Box::pin(shares.run(account, async {
@@ -79,11 +80,11 @@ mod tests {
             pending::<()>().await;
         }));
         assert!(waits_for_a_browser.as_mut().now_or_never().is_none());
-        shares.run(account, ready(())).now_or_never().expect("its share is free");
+        shares.run(account, ready(())).now_or_never().expect("the permit was released");
     }
 
     #[tokio::test]
-    async fn request_runs_in_the_end_beside_slow_ones() {
+    async fn request_runs_after_the_timeout_beside_slow_ones() {
         let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
         let account = AccountId::generate();
         let mut slow = Box::pin(shares.run(account, pending::<()>()));

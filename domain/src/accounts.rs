@@ -24,7 +24,7 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("accounts")
 };
 
-/// What an account pays for. It sets how many sessions may live at once.
+/// Subscription level of an account. It sets the number of concurrent sessions.
 #[derive(
     Debug,
     Clone,
@@ -44,38 +44,38 @@ pub(crate) const AREA: Area = Area {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Tier {
-    /// Tries it out; no API access.
+    /// Free trial without API access.
     Free,
-    /// One person at the dashboard.
+    /// Dashboard only, for one person.
     SoloManual,
-    /// A few people at the dashboard.
+    /// Dashboard only, for a small team.
     TeamManual,
-    /// Many people at the dashboard.
+    /// Dashboard only, for a large team.
     AgencyManual,
-    /// Programs, a few sessions.
+    /// API access with the fewest sessions.
     ApiStarter,
-    /// Programs, some sessions.
+    /// API access with a medium number of sessions.
     ApiBuilder,
-    /// Programs, many sessions.
+    /// API access with many sessions.
     ApiScale,
-    /// The most.
+    /// Highest limits.
     Enterprise,
 }
 
 impl Tier {
-    /// From the smallest to the largest.
+    /// All tiers, from the smallest to the largest.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all tiers in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Whether API keys work (contract: authorization 4).
+    /// Returns true when API keys of the account work (contract: authorization 4).
     #[must_use]
     pub fn has_api_access(self) -> bool {
         self != Self::Free
     }
 
-    /// As the contract spells it.
+    /// Name of the tier in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -87,11 +87,11 @@ impl FromStr for Tier {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let tier = Self::ALL.iter().copied().find(|tier| tier.name() == text);
-        tier.ok_or_else(|| format!("no tier {text:?}; one of {}", Self::NAMES.join(", ")))
+        tier.ok_or_else(|| format!("unknown tier {text:?}; the tiers are {}", Self::NAMES.join(", ")))
     }
 }
 
-/// Whether an account may act.
+/// State of an account.
 #[derive(
     Debug,
     Clone,
@@ -108,68 +108,68 @@ impl FromStr for Tier {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AccountStatus {
-    /// It may.
+    /// The account can be used.
     Active,
-    /// Staff stopped it.
+    /// Staff suspended the account.
     Suspended,
-    /// Gone for good.
+    /// The account was deleted and cannot be restored.
     Deleted,
 }
 
 impl AccountStatus {
-    /// How the contract spells them.
+    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The one that the contract spells so.
+    /// Returns the state with this name in the contract.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// An account.
+/// Account, without its credentials.
 #[derive(Debug, Clone, Serialize)]
 pub struct Account {
-    /// Its id.
+    /// Account id.
     pub id: AccountId,
-    /// Where its mail goes.
+    /// E-mail address.
     pub email: String,
-    /// What its owner is called.
+    /// Name of the account owner.
     pub name: String,
-    /// Whether it may act.
+    /// State of the account.
     pub status: AccountStatus,
-    /// What it pays for.
+    /// Subscription level.
     pub tier: Tier,
-    /// When the address was proven.
+    /// Time the account owner verified the e-mail address.
     pub email_verified_at: Option<Timestamp>,
-    /// When it signed up.
+    /// Time of the sign-up.
     pub created_at: Timestamp,
-    /// Live sessions at once, where the account has a limit of its own.
+    /// Limit of concurrent sessions that replaces the limit of the tier.
     pub concurrent_sessions_limit: Option<i32>,
-    /// Profiles, where the account has a limit of its own.
+    /// Limit of profiles that replaces the limit of the tier.
     pub profiles_limit: Option<i32>,
 }
 
 impl Account {
-    /// The limits of its own.
+    /// Returns the limits that replace those of the tier.
     #[must_use]
     pub fn own_limits(&self) -> OwnLimits {
         OwnLimits::of_columns(self.concurrent_sessions_limit, self.profiles_limit)
     }
 }
 
-/// Limits of one account that replace those of its tier. `None` where the tier decides.
+/// Limits of one account that replace those of its tier. With `None`, the limit of the tier applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct OwnLimits {
-    /// Live sessions at once.
+    /// Maximum number of concurrent sessions.
     pub concurrent_sessions: Option<u32>,
-    /// Profiles.
+    /// Maximum number of profiles.
     pub profiles: Option<u32>,
 }
 
@@ -180,15 +180,15 @@ impl OwnLimits {
     }
 }
 
-/// A change of one of an account's limits.
+/// Change of one limit of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LimitChange {
-    /// It stays as it is.
+    /// Keeps the current limit.
     #[default]
     Unchanged,
-    /// The tier decides again.
+    /// Removes the account's own limit, so that the limit of the tier applies.
     Cleared,
-    /// The account has a limit of its own.
+    /// Sets a limit for this account.
     Own(u32),
 }
 
@@ -205,24 +205,24 @@ impl LimitChange {
 /// Changes of an account's limits (contract: limits 11).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitChanges {
-    /// Of live sessions at once.
+    /// Change of the limit of concurrent sessions.
     pub concurrent_sessions: LimitChange,
-    /// Of profiles.
+    /// Change of the limit of profiles.
     pub profiles: LimitChange,
 }
 
 impl LimitChanges {
-    /// All limits are those of the tier again.
+    /// Removes all limits of the account's own.
     pub const CLEARED: Self = Self { concurrent_sessions: LimitChange::Cleared, profiles: LimitChange::Cleared };
 
-    /// Whether every limit stays as it is.
+    /// Returns true when no limit changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What an account's owner is called. It stands in logs and on pages, so that it holds no control characters.
+/// Name of an account owner. Logs and pages show it, so it contains no control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountName(String);
 
@@ -230,46 +230,48 @@ impl AccountName {
     pub(crate) const MAX_CHARS: usize = 120;
 
     /// # Errors
-    /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
+    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
+    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
 }
 
-/// An account to be.
+/// Values of a new account.
 pub struct NewAccount {
-    /// Where its mail goes.
+    /// E-mail address.
     pub email: String,
-    /// What its owner is called.
+    /// Name of the account owner.
     pub name: String,
-    /// A PHC string of [`NewPassword::hash`](crate::passwords::NewPassword::hash); without one nobody can log in with it.
+    /// PHC string of [`NewPassword::hash`](crate::passwords::NewPassword::hash). Without it, the account cannot log in
+    /// with a password.
     pub password_hash: Option<String>,
-    /// What it pays for.
+    /// Subscription level.
     pub tier: Tier,
-    /// Whether the address counts as proven.
+    /// True when the e-mail address counts as verified.
     pub verified: bool,
-    /// The network of the signup; `None` of an account that nobody signed up for.
+    /// Network the sign-up came from; `None` when the account was not created by a sign-up.
     pub signup_network: Option<Network>,
 }
 
-/// Why there is no new account.
+/// Reasons why an account is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// A field breaks a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The address has an account.
+    /// Another account has the e-mail address.
     #[error("an account with this e-mail address already exists")]
     EmailTaken,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Makes an account's row ([`crate::sign_ups`] makes all of it).
+/// Inserts the row of an account. [`crate::sign_ups`] creates the rows that belong to it.
 ///
 /// # Errors
-/// When a field breaks a rule, or the address has an account.
+/// Returns an error if a field is invalid or another account has the e-mail address.
 pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let name = AccountName::parse(&new.name)?;
     let email = EmailAddress::parse(&new.email)?;
@@ -296,7 +298,7 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Account>> {
     sqlx::query_as!(
         Account,
@@ -309,10 +311,10 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// Whether the account was signed up for from this network, within this time.
+/// Returns true when the account was created from this network within the given time.
 ///
 /// # Errors
-/// When the database fails, or there is no such account.
+/// Returns an error if a query fails or the account does not exist.
 pub async fn was_signed_up_from(
     conn: &mut PgConnection,
     id: AccountId,
@@ -330,25 +332,25 @@ pub async fn was_signed_up_from(
     .await
 }
 
-/// Which accounts to list.
+/// Filter and page of a list of accounts.
 #[derive(Debug)]
 pub struct Filter<'a> {
-    /// Only those with this address.
+    /// Selects the account with this e-mail address.
     pub email: Option<&'a EmailAddress>,
-    /// Only those on this tier.
+    /// Selects accounts on this tier.
     pub tier: Option<Tier>,
-    /// Only those that stand so.
+    /// Selects accounts in this state.
     pub status: Option<AccountStatus>,
-    /// Only those that are older than this one.
+    /// Selects accounts that are older than this one.
     pub before: Option<AccountId>,
-    /// At most so many.
+    /// Maximum number of accounts.
     pub limit: i64,
 }
 
-/// Accounts, the newest first.
+/// Lists accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
     sqlx::query_as!(
         Account,
@@ -368,10 +370,11 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<
     .await
 }
 
-/// Where an account stands, which no other transaction changes until this one ends. `None` when there is none.
+/// Returns the state of an account and locks its row until the transaction ends. Returns `None` when the account does
+/// not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountStatus>> {
     sqlx::query_scalar!(
         r#"select status as "status: AccountStatus" from accounts where id = $1 for no key update"#,
@@ -381,19 +384,20 @@ pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
     .await
 }
 
-/// The oldest account, which a local installation's owner has.
+/// Returns the oldest account, which belongs to the owner of a local installation.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
 
-/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions stay (contract: accounts 5). The tier is
-/// from then on that of the giver, who may take it back. Answers the tier before, or `None` when there is no such account.
+/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions continue
+/// (contract: accounts 5). Records `giver`, which alone can revoke the tier later. Returns the previous tier, or `None`
+/// when there is no such account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_tier(
     conn: &mut PgConnection,
     id: AccountId,
@@ -420,20 +424,20 @@ pub async fn set_tier(
     Ok(before)
 }
 
-/// Who gave an account its tier, if it is somebody who may take it back.
+/// Returns the party that set the tier of an account and can revoke it, if there is one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
     let giver = sqlx::query_scalar!("select tier_given_by from accounts where id = $1", id as _);
     Ok(giver.fetch_optional(conn).await?.flatten())
 }
 
-/// Stops an active account from acting, or lets a suspended one act again. `None` when there is no such account, or it is
+/// Suspends an active account, or activates a suspended one. Returns `None` when the account does not exist or is
 /// deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bool) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         "update accounts set status = case when $2 then 'suspended' else 'active' end, updated_at = now()
@@ -445,11 +449,12 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
     .await
 }
 
-/// Holds an account's row until the transaction ends: its deletion, its suspension and the reset of its password wait.
-/// Whoever needs rows of the account as well takes this one first, as those do. `None` when it is deleted.
+/// Locks an account's row in shared mode until the transaction ends. The deletion, the suspension and a password reset
+/// of the account wait for it. A transaction that also locks other rows of the account locks this row first, as those
+/// do. Returns `None` when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
         LockedAccount,
@@ -462,11 +467,11 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// Locks an account's row until the transaction ends against others who do: whoever counts what an account has, and then
-/// makes another. Answers what it pays for; `None` when it is deleted.
+/// Locks an account's row exclusively until the transaction ends, so that only one transaction at a time counts the
+/// account's objects and creates another. Returns the tier, or `None` when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Tier>> {
     sqlx::query_scalar!(
         r#"select tier as "tier: Tier" from accounts where id = $1 and status <> 'deleted' for no key update"#,
@@ -476,10 +481,10 @@ pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// As [`lock`], with the limits of the account's own.
+/// Does the same as [`lock`] and also returns the account's own limits.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<(Tier, OwnLimits)>> {
     let locked = sqlx::query!(
         r#"select tier as "tier: Tier", concurrent_sessions_limit, profiles_limit
@@ -491,20 +496,21 @@ pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
     Ok(locked.map(|row| (row.tier, OwnLimits::of_columns(row.concurrent_sessions_limit, row.profiles_limit))))
 }
 
-/// The limits of an account's own, before and after a change.
+/// Limits of an account before and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LimitsChanged {
-    /// Before it.
+    /// Limits before the change.
     pub from: OwnLimits,
-    /// After it.
+    /// Limits after the change.
     pub to: OwnLimits,
 }
 
-/// Changes the limits of an account's own and writes `account.limits_changed`, unless they are so already. What the account has beyond a
-/// lower limit stays. `None` when there is no such account, or it is deleted. `conn` is in a transaction.
+/// Changes the account's own limits and writes `account.limits_changed` if one of them differs. Sessions and profiles
+/// above a lower limit remain. Returns `None` when the account does not exist or is deleted. `conn` must be in a
+/// transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     id: AccountId,
@@ -534,34 +540,34 @@ pub async fn change_limits(
     Ok(Some(limits))
 }
 
-/// What is so of an account for as long as it is held.
+/// Columns of an account whose row is locked.
 pub struct LockedAccount {
-    /// Whether it may act.
+    /// State of the account.
     pub status: AccountStatus,
-    /// What it pays for.
+    /// Subscription level.
     pub tier: Tier,
-    /// Its password's hash.
+    /// Password hash (PHC string).
     pub password_hash: Option<String>,
-    /// Whether it has a second factor.
+    /// True when the account has a second factor.
     pub mfa_enrolled: bool,
 }
 
-/// What a login needs to know of an account.
+/// Columns of an account that a login checks.
 pub struct Login {
-    /// The account.
+    /// Account id.
     pub id: AccountId,
-    /// Its password's hash.
+    /// Password hash (PHC string).
     pub password_hash: Option<String>,
-    /// Whether it may act.
+    /// State of the account.
     pub status: AccountStatus,
-    /// Whether its address was proven.
+    /// True when the e-mail address was verified.
     pub verified: bool,
 }
 
-/// The account of this address, unless it is deleted.
+/// Returns the account with this e-mail address, unless it is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::Result<Option<Login>> {
     sqlx::query_as!(
         Login,
@@ -573,10 +579,11 @@ pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::
     .await
 }
 
-/// Notes that the account's address was proven. `true` when it was not before; then `account.email_verified` is written.
+/// Records that the account's e-mail address was verified. Returns true and writes `account.email_verified` if it was
+/// not verified before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origin) -> sqlx::Result<bool> {
     let verified = sqlx::query!(
         "update accounts set email_verified_at = now(), updated_at = now()
@@ -594,10 +601,10 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
     Ok(true)
 }
 
-/// Gives the account another password.
+/// Replaces the password hash of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
         .execute(conn)
@@ -605,10 +612,10 @@ pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, passwor
     Ok(())
 }
 
-/// Takes the account's password away.
+/// Removes the password of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = null, updated_at = now() where id = $1", id as _)
         .execute(conn)
@@ -616,10 +623,10 @@ pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> s
     Ok(())
 }
 
-/// Gives the account's owner another name. `false` when the account is deleted.
+/// Changes the name of the account owner. Returns false when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<bool> {
     let renamed = sqlx::query!(
         "update accounts set name = $2, updated_at = now() where id = $1 and status <> 'deleted'",
@@ -631,11 +638,12 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
     Ok(renamed.rows_affected() == 1)
 }
 
-/// Marks the account as deleted, which gives its address back, and forgets its password. What else it loses is its caller's
-/// to take, in the same transaction: the account's row stays locked. `false` when it was deleted before.
+/// Marks the account as deleted, frees its e-mail address and removes its password. The caller deletes the account's
+/// other data in the same transaction, in which the account's row stays locked. Returns false when it was already
+/// deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
     let deleted = sqlx::query!(
         "update accounts set status = 'deleted', password_hash = null, updated_at = now()

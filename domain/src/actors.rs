@@ -1,47 +1,47 @@
-//! Who does something, and from where.
+//! Actors of audited changes, and the origin of a request.
 
 use serde_json::Value;
 
 use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
 use crate::networks::Network;
 
-/// Who did it.
+/// Actor that caused a change.
 #[derive(Debug, Clone)]
 pub enum Actor {
-    /// A customer's credential.
+    /// Credential of a customer.
     Customer {
-        /// Whose credential.
+        /// Account the credential belongs to.
         account: AccountId,
-        /// Which key; `None` for a web session.
+        /// API key; `None` for a web session.
         key: Option<ApiKeyId>,
-        /// From where.
+        /// IP address of the client.
         ip_address: Option<String>,
-        /// With what.
+        /// User agent of the client.
         user_agent: Option<String>,
     },
-    /// Whoever runs the service.
+    /// Staff credential of the operator.
     Staff(StaffCredentialId),
     /// The service itself.
     System,
 }
 
-/// Where a request comes from.
+/// Client of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// The client's address.
+    /// IP address of the client.
     pub ip_address: Option<String>,
-    /// What the client calls itself.
+    /// User agent of the client.
     pub user_agent: Option<String>,
 }
 
 impl Origin {
-    /// The network that the client is in. `None` when its address is not known.
+    /// Returns the network of the client, or `None` when its address is unknown.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
         self.ip_address.as_deref()?.parse().ok().map(Network::of)
     }
 
-    /// `payload` with where it was issued from, as rows of sign-ins carry it.
+    /// Adds the IP address and the user agent to `payload`, under the names that sign-in entries use.
     #[must_use]
     pub fn issued(&self, mut payload: Value) -> Value {
         payload["issued_from_ip"] = self.ip_address.clone().into();
@@ -51,14 +51,14 @@ impl Origin {
 }
 
 impl Actor {
-    /// Somebody who acts for their own account without a key.
+    /// Returns an account owner who acts without an API key.
     #[must_use]
     pub fn person(account: AccountId, origin: &Origin) -> Self {
         let Origin { ip_address, user_agent } = origin.clone();
         Self::Customer { account, key: None, ip_address, user_agent }
     }
 
-    /// Whose credential it is.
+    /// Returns the account of the credential.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self {
@@ -67,7 +67,7 @@ impl Actor {
         }
     }
 
-    /// What the log calls such an actor.
+    /// Returns the name of this type of actor in the audit log.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",

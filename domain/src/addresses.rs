@@ -1,7 +1,8 @@
-//! Which network addresses are out in the public internet, and which of all a deployment lets others dial.
+//! Decides which network addresses can be dialled: addresses of the public internet, and those that a deployment
+//! allows.
 //!
-//! The egress guard dials nothing else, so this is an allow-list with holes: what no registry has handed out to the
-//! public is refused, and an IPv6 address that carries an IPv4 one is judged by what it carries.
+//! The egress guard dials no other address. Address space that no registry has assigned to the public is refused. An
+//! IPv6 address that embeds an IPv4 address is treated as that IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -32,42 +33,43 @@ static NOT_PUBLIC_V4: LazyLock<Vec<Ipv4Net>> = LazyLock::new(|| {
     ])
 });
 
-/// The only IPv6 space handed out to the public.
+/// IPv6 space that is assigned to the public.
 static GLOBAL_UNICAST_V6: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| parsed(&["2000::/3"]));
 
-/// Its holes: protocol assignments (Teredo among them), documentation, 6to4, and the direct delegation AS112 service.
+/// Exceptions in that space: protocol assignments (including Teredo), documentation, 6to4, and the direct delegation
+/// AS112 service.
 static NOT_PUBLIC_V6: LazyLock<Vec<Ipv6Net>> =
     LazyLock::new(|| parsed(&["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]));
 
-/// Of all that the addresses that documentation shows as if they were public. Nobody has them.
+/// Address blocks reserved for documentation. They are not assigned to any network.
 static DOCUMENTATION: LazyLock<Vec<IpNet>> =
     LazyLock::new(|| parsed(&["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"]));
 
-/// Where somebody else's wish may lead: the public internet, as far as a deployment does not say otherwise.
+/// Rules for the addresses that customers can reach: the public internet by default, with changes by the deployment.
 #[derive(Debug, Clone, Default)]
 pub struct Destinations {
-    /// Whether all that is not public may be dialled too.
+    /// True when addresses that are not public are allowed too.
     pub allow_private: bool,
-    /// What may be dialled although it is not public. It says nothing of the machine itself: an address of that has to
-    /// stand here on its own (as a /32, or a /128), because who allows a network means the others in it.
+    /// Allowed addresses that are not public. An address of the machine itself must be listed alone (as a /32 or /128):
+    /// an allowed network does not include the machine, because the operator allows the network for its other hosts.
     pub allow: Vec<IpNet>,
-    /// What may not be dialled, whatever else is said of it.
+    /// Addresses that are never allowed. This list overrides the others.
     pub deny: Vec<IpNet>,
 }
 
-/// How far an address is from the machine that would dial it. It cannot be told from the address.
+/// Location of an address in relation to the machine that dials it. The address alone does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
-    /// The machine's own.
+    /// Address of the machine itself.
     Own,
-    /// In a network that the machine is in.
+    /// Address in a network that the machine is connected to.
     Near,
-    /// Anywhere else.
+    /// Any other address.
     Far,
 }
 
 impl Destinations {
-    /// Whether `address`, which is so far away, may be dialled.
+    /// Returns true when `address` can be dialled from a machine at this distance.
     #[must_use]
     pub fn permit(&self, address: IpAddr, distance: Distance) -> bool {
         let address = reached_by(address);
@@ -79,17 +81,18 @@ impl Destinations {
         self.allow_private || self.allow.iter().any(is_named) || (distance == Distance::Far && is_public(address))
     }
 
-    /// Whether somebody may write `address` down: what may be dialled from far away, and what is no private address but only nobody's, as
-    /// whoever dials it is told.
+    /// Returns true when a request can contain `address`: an address that can be dialled from far away, or a
+    /// documentation address that is not denied. Documentation addresses are not private; dialling one fails with its
+    /// own error.
     #[must_use]
     pub fn permit_literal(&self, address: IpAddr) -> bool {
-        let of_nobody = DOCUMENTATION.iter().any(|net| net.contains(&reached_by(address)));
+        let is_documentation = DOCUMENTATION.iter().any(|net| net.contains(&reached_by(address)));
         let denied = || self.deny.iter().any(|net| net.contains(&reached_by(address)));
-        self.permit(address, Distance::Far) || of_nobody && !denied()
+        self.permit(address, Distance::Far) || is_documentation && !denied()
     }
 }
 
-/// The address that is reached: an IPv4 one, when this is an IPv6 address that carries one.
+/// Returns the address that is dialled: the embedded IPv4 address of an IPv6 address that has one.
 #[must_use]
 pub fn reached_by(address: IpAddr) -> IpAddr {
     match address {
@@ -98,7 +101,7 @@ pub fn reached_by(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether `address` belongs to the public internet.
+/// Returns true when `address` belongs to the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match reached_by(address) {
@@ -116,7 +119,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         && !NOT_PUBLIC_V6.iter().any(|net| net.contains(&address))
 }
 
-/// The IPv4 address inside a mapped one (`::ffff:0:0/96`) or a NAT64 one (`64:ff9b::/96`), which reach IPv4 hosts.
+/// Returns the IPv4 address embedded in a mapped address (`::ffff:0:0/96`) or a NAT64 address (`64:ff9b::/96`), which
+/// reach IPv4 hosts.
 fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     address.to_ipv4_mapped().or_else(|| match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
@@ -132,9 +136,9 @@ fn parsed<N: std::str::FromStr<Err: std::fmt::Debug>>(nets: &[&str]) -> Vec<N> {
 mod tests {
     use super::{Destinations, Distance, IpNet, is_public};
 
-    /// What documentation shows may be written down, and is not dialled.
+    /// A request can contain a documentation address, but it is not dialled.
     #[test]
-    fn an_address_of_nobody_is_no_private_one() {
+    fn documentation_address_is_permitted_as_literal_only() {
         let open = Destinations::default();
         let closed =
             Destinations { deny: vec!["203.0.113.0/24".parse().expect("a prefix")], ..Destinations::default() };
@@ -155,9 +159,9 @@ mod tests {
         assert!(!closed.permit_literal("203.0.113.7".parse().expect("an address")));
     }
 
-    /// The one who refuses wins over the one who allows, and who allows a network does not mean the machine itself.
+    /// A denied network overrides an allowed one, and an allowed network does not include the machine itself.
     #[test]
-    fn a_deployment_may_say_otherwise() {
+    fn deployment_overrides_the_defaults() {
         let nets = |nets: &[&str]| -> Vec<IpNet> { nets.iter().map(|net| net.parse().expect("a prefix")).collect() };
         let permitted = |destinations: &Destinations, address: &str, distance| {
             destinations.permit(address.parse().expect("an address"), distance)
@@ -167,7 +171,7 @@ mod tests {
         for distance in [Distance::Near, Distance::Own] {
             assert!(!permitted(&closed, "1.1.1.1", distance), "{distance:?}");
         }
-        let told = Destinations {
+        let custom = Destinations {
             allow: nets(&["10.1.0.0/16", "1.1.1.0/24", "10.9.9.9/32", "fd00::/64"]),
             deny: nets(&["10.1.2.0/24", "8.8.8.0/24"]),
             allow_private: false,
@@ -185,13 +189,13 @@ mod tests {
             ("64:ff9b::808:808", Distance::Far, false),
             ("9.9.9.9", Distance::Far, true),
         ] {
-            assert_eq!(permitted(&told, address, distance), allowed, "{address} {distance:?}");
+            assert_eq!(permitted(&custom, address, distance), allowed, "{address} {distance:?}");
         }
-        let open = Destinations { allow_private: true, ..told };
+        let open = Destinations { allow_private: true, ..custom };
         assert!(permitted(&open, "127.0.0.1", Distance::Own));
         assert!(!permitted(&open, "10.1.2.3", Distance::Near));
         let wide = Destinations { allow: nets(&["0.0.0.0/0"]), ..Destinations::default() };
-        assert!(!permitted(&wide, "127.0.0.1", Distance::Far), "loopback is the machine's own however far it seems");
+        assert!(!permitted(&wide, "127.0.0.1", Distance::Far), "loopback belongs to the machine at any distance");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Bytes of large answers that are under way at once, of an account and of a process (contract: limits 9).
+//! Limits the bytes of large responses in progress, for each account and for the process (contract: limits 9).
 //!
-//! An answer is counted from before its rows are read until its last bytes are handed to the connection. What an answer takes beyond its own
-//! bytes while it is made, such as sealed rows beside the opened ones, is in proportion to them.
+//! A response counts from before its rows are read until its last bytes are passed to the connection. Memory beyond the
+//! body, such as sealed rows beside the opened ones, is proportional to the body.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
 use crate::ids::AccountId;
 use crate::limits::Limits;
 
-/// Bytes of an answer that is not counted: there may be as many of them as there are requests.
+/// Size up to which a response does not count: there can be one such response for each request.
 pub const UNCOUNTED: u64 = 64 * 1024;
-/// Bytes are counted in pieces of this size.
+/// Bytes of one permit.
 const PIECE: u64 = 64 * 1024;
-/// How long an answer waits until others have gone.
+/// Maximum time a response waits for permits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Counts the bytes of large answers.
+/// Semaphore over the bytes of large responses.
 #[derive(Debug)]
 pub struct AnswerBudget(AccountSemaphore);
 
-/// Bytes that are reserved for one answer, for as long as this is there.
+/// Bytes reserved for one response; dropping it releases them.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    _turn: Option<AccountPermit>,
+    _permit: Option<AccountPermit>,
 }
 
 impl AnswerBudget {
-    /// As much as these limits say.
+    /// Creates a budget with these limits.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes / PIECE).unwrap_or(usize::MAX >> 8).max(1);
@@ -35,11 +35,11 @@ impl AnswerBudget {
         Self(AccountSemaphore::new(pieces(limits.answer_bytes), of_account))
     }
 
-    /// Reserves so many bytes for an answer to the account, of which a small one needs none. An answer that is larger than all that an
-    /// account may have is sent when the account has no other under way.
+    /// Reserves bytes for a response to the account. A response of at most 64 KiB needs no reservation. A response that
+    /// exceeds the account's budget is sent when the account has no other in progress.
     ///
     /// # Errors
-    /// When too many bytes are under way for ten seconds.
+    /// Returns an error if the bytes do not become free within 10 s.
     pub async fn reserve(&self, account: AccountId, bytes: u64) -> Result<Reservation, AcquireTimeout> {
         self.reserve_within(PATIENCE, account, bytes).await
     }
@@ -54,7 +54,7 @@ impl AnswerBudget {
             return Ok(Reservation::default());
         }
         let pieces = usize::try_from(bytes.div_ceil(PIECE)).unwrap_or(usize::MAX);
-        self.0.take_many(account, pieces, patience).await.map(|turn| Reservation { _turn: Some(turn) })
+        self.0.take_many(account, pieces, patience).await.map(|permit| Reservation { _permit: Some(permit) })
     }
 }
 
@@ -64,18 +64,18 @@ mod tests {
 
     /// Contract: limits 9.
     #[tokio::test]
-    async fn answers_wait_for_the_bytes_of_others() {
+    async fn response_waits_while_the_budget_is_used_up() {
         const MIB: u64 = 1024 * 1024;
         let limits = Limits { answer_bytes: 3 * MIB, answer_bytes_per_account: 2 * MIB, ..Limits::default() };
         let budget = AnswerBudget::new(&limits);
         let (one, other) = (AccountId::generate(), AccountId::generate());
         let reserve = |account, bytes| budget.reserve_within(Duration::from_millis(1), account, bytes);
-        let first = reserve(one, 100 * MIB).await.expect("more than there is counts as all");
+        let first = reserve(one, 100 * MIB).await.expect("a larger response takes the whole budget");
         reserve(one, UNCOUNTED).await.expect("a small one");
-        reserve(one, UNCOUNTED + 1).await.expect_err("the account has as much as it may");
+        reserve(one, UNCOUNTED + 1).await.expect_err("the account's budget is used up");
         let second = reserve(other, MIB).await.expect("another account's");
-        reserve(AccountId::generate(), MIB).await.expect_err("the process has as much as it may");
+        reserve(AccountId::generate(), MIB).await.expect_err("the budget of the process is used up");
         drop((first, second));
-        reserve(one, 2 * MIB).await.expect("the bytes of others");
+        reserve(one, 2 * MIB).await.expect("the released bytes");
     }
 }

@@ -34,29 +34,29 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("api_keys")
 };
 
-/// Characters of a name, at most.
+/// Maximum length of a key's name, in characters.
 const NAME_CHARS: usize = 120;
 
-/// Entries of a list of scopes, at most: more than there are.
+/// Maximum number of entries in a list of scopes, above the number of scopes.
 pub const MOST_SCOPES: usize = 64;
 
-/// A right a credential can carry.
+/// Right that a credential can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Scope {
-    /// Every `read:*`.
+    /// Every `read:*` scope.
     Read,
-    /// Every `write:*`.
+    /// Every `write:*` scope.
     Write,
-    /// Everything.
+    /// Every right.
     AccountOwner,
-    /// The audit log.
+    /// Reading the audit log.
     #[strum(serialize = "read:audit")]
     ReadAudit,
     /// Listing and reading sessions.
     #[strum(serialize = "read:sessions")]
     ReadSessions,
-    /// Creating, driving and destroying sessions.
+    /// Creating, controlling and destroying sessions.
     #[strum(serialize = "write:sessions")]
     WriteSessions,
     /// Listing and reading profiles.
@@ -68,33 +68,33 @@ pub enum Scope {
     /// Reading webhook endpoints and deliveries.
     #[strum(serialize = "read:webhooks")]
     ReadWebhooks,
-    /// The usage routes.
+    /// Reading usage.
     #[strum(serialize = "read:usage")]
     ReadUsage,
     /// Reading agent sessions and recipes.
     #[strum(serialize = "read:agents")]
     ReadAgents,
-    /// Driving agent sessions, making and deleting recipes.
+    /// Controlling agent sessions; creating and deleting recipes.
     #[strum(serialize = "write:agents")]
     WriteAgents,
-    /// A legacy name of `account_owner`; minted by staff only.
+    /// Legacy name of `account_owner`; only staff can grant it.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all scopes in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the scope in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether a credential with this scope may do what `needed` asks for.
+    /// Returns true when a credential with this scope has the right `needed`.
     #[must_use]
     pub fn satisfies(self, needed: Self) -> bool {
         match self {
@@ -110,17 +110,17 @@ impl FromStr for Scope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|scope| scope.name() == text).ok_or_else(|| format!("no scope {text:?}"))
+        Self::ALL.iter().copied().find(|scope| scope.name() == text).ok_or_else(|| format!("unknown scope {text:?}"))
     }
 }
 
-/// The rights of a credential.
+/// Rights of a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
     /// # Errors
-    /// On field `scopes`, when it is empty or names an unknown one.
+    /// Returns an error on field `scopes` if the list is empty, too long or contains an unknown scope.
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, Invalid> {
         if names.is_empty() {
             return Err(Invalid::field("scopes", "must not be empty"));
@@ -140,10 +140,10 @@ impl Scopes {
         if errors.is_empty() { Ok(Self(scopes)) } else { Err(Invalid(errors)) }
     }
 
-    /// Those of a customer's credential, which `granted_by` has all of.
+    /// Parses the scopes of a customer's credential, each of which `granted_by` must have.
     ///
     /// # Errors
-    /// On `scopes`, when one is minted by staff only, or is more than `granted_by` may do.
+    /// Returns an error on `scopes` if only staff can grant one of them, or `granted_by` does not have it.
     pub fn grantable<S: AsRef<str>>(names: &[S], granted_by: &Self) -> Result<Self, Invalid> {
         let scopes = Self::parse(names)?;
         let mut rules = Rules::default();
@@ -161,24 +161,24 @@ impl Scopes {
         Ok(scopes)
     }
 
-    /// Those of a row. A name of another version of this program counts for nothing.
+    /// Parses the scopes of a row. Ignores unknown names, which another version of this program may have written.
     pub(crate) fn stored(names: &[String]) -> Self {
         Self(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Everything: what somebody has who signed in.
+    /// Returns the scopes of a signed-in account owner: every right.
     #[must_use]
     pub fn account_owner() -> Self {
         Self(vec![Scope::AccountOwner])
     }
 
-    /// Whether any of them satisfies `needed`.
+    /// Returns true when one of the scopes satisfies `needed`.
     #[must_use]
     pub fn satisfy(&self, needed: Scope) -> bool {
         self.0.iter().any(|scope| scope.satisfies(needed))
     }
 
-    /// As the contract spells them.
+    /// Names of the scopes in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|scope| scope.name().to_owned()).collect()
@@ -191,95 +191,95 @@ impl Serialize for Scopes {
     }
 }
 
-/// What kind of credential a key is.
+/// Type of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum KeyKind {
-    /// An ordinary one. It does not work on the free tier.
+    /// Ordinary key. It does not work on the free tier.
     Customer,
-    /// A desktop app's. On the free tier it works for some routes.
+    /// Key of a desktop app. On the free tier it works for some routes.
     Device,
 }
 
-/// A key, as customers see it.
+/// API key without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
-    /// Its id.
+    /// Key id.
     pub id: ApiKeyId,
-    /// Whose it is.
+    /// Account the key acts for.
     pub account_id: AccountId,
-    /// What it is for.
+    /// Name chosen by the customer.
     pub name: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Vec<String>,
-    /// How it begins.
+    /// First characters of the secret.
     pub key_prefix: String,
-    /// Who made it; `None` when staff did.
+    /// Account that created the key; `None` when staff did.
     pub created_by_account_id: Option<AccountId>,
-    /// When it was made.
+    /// Time the key was created.
     pub created_at: Timestamp,
-    /// When it was last used, to about a minute.
+    /// Time of the last use, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it stops working by itself.
+    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A key to be.
+/// Values of a new key.
 #[derive(Debug)]
 pub struct NewKey<'a> {
-    /// What it is for.
+    /// Name of the key.
     pub name: &'a str,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: &'a Scopes,
-    /// What it is.
+    /// Type of the key.
     pub kind: KeyKind,
-    /// When it stops working by itself.
+    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl<'a> NewKey<'a> {
-    /// An ordinary one that lasts until it is revoked.
+    /// Values of an ordinary key that does not expire.
     #[must_use]
     pub fn customer(name: &'a str, scopes: &'a Scopes) -> Self {
         Self { name, scopes, kind: KeyKind::Customer, expires_at: None }
     }
 }
 
-/// Why there is no new key.
+/// Reasons why a key is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// A field breaks a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Nobody to give it to.
+    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// Whoever makes it may not act on the account any more.
+    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Why an account may not have another key.
+/// Reasons why an account cannot have another key.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    /// It has as many as it may.
+    /// The account has the maximum number of keys.
     #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Sees to it that the account has fewer than `most` keys that work. Nothing is locked: what is made in the same moment is
-/// not counted, and a bound of this kind need not be exact.
+/// Checks that the account has fewer than `most` active keys. It takes no lock, so keys created at the same time are
+/// not counted: this limit need not be exact.
 ///
 /// # Errors
-/// When it has not, or the database fails.
+/// Returns an error if the account has `most` keys or more, or a query fails.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from api_keys
@@ -291,10 +291,10 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
     if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
 }
 
-/// What a key may be called.
+/// Checks the name of a key and returns it trimmed.
 ///
 /// # Errors
-/// On field `name`, when it does not have 1 to 120 characters, or has control characters.
+/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -304,12 +304,12 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Mints a key for `account` and writes `api_key.minted`. The account's row is locked meanwhile, so that its deletion
-/// finds the key, and so is the membership of whoever is on its team and makes it.
+/// Creates a key for `account` and writes `api_key.minted`. It locks the account's row, so that a deletion of the
+/// account finds the key, and the membership of a team member who creates the key.
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, the time is over already, whoever makes it is no admin of the account's
-/// team any more, or the database fails.
+/// Returns an error if the name does not have 1 to 120 characters, `expires_at` has passed, the caller is no longer an
+/// admin of the account's team, or a query fails.
 pub async fn mint(
     conn: &mut PgConnection,
     account: AccountId,
@@ -334,23 +334,24 @@ pub async fn mint(
     Ok((key, secret))
 }
 
-/// Who makes a key, and is to lose it when they leave the account's team.
+/// Creator of a key. A member who leaves the account's team loses the keys they created.
 #[derive(Debug, Clone, Copy)]
 enum KeyMaker {
     Account(AccountId),
     Staff,
 }
 
-/// Who acts, and until the transaction ends is the account's owner or an admin of its team. `None` when they are on the team
-/// no more, or may only read.
+/// Returns the caller as the creator of a key and locks their team membership until the transaction ends. Returns
+/// `None` when the caller is neither the account owner nor an admin of the team.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
     let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(KeyMaker::Account(maker)))
 }
 
-/// Who is the maker of a key's successor. A member who rotates a key gets one of their own, whoever made that; when the
-/// owner does, it stays with the member who made it, so that no key comes to be worth more than it was.
+/// Returns the creator of a key's successor. A member who rotates a key becomes the creator of the new one. If the
+/// account owner rotates a member's key, that member remains the creator, so that a rotation does not extend the life
+/// of a key beyond the membership.
 async fn hold_maker_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
@@ -410,10 +411,10 @@ async fn insert(
     .await
 }
 
-/// Gives a device's key, which nobody has seen yet, its secret, and lets it live on.
+/// Gives the key of a device a secret, which the caller shows for the first time, and removes the key's expiry.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
     let secret = Secret::generate(KeyKind::Device, tier);
     sqlx::query!(
@@ -427,10 +428,10 @@ pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier)
     Ok(secret)
 }
 
-/// Up to `limit` of the account's keys, revoked ones too, the newest first, after the one of this id.
+/// Lists up to `limit` keys of the account after the given id, the newest first, including revoked keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -449,10 +450,10 @@ pub async fn list(
     .await
 }
 
-/// One of the account's keys.
+/// Returns one of the account's keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
     sqlx::query_as!(
         ApiKey,
@@ -465,31 +466,31 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> 
     .await
 }
 
-/// Why a key was not rotated.
+/// Reasons why a key is not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
     /// The account has no such key.
     #[error("the key does not exist")]
     NoKey,
-    /// It does not work any more.
+    /// The key was revoked or has expired.
     #[error("the key was revoked or has expired")]
     Worthless,
-    /// It has a successor.
+    /// The key already has a successor.
     #[error("the key was already rotated")]
     RotatedBefore,
-    /// Whoever rotates it may not act on the account any more.
+    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Mints a successor of a key, which itself works for `grace` and then expires, and writes `api_key.rotated`.
+/// Creates a successor of a key and writes `api_key.rotated`. The old key works for `grace` and then expires.
 ///
 /// # Errors
-/// When the key is not one that can be rotated, whoever rotates it is no admin of the account's team any more, or the
-/// database fails.
+/// Returns an error if the key cannot be rotated, the caller is no longer an admin of the account's team, or a query
+/// fails.
 pub async fn rotate(
     conn: &mut PgConnection,
     account: AccountId,
@@ -539,11 +540,11 @@ pub async fn rotate(
     Ok((key, secret))
 }
 
-/// Revokes a key, for good, and writes `api_key.revoked` into the audit log and the events. Once more changes nothing.
-/// `false` when the account has no such key.
+/// Revokes a key permanently and writes `api_key.revoked` to the audit log and the events. A second call changes
+/// nothing. Returns false when the account has no such key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
@@ -562,24 +563,24 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
         .fetch_one(conn)
         .await;
     };
-    tell_revoked(conn, account, actor, id, &revoked.name, revoked.revoked_at).await?;
+    record_revoked(conn, account, actor, id, &revoked.name, revoked.revoked_at).await?;
     Ok(true)
 }
 
-/// Revokes a key like [`revoke`], whosever it is. `false` when there is none.
+/// Revokes a key of any account like [`revoke`]. Returns false when the key does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
     revoke(conn, owner, id, actor).await
 }
 
-/// Revokes every key of an account that is not revoked yet, each like [`revoke`].
+/// Revokes all keys of an account, each like [`revoke`].
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
@@ -589,13 +590,13 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Act
     .fetch_all(&mut *conn)
     .await?;
     for key in revoked {
-        tell_revoked(&mut *conn, account, actor, key.id, &key.name, key.revoked_at).await?;
+        record_revoked(&mut *conn, account, actor, key.id, &key.name, key.revoked_at).await?;
     }
     Ok(())
 }
 
-/// Revokes every live key on `account` that `maker` made, with its event; the audit log hears of them from the caller.
-/// Answers which.
+/// Revokes all active keys on `account` that `maker` created, and writes their events. The caller writes the audit log.
+/// Returns the ids of the revoked keys.
 pub(crate) async fn revoke_made_by(
     conn: &mut PgConnection,
     account: AccountId,
@@ -618,7 +619,7 @@ pub(crate) async fn revoke_made_by(
     Ok(revoked.into_iter().map(|key| key.id).collect())
 }
 
-async fn tell_revoked(
+async fn record_revoked(
     conn: &mut PgConnection,
     account: AccountId,
     actor: &Actor,
@@ -643,33 +644,33 @@ async fn publish_revoked(
     Ok(())
 }
 
-/// What a key that exists says of its bearer.
+/// Stored state of a key that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
-    /// The key.
+    /// Key id.
     pub id: ApiKeyId,
-    /// Whose it is.
+    /// Account the key acts for.
     pub account_id: AccountId,
-    /// Which member of the account's team made it.
+    /// Team member who created the key.
     pub maker: Option<roles::TeamMaker>,
-    /// What it is.
+    /// Type of the key.
     pub kind: KeyKind,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
-    /// Whether it stopped working for good, or its maker is on the team no more.
+    /// True when the key was revoked or its creator left the team.
     pub revoked: bool,
-    /// Whether its time is over.
+    /// True when the key has expired.
     pub expired: bool,
-    /// Whether its account may act, and its maker's.
+    /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// What its account pays for.
+    /// Subscription level of the account.
     pub tier: Tier,
 }
 
-/// The key of this secret, and how its maker stands with its account.
+/// Returns the key with this secret and the team role of its creator.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
         r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,
@@ -699,13 +700,13 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     }))
 }
 
-/// Notes that these were used.
+/// Records that these keys were used.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
-    // A row that somebody holds is in use anyway; waiting for it could end in a deadlock.
+    // Skip rows locked by other transactions: those keys are in use anyway, and waiting could end in a deadlock.
     sqlx::query!(
         "update api_keys t set last_used_at = now()
          from (select id from api_keys where id = any($1) for no key update skip locked) free where t.id = free.id",

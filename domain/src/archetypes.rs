@@ -1,5 +1,5 @@
-//! The catalogue of devices a session can be (contract: archetypes). Its entries are data, in `archetypes.json` beside this
-//! file: adding a device changes no code.
+//! Catalogue of the devices that a session can emulate (contract: archetypes). The entries are data in
+//! `archetypes.json` beside this file, so adding a device changes no code.
 
 use std::sync::LazyLock;
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 
 use crate::validation::Invalid;
 
-/// A device, its operating system and its browser.
+/// Device with its operating system and browser.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archetype {
-    /// The value accepted as `archetype`.
+    /// Value of `archetype` in requests.
     pub id: String,
-    /// For people.
+    /// Label shown to people.
     pub display_label: String,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// Its operating system's version.
+    /// Version of iOS or iPadOS.
     pub ios_version: String,
-    /// Its browser's version.
+    /// Version of Safari.
     pub safari_version: String,
-    /// Devices of one family draw alike.
+    /// Group of devices with the same canvas output.
     pub canvas_family: String,
-    /// Whether customers can choose it.
+    /// Availability to customers.
     pub status: ArchetypeStatus,
     /// `navigator.userAgent`
     pub user_agent: String,
@@ -42,25 +42,25 @@ pub struct Archetype {
 /// Width and height in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Size {
-    /// Horizontal.
+    /// Horizontal size.
     pub width: u32,
-    /// Vertical.
+    /// Vertical size.
     pub height: u32,
 }
 
-/// Whether customers can choose an archetype.
+/// Availability of an archetype to customers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum ArchetypeStatus {
-    /// The default.
+    /// Default archetype.
     Launch,
-    /// One of the choices.
+    /// Available, but not the default.
     Available,
 }
 
 impl ArchetypeStatus {
-    /// As the contract spells it.
+    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -71,28 +71,28 @@ static CATALOGUE: LazyLock<Vec<Archetype>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("archetypes.json")).expect("a test parses the catalogue that is compiled in")
 });
 
-/// Every archetype customers can choose.
+/// Returns all archetypes that customers can choose.
 #[must_use]
 pub fn all() -> &'static [Archetype] {
     &CATALOGUE
 }
 
-/// The one with this id.
+/// Returns the archetype with this id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Archetype> {
     CATALOGUE.iter().find(|archetype| archetype.id == id)
 }
 
 /// # Errors
-/// On `archetype`, when none has this id.
+/// Returns an error on `archetype` if there is no archetype with this id.
 pub fn check(id: &str) -> Result<(), Invalid> {
     find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }
 
-/// The one used when a create names none.
+/// Returns the archetype used when a create names none.
 ///
 /// # Panics
-/// When the catalogue has no `launch` entry; a test sees to it that it has exactly one.
+/// Panics if the catalogue has no `launch` entry. A test checks that it has exactly one.
 #[must_use]
 pub fn launch() -> &'static Archetype {
     let launch = CATALOGUE.iter().find(|archetype| archetype.status == ArchetypeStatus::Launch);
@@ -122,7 +122,8 @@ mod tests {
                 "{}",
                 archetype.id
             );
-            // An iPad asks for desktop sites and calls itself a Macintosh, without saying which iPadOS it runs.
+            // Safari on an iPad requests desktop sites: it identifies itself as a Macintosh and does not send the
+            // version of iPadOS.
             let named = archetype.user_agent.contains(&format!("OS {} like", archetype.ios_version.replace('.', "_")));
             assert!(named || archetype.user_agent.contains("Macintosh"), "{}", archetype.id);
         }

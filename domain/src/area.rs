@@ -1,8 +1,8 @@
-//! What an area says of itself, in one place: which tables are its own and what becomes of their rows, what it tells others, and
-//! what is done for it by the clock and at an account's end.
+//! Declaration of an area: its tables and the retention of their rows, the events and mails it sends, its scheduled
+//! jobs, and the data it deletes with an account.
 //!
-//! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. What is collected there holds for an area that comes
-//! without anybody else being told of it.
+//! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. Code that works on all areas reads that
+//! list, so a new area needs no change elsewhere.
 
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
@@ -12,35 +12,36 @@ use crate::actors::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 
-/// An area. No other writes its tables.
+/// An area of the domain. Only its code writes its tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
-    /// Its module's name.
+    /// Name of the area's module.
     pub name: &'static str,
-    /// Its tables that have no term, and why (contract: retention 1).
+    /// Tables without a retention term, each with the reason (contract: retention 1).
     pub kept: &'static [(&'static str, &'static str)],
-    /// Its other tables, and what of them is deleted when.
+    /// Purges of the area's other tables.
     pub purges: &'static [Purge],
-    /// The bound of each of its tables (contract: limits 8). `docs/quotas.md` has the same.
+    /// Bound of each table's size (contract: limits 8). `docs/quotas.md` has the same list.
     pub bounds: &'static [(&'static str, Bound)],
-    /// What it writes into the audit log (contract: audit-log 11).
+    /// Actions the area writes to the audit log (contract: audit-log 11).
     pub actions: &'static [&'static str],
-    /// What it tells webhook endpoints ([`crate::events::EventType`]).
+    /// Events the area sends to webhook endpoints ([`crate::events::EventType`]).
     pub events: &'static [&'static str],
-    /// What it has mailed ([`crate::emails::Template`]).
+    /// Mails the area sends ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
-    /// What a worker does for it by the clock.
+    /// Jobs that workers run for the area at fixed intervals.
     pub chains: &'static [ScheduledJob],
-    /// What an account that is deleted loses of it.
+    /// Functions that delete the area's data of an account that is being deleted.
     pub losses: &'static [OnAccountDelete],
-    /// What such an account loses when its sessions have ended, because it hears of that.
+    /// Functions that delete data which must remain until the account's sessions have ended, because it serves to
+    /// report their end.
     pub last_losses: &'static [OnAccountDelete],
-    /// Its columns that the vault seals. A rotation of the deployment's key reseals these and no others.
+    /// Columns sealed by the vault. A rotation of the deployment's key reseals these and no others.
     pub sealed: &'static [Sealed],
 }
 
 impl Area {
-    /// An area that has nothing yet.
+    /// Creates an area without tables, events, mails or jobs.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self {
@@ -58,68 +59,68 @@ impl Area {
         }
     }
 
-    /// The tables that it alone writes.
+    /// Returns the tables that only this area writes.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         let purged = self.purges.iter().map(|purge| purge.table);
         purged.chain(self.kept.iter().map(|(table, _)| *table))
     }
 }
 
-/// What keeps a table from growing without end.
+/// Limit that keeps a table from growing indefinitely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// The number of rows, or of bytes, that one account can have.
+    /// Number of rows or bytes that one account can have.
     Account(&'static str),
-    /// The term after which each row is deleted.
+    /// Term after which each row is deleted.
     Term(&'static str),
-    /// No customer makes its rows, or only one for each account.
+    /// The rows are not created by customers, or there is one for each account.
     Operator(&'static str),
 }
 
-/// What is deleted of a table when it has reached its term.
+/// Purge of the rows of a table that have passed their term.
 #[derive(Debug, Clone, Copy)]
 pub struct Purge {
-    /// What metrics and operators call all that is purged along with it.
+    /// Name in metrics and for operators. Purges with the same name run together.
     pub arm: &'static str,
-    /// The table.
+    /// Name of the table.
     pub table: &'static str,
-    /// How.
+    /// Function that deletes the rows.
     pub purge: PurgeRows,
-    /// How many rows are left that have reached their term, where somebody wants to know it.
+    /// Function that counts the remaining rows past their term, for tables whose backlog is reported.
     pub left: Option<CountRows>,
 }
 
 impl Purge {
-    /// What `purge` deletes of `table`, as a part of `arm`.
+    /// Creates a purge of `table` in the group `arm`.
     #[must_use]
     pub const fn new(arm: &'static str, table: &'static str, purge: PurgeRows) -> Self {
         Self { arm, table, purge, left: None }
     }
 
-    /// The same, whose rows that have reached their term are counted by `left`.
+    /// Adds a function that counts the remaining rows past their term.
     #[must_use]
     pub const fn counting(self, left: CountRows) -> Self {
         Self { left: Some(left), ..self }
     }
 }
 
-/// Deletes rows that have reached their term, up to a number. Answers how many: none when there is nothing to do, or somebody
-/// else does it.
+/// Deletes rows past their term, up to a limit. Returns the number of deleted rows, which is 0 when no row is due or
+/// another process deletes them.
 pub type PurgeRows = for<'a> fn(&'a mut PgConnection, &'a Terms, i64) -> BoxFuture<'a, sqlx::Result<u64>>;
 
-/// Counts rows that have reached their term.
+/// Counts rows past their term.
 pub type CountRows = for<'a> fn(&'a mut PgConnection, &'a Terms) -> BoxFuture<'a, sqlx::Result<u64>>;
 
-/// Takes from an account that is being deleted what it loses, in the transaction of that; the account's row is locked. The actor
-/// is who deletes it.
+/// Deletes data of an account in the transaction that deletes the account, whose row is locked. The actor is the one
+/// that deletes the account.
 pub type OnAccountDelete = for<'a> fn(&'a mut PgConnection, AccountId, &'a Actor) -> BoxFuture<'a, sqlx::Result<()>>;
 
-/// What some worker does again and again. How, the crate of workers knows.
+/// Job that one of the workers runs at a fixed interval. The worker crate implements it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduledJob {
-    /// As operators and metrics name it.
+    /// Name in metrics and for operators.
     pub name: &'static str,
-    /// Seconds between its ticks.
+    /// Interval between runs, in seconds.
     pub period: i32,
 }
 
@@ -128,17 +129,18 @@ pub struct ScheduledJob {
 pub struct Sealed {
     /// Kind of secret, as `kitfleet key rotate-sealing` reports it.
     pub kind: &'static str,
-    /// The table.
+    /// Name of the table.
     pub table: &'static str,
     /// Column of the primary key that is a UUID.
     pub id: &'static str,
-    /// Second column of the primary key, a text, where the key has two.
+    /// Second column of the primary key, of type text, when the key has two columns.
     pub part: Option<&'static str>,
     /// Purpose that the vault derives a key for.
     pub purpose: &'static str,
-    /// Whether a key in `server_secrets` seals them where the deployment has none of its own ([`crate::database::vault`]).
+    /// True when a key in `server_secrets` seals the columns if the deployment has no key of its own
+    /// ([`crate::database::vault`]).
     pub has_shared_key: bool,
-    /// The columns, each with the owner that its secrets are bound to.
+    /// Columns, each with the owner its secrets are bound to.
     pub columns: &'static [(&'static str, SecretOwner)],
 }
 

@@ -1,4 +1,4 @@
-//! All areas, and what they say of themselves ([`crate::area`]), collected for whoever asks all of them.
+//! List of all areas, and functions that collect their declarations ([`crate::area`]).
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ use crate::{
     teams, usage, web_sessions, webhooks, workers,
 };
 
-/// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
-/// loses what was made with something before that itself.
+/// Every area. An area whose rows refer to another area's rows comes before it. A purge therefore deletes no row that
+/// is still referenced, and an account's deletion removes dependent objects first.
 static ALL: [Area; 30] = [
     live::AREA,
     audit::AREA,
@@ -50,41 +50,41 @@ static ALL: [Area; 30] = [
     database::AREA,
 ];
 
-/// What can stand in an audit log, a closed table (contract: audit-log 11).
+/// Returns all actions of the audit log, a closed set (contract: audit-log 11).
 pub fn actions() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|area| area.actions).copied()
 }
 
-/// The action of this name.
+/// Returns the action with this name.
 #[must_use]
 pub fn find_action(name: &str) -> Option<&'static str> {
     actions().find(|action| *action == name)
 }
 
-/// What workers do by the clock.
+/// Returns the jobs that workers run at fixed intervals.
 pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
 }
 
-/// The tables that are not purged by their rows' age, and why.
+/// Returns the tables that are not purged by age, each with the reason.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
 }
 
-/// The columns that the vault seals.
+/// Returns the columns sealed by the vault.
 pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
     ALL.iter().flat_map(|area| area.sealed)
 }
 
-/// What is purged together when it has reached its term.
+/// Purges that run together under one name.
 #[derive(Debug)]
 pub struct PurgeGroup {
-    /// As metrics and operators name it.
+    /// Name in metrics and for operators.
     pub name: &'static str,
     purges: Vec<Purge>,
 }
 
-/// What is purged (contract: retention 1), in an order in which it can be: who is referred to comes behind who refers.
+/// Returns all purges (contract: retention 1). Tables with references come before the tables they refer to.
 #[must_use]
 pub fn arms() -> Vec<PurgeGroup> {
     let mut arms: IndexMap<_, Vec<_>> = IndexMap::new();
@@ -95,22 +95,22 @@ pub fn arms() -> Vec<PurgeGroup> {
 }
 
 impl PurgeGroup {
-    /// What of it is purged, in an order in which it can be.
+    /// Returns the purges of the group, in the order in which they run.
     #[must_use]
     pub fn purges(&self) -> &[Purge] {
         &self.purges
     }
 
-    /// The tables whose rows they are.
+    /// Returns the tables that the group purges.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         self.purges.iter().map(|purge| purge.table)
     }
 }
 
-/// Takes everything from an account that is being deleted by which somebody could act for it, and what it keeps.
+/// Deletes all credentials and the stored data of an account that is being deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;
@@ -118,10 +118,10 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
     Ok(())
 }
 
-/// Takes from it what has heard of the end of its sessions.
+/// Deletes the data that had to remain until the account's sessions ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.last_losses) {
         loss(&mut *conn, account, actor).await?;

@@ -1,4 +1,5 @@
-//! The audit log (contract: audit-log 2): append-only, written in the transaction of what it records. [`log`] reads it.
+//! Audit log (contract: audit-log 2). It is append-only, and an entry is written in the transaction of the change it
+//! records. [`log`] reads it.
 
 pub mod changes;
 pub mod log;
@@ -12,7 +13,7 @@ use crate::area::{Area, Bound};
 use crate::ids::AccountId;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("audit_log", "never purged"), ("audited_changes", "one an account")],
+    kept: &[("audit_log", "never purged"), ("audited_changes", "one for each account")],
     bounds: &[
         (
             "audit_log",
@@ -25,37 +26,37 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("audit")
 };
 
-/// What was done.
+/// Change to record.
 #[derive(Debug)]
 pub struct Entry {
-    /// One of the actions of the area that writes it.
+    /// One of the actions of the area that writes the entry.
     pub action: &'static str,
-    /// The resource it was done to.
+    /// Resource that changed.
     pub target: Option<String>,
-    /// Its details.
+    /// Details of the change.
     pub payload: Value,
 }
 
-/// A row that is written by a statement, or by [`record`].
+/// Row of the audit log, which a statement or [`record`] inserts.
 #[derive(Debug)]
 pub struct AuditRow {
-    /// What the function `write_audit` of the database takes: all columns but the time.
+    /// Argument of the database function `write_audit`: all columns except the time.
     pub columns: Value,
     actor: &'static str,
     action: &'static str,
 }
 
 impl AuditRow {
-    /// A row of `account`'s log.
+    /// Creates a row of `account`'s log.
     #[must_use]
     pub fn new(account: AccountId, actor: &Actor, entry: Entry) -> Self {
         let (by_account, by_key, ip_address, user_agent) = match actor {
-            // Where somebody is who acts on another's account is none of its owner's business.
+            // The account owner must not see the location of another account's user.
             Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),
             Actor::Customer { account: by, key, ip_address, user_agent } => {
                 (Some(*by), *key, ip_address.as_deref(), user_agent.as_deref())
             }
-            // Which of the staff it was, and where they are, their own log says.
+            // The staff log records which staff member acted and from which address.
             Actor::Staff(_) | Actor::System => (None, None, None, None),
         };
         let Entry { action, target, payload } = entry;
@@ -74,7 +75,7 @@ impl AuditRow {
         Self { columns, actor: actor.kind(), action }
     }
 
-    /// Counts it, which was written.
+    /// Increments the metric of written rows.
     pub fn count(&self) {
         let prefix = self.action.split('.').next().unwrap_or_default().to_owned();
         metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => self.actor)
@@ -82,13 +83,13 @@ impl AuditRow {
     }
 }
 
-/// Writes a row into `account`'s log.
+/// Writes a row to `account`'s log.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
-    let line = AuditRow::new(account, actor, entry);
-    sqlx::query_scalar!("select write_audit($1)", line.columns).fetch_one(conn).await?;
-    line.count();
+    let row = AuditRow::new(account, actor, entry);
+    sqlx::query_scalar!("select write_audit($1)", row.columns).fetch_one(conn).await?;
+    row.count();
     Ok(())
 }

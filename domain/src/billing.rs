@@ -1,4 +1,4 @@
-//! What a customer pays, and what payment providers tell of it.
+//! Prices, payments and the events of payment providers.
 
 pub mod amounts;
 pub mod card;
@@ -15,11 +15,11 @@ use crate::area::{Area, Bound, Purge};
 
 pub(crate) const AREA: Area = Area {
     kept: &[
-        ("card_events", "an event that came before changes nothing, whenever it comes again"),
-        ("card_customers", "a few an account, as whom it pays"),
-        ("card_subscriptions", "one that has ended stays so"),
-        ("card_notices", "nobody is mailed of the same twice"),
-        ("crypto_order_flags", "a few of those orders that staff are to look at"),
+        ("card_events", "a repeated event is recognized by its row at any later time"),
+        ("card_customers", "a few for each account: the customers it pays as"),
+        ("card_subscriptions", "a subscription that ended must not become active again"),
+        ("card_notices", "each mail is sent once"),
+        ("crypto_order_flags", "few orders need a check by staff"),
     ],
     purges: &[
         Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),
@@ -40,15 +40,15 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("billing")
 };
 
-/// In what prices are.
+/// Currency of all prices.
 pub const CURRENCY: &str = "usd";
 
-/// What a month of each tier costs, in cents. A tier without a price cannot be bought.
+/// Price of a month of each tier, in cents. A tier without a price cannot be bought.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prices(pub BTreeMap<Tier, u32>);
 
 impl Prices {
-    /// What a month of `tier` costs, in cents.
+    /// Returns the price of a month of `tier`, in cents.
     #[must_use]
     pub fn of(&self, tier: Tier) -> Option<u32> {
         self.0.get(&tier).copied()

@@ -1,8 +1,8 @@
-//! Work that a customer can make long, out of the way of everybody else's.
+//! Runs work whose duration depends on a customer's input without blocking other tasks.
 //!
-//! A thread of the runtime serves whoever is next, renews the worker's lease among others, so that nothing may keep it for
-//! more than a moment. What takes time in proportion to something that a customer has sent, or a page has made, goes through
-//! [`heavy`].
+//! A thread of the runtime runs the next ready task, which includes the renewal of the worker's lease, so no task may
+//! occupy it for long. Work that takes time in proportion to input from a customer or to a page's content goes through
+//! [`run_blocking`].
 
 use std::io;
 use std::thread;
@@ -15,34 +15,34 @@ use tokio::task::block_in_place;
 
 use crate::machine::run_when_idle;
 
-/// Bytes up to which work is done where it stands: it takes less time than handing a thread's other tasks on.
-const LIGHT: usize = 64 * 1024;
+/// Size up to which work runs in place. It takes less time than moving the thread's other tasks.
+const SMALL: usize = 64 * 1024;
 
-/// Does work on about so many bytes. When that is long, the other tasks of this thread go to another one first.
+/// Runs work on about `bytes` bytes. If it is large, the other tasks of this thread first move to another thread.
 pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if bytes > LIGHT && has_others { block_in_place(work) } else { work() }
+    if bytes > SMALL && has_others { block_in_place(work) } else { work() }
 }
 
-/// Does work on a thread of its own, which yields to everything else: for what takes longer than the tasks of one thread may wait. The
-/// work goes on when nobody waits for it any more, so that whatever bounds it is moved into it.
+/// Runs work on a separate thread with idle priority, for work that takes longer than the tasks of a thread can wait.
+/// The work continues when the caller is cancelled, so `work` must own the permits that limit it.
 ///
 /// # Errors
-/// When the machine has no thread for it, or the work panics.
+/// Returns an error if the machine cannot create a thread, or the work panics.
 pub async fn run_idle<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = oneshot::channel();
-    // Not one of the runtime's threads, for which a process that stops would wait.
+    // A thread of the runtime's pool would delay the exit of the process.
     thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // Where that is refused, everything works as before.
+        // Without the priority, the work still runs correctly.
         let _ = run_when_idle();
-        // Nobody waits any more, perhaps.
+        // The receiver no longer exists if the caller was cancelled.
         let _ = done.send(work());
     })?;
     result.await.map_err(io::Error::other)
 }
 
-/// How many bytes something has as JSON. They are counted as they would be written, and held nowhere. What cannot be written has
-/// as many as there can be.
+/// Returns the length of a value as JSON. It counts the bytes during serialization and does not store them. Returns
+/// `usize::MAX` for a value that cannot be serialized.
 #[must_use]
 pub fn json_bytes(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
@@ -62,15 +62,16 @@ impl io::Write for Counter {
     }
 }
 
-/// About how many bytes a value has as JSON, counted no further than to what is heavy.
+/// Estimates the length of a value as JSON. It stops counting once the value is large enough for [`run_blocking`] to
+/// move other tasks.
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     let mut bytes = 0;
-    weigh(value, &mut bytes);
+    add_weight(value, &mut bytes);
     bytes
 }
 
-fn weigh(value: &Value, bytes: &mut usize) {
+fn add_weight(value: &Value, bytes: &mut usize) {
     *bytes += match value {
         Value::String(text) => text.len() + 2,
         _ => 4,
@@ -78,19 +79,19 @@ fn weigh(value: &Value, bytes: &mut usize) {
     match value {
         Value::Array(items) => {
             for item in items {
-                if *bytes > LIGHT {
+                if *bytes > SMALL {
                     return;
                 }
-                weigh(item, bytes);
+                add_weight(item, bytes);
             }
         }
         Value::Object(members) => {
             for (name, item) in members {
-                if *bytes > LIGHT {
+                if *bytes > SMALL {
                     return;
                 }
                 *bytes += name.len() + 4;
-                weigh(item, bytes);
+                add_weight(item, bytes);
             }
         }
         _ => {}
@@ -104,32 +105,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_counted_as_they_would_be_written() {
-        for value in [json!(null), json!({"ä": ["\n", 1.5, true, {"b": "\u{1}"}]}), json!(["x".repeat(LIGHT)])] {
+    fn json_bytes_equals_the_serialized_length() {
+        for value in [json!(null), json!({"ä": ["\n", 1.5, true, {"b": "\u{1}"}]}), json!(["x".repeat(SMALL)])] {
             assert_eq!(json_bytes(&value), value.to_string().len());
         }
     }
 
     #[test]
-    fn a_value_is_weighed_no_further_than_needed() {
+    fn weight_stops_counting_at_the_limit() {
         assert!((10..40).contains(&weight(&json!({"a": [1, "two", null]}))));
-        assert!(weight(&json!("x".repeat(LIGHT))) > LIGHT);
-        let many = json!(vec![0; 10 * LIGHT]);
-        assert!((LIGHT..LIGHT + 100).contains(&weight(&many)));
+        assert!(weight(&json!("x".repeat(SMALL))) > SMALL);
+        let many = json!(vec![0; 10 * SMALL]);
+        assert!((SMALL..SMALL + 100).contains(&weight(&many)));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn others_go_on_meanwhile() {
+    async fn other_tasks_run_during_blocking_work() {
         let (start, begun) = tokio::sync::oneshot::channel();
         let other = tokio::spawn(async move { start.send(()) });
         // The only thread of this runtime waits for a task that only the runtime can run.
-        let heard = tokio::spawn(async move { run_blocking(usize::MAX, || begun.blocking_recv()) });
-        assert_eq!(heard.await.expect("no panic"), Ok(()));
+        let received = tokio::spawn(async move { run_blocking(usize::MAX, || begun.blocking_recv()) });
+        assert_eq!(received.await.expect("no panic"), Ok(()));
         assert_eq!(other.await.expect("no panic"), Ok(()));
     }
 
     #[tokio::test]
-    async fn a_runtime_of_one_thread_does_it_where_it_stands() {
+    async fn single_thread_runtime_runs_the_work_in_place() {
         assert_eq!(run_blocking(usize::MAX, || 1), 1);
     }
 }

@@ -1,8 +1,8 @@
-//! What customers let models do for them (contract: byok): with keys of their own at model providers, or with the deployment's,
-//! if they consent.
+//! Model access of customers (contract: byok): with their own keys at model providers, or with the deployment's key if
+//! they consent.
 //!
-//! A key is sealed before the database sees it, under the deployment's own key and no other: one that lay beside it in the
-//! database would protect nothing that somebody else pays for.
+//! A key is sealed before it reaches the database, and only with the deployment's own sealing key. A sealing key stored
+//! in the same database would not protect keys that customers pay for.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::validation::{Invalid, Rules};
 use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("bundled_llm_consents", "one an account")],
+    kept: &[("bundled_llm_consents", "one for each account")],
     purges: &[Purge::new("byok", "byok_keys", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
     })
@@ -50,13 +50,13 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("byok")
 };
 
-/// Mails the owners of keys that are old.
+/// Job that mails the owners of old keys.
 pub const REMIND_OF_KEYS: ScheduledJob = ScheduledJob { name: "remind_byok_keys", period: 3_600 };
 
-/// What the vault is told the keys are for.
+/// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "byok";
 
-/// Who has models.
+/// Model provider.
 #[derive(
     Debug,
     Clone,
@@ -74,23 +74,23 @@ const PURPOSE: &str = "byok";
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Provider {
-    /// The Messages API.
+    /// Anthropic, with its Messages API.
     Anthropic,
-    /// The Responses API.
+    /// OpenAI, with its Responses API.
     Openai,
 }
 
 impl Provider {
-    /// Every one, in the order in which an account's keys are preferred.
+    /// All providers, in the order in which an account's keys are preferred.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As routes, the audit log and the database name it.
+    /// Name in routes, the audit log and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// As it calls itself.
+    /// Name of the company.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -100,19 +100,19 @@ impl Provider {
     }
 }
 
-/// A key at a model provider. It travels as a header's value, so that it holds nothing that could end one.
+/// Key at a model provider. It is sent in an HTTP header, so it contains no character that could end one.
 #[derive(Clone)]
 pub struct ProviderKey(String);
 
 impl ProviderKey {
-    /// Characters of a key, at least and at most.
+    /// Minimum and maximum length, in characters.
     pub const CHARS: (usize, usize) = (8, 512);
 
-    /// Reads a key as somebody pasted it: white space around it is no part of it (contract: byok 2).
+    /// Parses a key as a customer pasted it, without the white space around it (contract: byok 2).
     ///
     /// # Errors
-    /// On field `key`, when it has too few or too many characters, or one that is not printable ASCII. The message does not
-    /// repeat it.
+    /// Returns an error on field `key` if the key is too short or too long, or contains a character that is not
+    /// printable ASCII. The message does not contain the key.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let key = text.trim();
         let mut rules = Rules::default();
@@ -123,7 +123,7 @@ impl ProviderKey {
         Ok(Self(key.to_owned()))
     }
 
-    /// The key itself.
+    /// Returns the key in clear text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -144,12 +144,12 @@ fn owner(account: AccountId, provider: &str) -> String {
     format!("{account} {provider}")
 }
 
-/// A key as it is stored.
+/// Key as it is stored.
 #[derive(Debug)]
 pub struct SealedKey {
-    /// Whose it is.
+    /// Account the key belongs to.
     pub account: AccountId,
-    /// Where it is good.
+    /// Provider that issued the key.
     pub provider: Provider,
     sealed: Vec<u8>,
 }
@@ -160,18 +160,18 @@ impl SealedKey {
     }
 
     /// # Errors
-    /// When it was sealed with a key that this process does not have.
+    /// Returns an error if the key was sealed with a key that this process does not have.
     pub fn open(&self, vault: &Vault) -> Result<ProviderKey, UnsealError> {
         let opened = vault.open(PURPOSE, &owner(self.account, self.provider.name()), &self.sealed)?;
         String::from_utf8(opened).map(ProviderKey).map_err(|_| UnsealError)
     }
 }
 
-/// Keeps a key for the account, instead of the one before, and writes `account.byok_provider_key_set`. `false` when the account
-/// is deleted.
+/// Stores a key for the account, replaces its previous key and writes `account.byok_provider_key_set`. Returns false
+/// when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -199,10 +199,10 @@ pub async fn set_key(
     Ok(true)
 }
 
-/// Forgets the account's key and writes `account.byok_provider_key_cleared`, if there was one.
+/// Deletes the account's key, and writes `account.byok_provider_key_cleared` if there was one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn clear_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -221,10 +221,10 @@ pub async fn clear_key(
     audit::record(conn, account, actor, entry).await
 }
 
-/// The account's key, if it has one.
+/// Returns the account's key, if it has one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -240,19 +240,19 @@ pub async fn find_key(
     Ok(sealed.map(|sealed| SealedKey::new(account, provider, sealed)))
 }
 
-/// With what models can be asked for an account.
+/// Keys and consent with which models can be called for an account.
 #[derive(Debug)]
 pub struct ModelAccess {
-    /// Its own keys.
+    /// The account's own keys.
     pub keys: Vec<SealedKey>,
-    /// Whether the deployment's own key may be used for it.
+    /// True when the account consents to the use of the deployment's key.
     pub consented: bool,
 }
 
-/// With what models can be asked for the account.
+/// Returns the keys and the consent of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
@@ -267,38 +267,38 @@ pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     Ok(ModelAccess { keys: keys.collect(), consented })
 }
 
-/// What a provider says of a key.
+/// Result of testing a key at its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum TestOutcome {
-    /// It is good.
+    /// The key works.
     Ok,
-    /// It is not, or may not do this.
+    /// The key is invalid or lacks a permission.
     Invalid,
-    /// Nobody has paid for it, or not for so much.
+    /// The quota of the key is exceeded or not paid.
     QuotaExceeded,
-    /// Nothing that would tell.
+    /// The provider's response shows nothing about the key.
     Unknown,
 }
 
 impl TestOutcome {
-    /// Every one.
+    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all results in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract, the audit log and metrics name it.
+    /// Name in the contract, the audit log and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Writes `account.byok_provider_key_tested`.
+/// Writes `account.byok_provider_key_tested` with the result.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -311,11 +311,11 @@ pub async fn note_test(
     audit::record(conn, account, actor, entry).await
 }
 
-/// Notes whether the deployment's own key may be used for the account and, if that is a change, writes
-/// `account.bundled_llm_consent_changed`. `false` when the account is deleted.
+/// Stores whether the account consents to the use of the deployment's key, and writes
+/// `account.bundled_llm_consent_changed` if that changed. Returns false when the account is deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_consent(
     conn: &mut PgConnection,
     account: AccountId,
@@ -340,22 +340,22 @@ pub async fn set_consent(
     Ok(true)
 }
 
-/// A key that should be replaced.
+/// Key that should be replaced.
 #[derive(Debug)]
 pub struct OldKey {
-    /// Whose it is.
+    /// Account the key belongs to.
     pub account: AccountId,
-    /// Where it is good.
+    /// Provider that issued the key.
     pub provider: Provider,
-    /// How long it has been kept.
+    /// Age of the key in seconds.
     pub age_seconds: i64,
 }
 
-/// Takes keys that have been kept for an age (contract: byok 8): each once, by whoever locks its row first, and not again when the
-/// taker's transaction commits. Nobody is told whose account may not act.
+/// Claims keys that are older than `age` for a reminder (contract: byok 8). Each key is claimed once, by the first
+/// transaction that locks its row and commits. Keys of accounts that are not active are left out.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
     sqlx::query_as!(
         OldKey,
@@ -376,10 +376,10 @@ pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -
     .await
 }
 
-/// How many seconds old the oldest key is that is in use; 0 when none is.
+/// Returns the age of the oldest key in use, in seconds; 0 when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(set_at)), 0)::float8 as "seconds!" from byok_keys where lost_at is null"#
@@ -394,7 +394,7 @@ async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(())
 }
 
-/// Deletes keys whose accounts were deleted longer ago than `age`. Answers how many.
+/// Deletes keys of accounts that were deleted longer ago than `age`. Returns the number of deleted keys.
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from byok_keys where (account_id, provider) in (
@@ -408,7 +408,7 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     Ok(purged.rows_affected())
 }
 
-/// How many of those keys there are.
+/// Counts the keys that [`purge_lost`] would delete.
 async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from byok_keys where lost_at < now() - make_interval(secs => $1)"#,
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_printable_and_of_some_length() {
+    fn key_must_be_printable_and_of_valid_length() {
         let longest = "k".repeat(512);
         for good in ["sk-ant-api03-abc_DEF", "  sk-proj-0123456789\r\n", &longest] {
             assert_eq!(ProviderKey::parse(good).map(|key| key.0), Ok(good.trim().to_owned()));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_opens_for_its_account_and_provider_only_and_shows_itself_nowhere() {
+    fn key_opens_for_its_account_and_provider_only_and_debug_hides_it() {
         let (vault, account) = (Vault::new([1; 32], &[]), AccountId::generate());
         let key = ProviderKey::parse("sk-ant-0123456789").expect("a key");
         assert!(!format!("{key:?}").contains("sk-"));

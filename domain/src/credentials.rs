@@ -1,4 +1,4 @@
-//! Bearer tokens of every kind (contract: authorization 1 to 3): what the token says of who sends it.
+//! Bearer tokens of all types (contract: authorization 1 to 3), and the identity and rights they carry.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ pub use crate::roles::TeamMaker;
 use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
-/// What a bearer showed.
+/// Credential behind a bearer token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// An API key.
+    /// API key.
     Key {
-        /// Which.
+        /// Key id.
         id: ApiKeyId,
-        /// Of what kind.
+        /// Type of the key.
         kind: KeyKind,
     },
-    /// A web session's token.
+    /// Token of a web session.
     WebSession {
-        /// Which.
+        /// Web session id.
         id: WebSessionId,
-        /// How long ago its last second-factor proof was given.
+        /// Time since the last proof of a second factor.
         proof_age: Option<Duration>,
     },
-    /// An OAuth access token.
+    /// OAuth access token.
     OauthToken {
-        /// Whose.
+        /// Client the token was issued to.
         client: OauthClientId,
-        /// Until when it is good.
+        /// Time the token expires.
         expires_at: Timestamp,
     },
 }
 
 impl Credential {
-    /// The API key, if it is one.
+    /// Returns the id of the API key, if the credential is one.
     #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
         match self {
@@ -49,7 +49,7 @@ impl Credential {
         }
     }
 
-    /// The web session, if it is one.
+    /// Returns the id of the web session, if the credential is one.
     #[must_use]
     pub fn web_session(&self) -> Option<WebSessionId> {
         match self {
@@ -59,13 +59,14 @@ impl Credential {
     }
 }
 
-/// A credential as columns of what was asked for with it, so that it can be judged again later.
+/// Credential as columns of a row that was requested with it, so that its rights can be checked again later.
 #[derive(Default)]
 pub(crate) struct CredentialColumns {
     pub key: Option<Uuid>,
     pub web_session: Option<Uuid>,
     pub client: Option<Uuid>,
-    /// Expiry of an OAuth token, whose own row may be gone by then. The rows of keys and web sessions have their expiry.
+    /// Expiry of an OAuth token, whose own row may be deleted by then. The rows of keys and web sessions have their
+    /// expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -81,33 +82,32 @@ impl CredentialColumns {
     }
 }
 
-/// Who sends a token that is known.
+/// Identity and rights of a known bearer token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// What they showed.
+    /// Credential behind the token.
     pub credential: Credential,
-    /// On whose account it acts.
+    /// Account the token acts for.
     pub account_id: AccountId,
-    /// Which member of that account's team made it; `None` when it is the account's own.
+    /// Team member who created the key; `None` when the credential belongs to the account itself.
     pub maker: Option<TeamMaker>,
-    /// What it may do.
+    /// Scopes of the credential.
     pub scopes: Scopes,
-    /// Whether it was revoked.
+    /// True when the credential was revoked.
     pub revoked: bool,
-    /// Whether its time is over.
+    /// True when the credential has expired.
     pub expired: bool,
-    /// Whether its account may act, and its maker's.
+    /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// What its account pays for.
+    /// Subscription level of the account.
     pub tier: Tier,
 }
 
-/// Looks a token up. It is asked for each request instead of being remembered: one look at an index costs a fraction of
-/// a millisecond, and whatever was revoked, expired, suspended or downgraded is so for the very next request, on every
-/// replica.
+/// Looks up a token. It is looked up for each request and not cached: an index lookup takes a fraction of a
+/// millisecond, and a revocation, expiry, suspension or change of tier applies to the next request on every replica.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;

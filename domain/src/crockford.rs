@@ -1,25 +1,25 @@
-//! Codes that people read and type: Crockford's base32, in two groups.
+//! Codes that people read and type: Crockford's base32, shown in two groups.
 
 use rand::Rng;
 
-/// Without I, L, O and U.
+/// Digits and letters without I, L, O and U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// `length` random characters, five bits each.
+/// Returns `length` random characters of five bits each.
 #[must_use]
 pub fn random(length: usize) -> String {
     let mut rng = rand::rng();
     (0..length).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
-/// A code as it is shown: two halves joined by a hyphen.
+/// Formats a code for display: two halves joined by a hyphen.
 #[must_use]
 pub fn shown(code: &str) -> String {
     let (first, second) = code.split_at(code.len() / 2);
     format!("{first}-{second}")
 }
 
-/// What somebody typed, as the code it means: upper case, without separators, the look-alikes resolved.
+/// Normalizes a typed code: upper case, without separators, and with O, I and L replaced by the digits they resemble.
 #[must_use]
 pub fn normalized(typed: &str) -> String {
     let characters = typed.chars().filter(|c| !c.is_whitespace() && *c != '-');
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_survives_being_typed() {
+    fn typed_code_is_normalized() {
         let code = random(10);
         assert_eq!(normalized(&shown(&code)), code);
         assert_eq!(normalized(&format!(" {} ", shown(&code).to_lowercase())), code);

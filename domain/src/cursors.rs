@@ -1,4 +1,4 @@
-//! Cursors of lists (contract: lists 3): opaque, signed, and bound to the account, the list and its filters.
+//! Cursors of lists (contract: lists 3). They are opaque, signed, and bound to the account, the list and its filters.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,41 +9,41 @@ use uuid::Uuid;
 use crate::ids::AccountId;
 use crate::validation::Invalid;
 
-/// Signs and reads cursors. Every replica has the same one.
+/// Signs and verifies cursors. All replicas use the same key.
 #[derive(Clone)]
 pub struct CursorSigner {
     key: Vec<u8>,
 }
 
-/// What a cursor is good for.
+/// List that a cursor belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorScope<'a> {
-    /// Whose list.
+    /// Account the list belongs to.
     pub account: AccountId,
-    /// Which list.
+    /// Name of the list.
     pub list: &'static str,
-    /// With which filters: a cursor of one selection makes no sense in another.
+    /// Filters of the list. A cursor is not valid with other filters.
     pub filters: &'a [Option<&'a str>],
 }
 
 impl CursorSigner {
-    /// Signs with `key`.
+    /// Creates a signer with this key.
     #[must_use]
     pub fn new(key: Vec<u8>) -> Self {
         Self { key }
     }
 
-    /// A cursor that continues after `last`.
+    /// Returns a cursor that continues after `last`.
     #[must_use]
     pub fn sign(&self, scope: CursorScope<'_>, last: Uuid) -> String {
         let tag = self.mac(scope, last).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([last.as_bytes().as_slice(), &tag].concat())
     }
 
-    /// The id after which the list continues.
+    /// Returns the id after which the list continues.
     ///
     /// # Errors
-    /// On field `cursor`, when it was tampered with or belongs elsewhere.
+    /// Returns an error on field `cursor` if the signature is wrong or the cursor belongs to another list.
     pub fn read(&self, scope: CursorScope<'_>, cursor: &str) -> Result<Uuid, Invalid> {
         let invalid = || Invalid::field("cursor", "must be a cursor of this list");
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;
@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cursor_is_read_as_it_was_signed_and_nothing_else_is_one(
+        fn only_signed_cursors_are_valid(
             last in any::<u128>(), account in any::<u128>(), filter in any::<Option<String>>(), other in ".{0,100}",
         ) {
             let signer = CursorSigner::new(vec![7; 32]);

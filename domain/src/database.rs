@@ -1,4 +1,4 @@
-//! The connection pool, what may pass of its errors, migrations, and secrets that replicas share.
+//! Connection pool, classification of database errors, migrations, and secrets that replicas share.
 
 use std::cmp::Ordering;
 use std::future::ready;
@@ -19,23 +19,23 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("database")
 };
 
-/// Migrations of this project. apalis has its own, which `kitfleet-jobs` runs first. Those that only a newer version knows are ignored: a
-/// process of this version may start while that one is rolled out, and after it was rolled back.
+/// Migrations of this project. `kitfleet-jobs` first runs those of apalis. Migrations that only a newer version knows
+/// are ignored, because a process of this version may start during the rollout of that version or after its rollback.
 pub static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrations = sqlx::migrate!("../migrations");
     migrations.set_ignore_missing(true);
     migrations
 });
 
-/// How long a connection may be idle and still be taken for one that stands.
-const TRUSTED_FOR: Duration = Duration::from_secs(1);
+/// Idle time up to which a connection counts as alive without a check.
+const MAX_IDLE_WITHOUT_CHECK: Duration = Duration::from_secs(1);
 
-/// How long to wait before something is tried again.
+/// Delay before a statement is repeated.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// What the server holds against a connection of ours. A transaction that nobody goes on with keeps rows locked and old
-/// versions alive, and a peer that is gone without a word keeps its transaction: both end after about a minute. Statements
-/// are short, so that compiling one takes longer than it does, while it has its locks.
+/// Settings of each connection. The server ends an idle transaction, which would keep rows locked and old row versions
+/// alive, after 60 s. It detects a lost client after about a minute, so that the client's transaction ends too. JIT
+/// compilation is off: statements are short, and compiling one takes longer than running it while it holds locks.
 const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
     ("idle_in_transaction_session_timeout", "60s"),
@@ -44,39 +44,39 @@ const SESSION: [(&str, &str); 5] = [
     ("tcp_keepalives_count", "3"),
 ];
 
-/// A pool of `size` connections. When none is free within five seconds a request fails instead of queueing for ever.
+/// Opens a pool of `size` connections. A request that gets no connection within 5 s fails.
 ///
-/// Whoever may be cancelled begins a transaction with [`begin`].
+/// Code that can be cancelled must begin a transaction with [`begin`].
 ///
 /// # Errors
-/// When the database cannot be reached.
+/// Returns an error if the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
     pool_options(size).connect_with(watched(options)).await
 }
 
-/// A way to connect by which the server ends what nobody goes on with, and peers that are gone without a word.
+/// Adds the settings with which the server ends idle transactions and detects lost clients.
 #[must_use]
 pub fn watched(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SESSION)
 }
 
-/// Begins a transaction, also for somebody who may be cancelled meanwhile.
+/// Begins a transaction, safely even if the caller is cancelled.
 ///
-/// The pool's own `begin` that is cancelled midway returns a connection with an open transaction to the pool, where the next
-/// user's commit would not be one. It runs in a task here, which goes on, and rolls back what nobody waits for any more. The
-/// API runs each of its handlers in a task, so that these need not.
+/// When the pool's own `begin` is cancelled midway, it returns a connection with an open transaction to the pool, and
+/// the next user's commit has no effect. Here it runs in a separate task, which completes and rolls back an abandoned
+/// transaction. The API runs each handler in a separate task, so handlers do not need this function.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
     let db = db.clone();
     let begun = tokio::spawn(async move { db.begin().await });
-    // Nobody aborts it, so that all that can have happened is a panic, or the end of the runtime.
+    // The task is never aborted, so it fails only by a panic or at the end of the runtime.
     begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
 }
 
-/// Whether the same statement may well succeed later: the database is down, full, busy or in recovery, somebody else was
-/// faster, or every connection of the pool is taken. Nothing else is worth to be tried again.
+/// Returns true when the same statement can succeed later: the database is down, full, busy or in recovery, another
+/// transaction conflicted, or all connections of the pool are in use. No other error is worth a retry.
 #[must_use]
 pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
@@ -88,8 +88,9 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::BeginFailed => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            // Connections that break or are refused, rolled back transactions, insufficient resources, objects in use,
-            // operator intervention, system errors; a server that became read-only; and a transaction that was given up.
+            // Classes 08, 28 and 3D: connection errors; 40: rollbacks; 53: insufficient resources; 55: objects in use;
+            // 57: operator intervention; 58: system errors. Codes: 25006, the server became read-only; 25P03, the
+            // server ended an idle transaction.
             ["08", "28", "3D", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
                 || ["25006", "25P03"].contains(&&*code)
         }),
@@ -97,10 +98,11 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Tries until it is done, as long as what stands in the way may pass. `what` says in a log what cannot be done meanwhile.
+/// Retries until the attempt succeeds or fails with an error that is not transient. `what` names the action in log
+/// lines.
 ///
 /// # Errors
-/// When the database refuses it: it would do so again and again.
+/// Returns the first error that is not transient.
 pub async fn persist<T, F>(what: &str, attempt: impl Fn() -> F) -> sqlx::Result<T>
 where
     F: Future<Output = sqlx::Result<T>>,
@@ -117,23 +119,24 @@ where
     }
 }
 
-/// How every pool of ours is kept.
+/// Returns the options of every pool of this project.
 #[must_use]
 pub fn pool_options(size: u32) -> PgPoolOptions {
     PgPoolOptions::new()
         .max_connections(size)
         .acquire_timeout(Duration::from_secs(5))
-        // A connection that was just in use need not be asked whether it stands: that is a round trip of every request.
+        // A connection that was in use a moment ago is not checked: the check would cost a round trip for every
+        // request.
         .test_before_acquire(false)
         .before_acquire(|conn, meta| {
             Box::pin(async move {
-                if meta.idle_for > TRUSTED_FOR {
+                if meta.idle_for > MAX_IDLE_WITHOUT_CHECK {
                     conn.ping().await?;
                 }
                 Ok(true)
             })
         })
-        // A connection keeps the buffer that its largest row has needed.
+        // Without this, a connection keeps a buffer of the size of its largest row.
         .after_release(|conn, _| {
             conn.shrink_buffers();
             Box::pin(ready(Ok(true)))
@@ -143,26 +146,26 @@ pub fn pool_options(size: u32) -> PgPoolOptions {
 /// Applies the migrations that the database lacks.
 ///
 /// # Errors
-/// When a migration fails.
+/// Returns an error if a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, conn, false).await
 }
 
-/// The database's schema, compared with this program's.
+/// Schema of the database in comparison with this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SchemaState {
-    /// It lacks migrations.
+    /// The database lacks migrations.
     Older,
-    /// It has the same migrations.
+    /// The database has the same migrations.
     Current,
-    /// It has migrations that this program does not know.
+    /// The database has migrations that this program does not know.
     Newer,
 }
 
-/// Compares the database's schema with this program's.
+/// Compares the schema of the database with this program's migrations.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     let applied: Option<i64> =
@@ -174,12 +177,12 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     })
 }
 
-/// Applied migration that this program cannot build on.
+/// Applied migration that does not match this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationFault {
-    /// Version, with which the name of its file begins.
+    /// Version, the first part of its file name.
     pub version: i64,
-    /// Rest of the name of its file.
+    /// Description, the rest of its file name.
     pub description: String,
     /// Kind of the fault.
     pub kind: MigrationFaultKind,
@@ -188,16 +191,16 @@ pub struct MigrationFault {
 /// Kind of a [`MigrationFault`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationFaultKind {
-    /// It ended before all of it was applied.
+    /// The migration was not applied completely.
     Failed,
-    /// Its text differs from the one that this program has.
+    /// The text of the migration differs from that of this program.
     Changed,
 }
 
-/// Finds the applied migrations that failed, or whose text this program has otherwise.
+/// Finds applied migrations that failed or whose text differs from that of this program.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<MigrationFault>> {
     let select = "select version, description, success, checksum from _sqlx_migrations order by version";
     let applied: Vec<(i64, String, bool, Vec<u8>)> = sqlx::query_as(select).fetch_all(conn).await?;
@@ -215,20 +218,20 @@ pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<Migra
     Ok(applied.into_iter().filter_map(fault).collect())
 }
 
-/// Seconds by which the clock of this process is ahead of the database's.
+/// Returns the seconds by which the clock of this process is ahead of the database's.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn clock_skew(conn: &mut PgConnection) -> sqlx::Result<f64> {
-    let theirs: f64 =
+    let database_time: f64 =
         sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(conn).await?;
-    Ok(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - theirs)
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - database_time)
 }
 
-/// The shared secret of this name, made up by whoever asks first.
+/// Returns the shared secret with this name and creates it on first use.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Vec<u8>> {
     let mut tx = conn.begin().await?;
     sqlx::query!(
@@ -244,18 +247,18 @@ pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<
     Ok(value)
 }
 
-/// The shared secret of this name, if there is one.
+/// Returns the shared secret with this name, if there is one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Vec<u8>>> {
     sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_optional(conn).await
 }
 
-/// Stores a shared secret of this name, unless there is one.
+/// Stores a shared secret, unless one with this name exists.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("insert into server_secrets (name, value) values ($1, $2) on conflict do nothing", name, value)
         .execute(conn)
@@ -263,10 +266,10 @@ pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]
     Ok(())
 }
 
-/// Stores a shared secret of this name instead of the one that there may be.
+/// Stores a shared secret and replaces one with the same name.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into server_secrets (name, value) values ($1, $2)
@@ -279,11 +282,12 @@ pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &
     Ok(())
 }
 
-/// What seals secrets of this purpose: the deployment's keys where it has some, and otherwise one that its processes share,
-/// so that nothing has to be configured. What that one sealed opens later too.
+/// Returns the vault for this purpose. It uses the deployment's keys if there are any, and otherwise a key that the
+/// processes share through the database, so that no configuration is required. Secrets sealed with the shared key can
+/// still be opened after the deployment gets its own keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn vault(conn: &mut PgConnection, purpose: &str, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     let shared = server_secret(conn, purpose).await?;
     let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;

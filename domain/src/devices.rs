@@ -1,8 +1,8 @@
-//! Desktop apps that ask for a credential (contract: devices): the app shows a code, a signed-in person enters it, and the app
-//! comes for its key.
+//! Credentials for desktop apps (contract: devices). The app shows a code, a signed-in user enters the code, and the
+//! app fetches its key.
 //!
-//! The key is minted when the person agrees, but its secret is made when the app comes, so that it is known to the app
-//! alone and stored by nobody. Until then the key has a secret that was thrown away, and expires.
+//! The key is created when the user agrees, but its secret is generated when the app fetches it. Therefore only the app
+//! knows the secret, and nothing stores it. Until then the key has a discarded secret and an expiry.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("devices")
 };
 
-/// Characters of the code that people type: 40 bits, for minutes.
+/// Length of the code that users type: 40 bits, valid for minutes.
 const USER_CODE_CHARS: usize = 8;
-/// What a credential is called whose app has no name.
+/// Name of the key of an app without a label.
 const UNNAMED: &str = "Desktop app";
 
-/// What an app says when it asks.
+/// Request of an app.
 #[derive(Debug)]
 pub struct NewDevice {
     state: String,
@@ -40,34 +40,34 @@ pub struct NewDevice {
 
 impl NewDevice {
     /// # Errors
-    /// On `state` or `client_label`.
+    /// Returns an error on `state` or `client_label` if its length or its characters are invalid.
     pub fn parse(state: &str, client_label: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let client_label = client_label.map(str::trim).filter(|label| !label.is_empty());
         let mut rules = Rules::default();
         rules.length(state, limits.device_state_min_chars, limits.device_state_max_chars, "state");
         if let Some(label) = client_label {
             rules.length(label, 1, limits.device_label_chars, "client_label");
-            let shows = !label.contains(char::is_control);
-            rules.require(shows, "client_label", "must not contain control characters");
+            let is_printable = !label.contains(char::is_control);
+            rules.require(is_printable, "client_label", "must not contain control characters");
         }
         rules.check()?;
         Ok(Self { state: state.to_owned(), client_label: client_label.map(str::to_owned) })
     }
 }
 
-/// What an app gets.
+/// Codes of a new request.
 #[derive(Debug)]
 pub struct Initiated {
-    /// What it comes for its key with.
+    /// Secret code with which the app fetches its key.
     pub code: Token,
-    /// What it shows.
+    /// Code that the app shows to the user.
     pub user_code: String,
 }
 
-/// Notes that an app asks.
+/// Stores the request of an app.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn initiate(
     conn: &mut PgConnection,
     new: &NewDevice,
@@ -96,25 +96,25 @@ pub async fn initiate(
     }
 }
 
-/// An app that waits, as the person who is to agree sees it.
+/// Request of an app as the approving user sees it.
 #[derive(Debug)]
 pub struct PendingDevice {
-    /// The nonce to echo.
+    /// Nonce of the app, which the approval must repeat.
     pub state: String,
-    /// What the app calls itself.
+    /// Name that the app sent.
     pub client_label: Option<String>,
-    /// From where it asked.
+    /// IP address of the app.
     pub ip_address: Option<String>,
-    /// When it asked.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// Until when it waits.
+    /// Time the request expires.
     pub expires_at: Timestamp,
 }
 
-/// The app that shows this code, however it was typed.
+/// Returns the request with this user code, in any spelling.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         PendingDevice,
@@ -126,28 +126,28 @@ pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Res
     .await
 }
 
-/// Why an app got no credential.
+/// Reasons why an app gets no credential.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// No app waits with this code.
+    /// No pending request has this code.
     #[error("no device waits for this code")]
     NoDevice,
-    /// The app that does said something else when it asked.
+    /// The request has another `state`.
     #[error("the state does not match the state of the device's request")]
     OtherState,
-    /// The key could not be minted.
+    /// The key could not be created.
     #[error(transparent)]
     Mint(#[from] MintError),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Mints the credential of the app that shows `user_code`, which has `held_for` to come for it. Answers what the app calls
-/// itself.
+/// Creates the key for the request with `user_code`. The app must fetch it within `held_for`. Returns the name that the
+/// app sent.
 ///
 /// # Errors
-/// When no app waits with this code and state, or the database fails.
+/// Returns an error if no pending request has this code and state, or a query fails.
 pub async fn bind(
     conn: &mut PgConnection,
     (account, actor): (AccountId, &Actor),
@@ -170,7 +170,7 @@ pub async fn bind(
     }
     let name = row.client_label.as_deref().unwrap_or(UNNAMED);
     let new = NewKey { name, scopes, kind: KeyKind::Device, expires_at: Some(row.held_until) };
-    let (ApiKey { id: key, .. }, _thrown_away) = api_keys::mint(&mut *conn, account, actor, new).await?;
+    let (ApiKey { id: key, .. }, _discarded) = api_keys::mint(&mut *conn, account, actor, new).await?;
     sqlx::query!(
         "update device_authorizations set status = 'bound', api_key_id = $2, expires_at = $3 where id = $1",
         row.id as _,
@@ -182,26 +182,26 @@ pub async fn bind(
     Ok(row.client_label)
 }
 
-/// What an app that comes for its key is told.
+/// Response to an app that fetches its key.
 #[derive(Debug)]
 pub enum Exchange {
-    /// Nobody has agreed yet.
+    /// No user has approved the request yet.
     Pending,
-    /// Here it is, this once.
+    /// The key, which is returned once.
     Bound {
-        /// The key.
+        /// Secret of the key.
         key: Secret,
-        /// Whose it is.
+        /// Account the key acts for.
         account: AccountId,
     },
-    /// There is nothing to wait for.
+    /// The request expired or was already completed.
     Expired,
 }
 
-/// Hands the app its key, once.
+/// Returns the app's key, once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx::Result<Exchange> {
     let row = sqlx::query!(
         "select id, state, status, api_key_id from device_authorizations
@@ -235,11 +235,11 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
     Ok(Exchange::Bound { key: secret, account: owner.id })
 }
 
-/// Deletes codes that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Deletes up to `limit` requests that expired more than a day ago (contract: retention 7). During that day, the app
+/// receives the reason for the refusal. Returns the number of deleted requests.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (

@@ -1,8 +1,9 @@
-//! Addresses of e-mail.
+//! E-mail addresses.
 //!
-//! An address is kept as it was written, in Unicode's composed form and with its host as DNS knows it. Two of them are
-//! the same mailbox when their keys are: compatibility form, lower case. The standard would let a mail server tell `Ada@`
-//! from `ada@`; none does, and people who mistype the case of their own address are many.
+//! An address is kept as it was written, in Unicode's composed form and with the host in its DNS form. Two addresses
+//! are the same mailbox when their keys (compatibility form, lower case) are equal. The standard allows a mail server
+//! to distinguish `Ada@` from `ada@`. In practice no server does, and many people type their own address in a different
+//! case.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use url::Host;
 
 use crate::validation::Invalid;
 
-/// A mailbox.
+/// Valid e-mail address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress {
     text: String,
@@ -21,7 +22,7 @@ pub struct EmailAddress {
 
 impl EmailAddress {
     /// # Errors
-    /// On field `email`, when it is no address that mail can be sent to.
+    /// Returns an error on field `email` if the text is not an address that mail can be sent to.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::read(text).ok_or_else(|| Invalid::field("email", "must be an e-mail address"))
     }
@@ -31,24 +32,25 @@ impl EmailAddress {
         let local: String = local.nfc().collect();
         let host = match Host::parse(host).ok()? {
             Host::Domain(name) => name,
-            // A host without a name has no mail for customers.
+            // Customers have no mailboxes on hosts without a name.
             Host::Ipv4(_) | Host::Ipv6(_) => return None,
         };
         let text = format!("{local}@{host}");
         let options = Options::default().without_display_text().without_domain_literal();
-        // What headers are made of must not be in it; quoted local parts are allowed by the standard and used by nobody.
-        let sound = text.len() <= 254 && !text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '"');
+        // Characters that could end a mail header are refused. Quoted local parts are standard but not used in
+        // practice.
+        let is_safe = text.len() <= 254 && !text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '"');
         let key = text.nfkc().collect::<String>().to_lowercase();
-        (sound && Syntax::parse_with_options(&text, options).is_ok()).then_some(Self { text, key })
+        (is_safe && Syntax::parse_with_options(&text, options).is_ok()).then_some(Self { text, key })
     }
 
-    /// As mail is sent to it.
+    /// Returns the address that mail is sent to.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same for every spelling of the same mailbox.
+    /// Returns the key, which is equal for all spellings of a mailbox.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -66,10 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_mailbox_have_one_key() {
+    fn spellings_of_a_mailbox_have_the_same_key() {
         let key = |text: &str| EmailAddress::parse(text).expect("an address").key;
         assert_eq!(key(" Ada@Example.COM "), "ada@example.com");
-        // A composed and a decomposed letter; a fullwidth one.
+        // A composed and a decomposed letter, and a fullwidth one.
         assert_eq!(key("\u{e9}va@example.com"), key("E\u{301}VA@example.com"));
         assert_eq!(key("\u{ff41}da@example.com"), "ada@example.com");
         assert_eq!(key("ada@b\u{fc}cher.example"), "ada@xn--bcher-kva.example");
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_address_is_refused() {
         for bad in [
             "",
             "a",

@@ -1,10 +1,11 @@
-//! Mails to customers (contract: emails): what is to be sent, what was, and what they do not want.
+//! Mails to customers (contract: emails): the queue, the results of attempts, and the preferences of customers.
 //!
-//! A mail is a row before it is a message. Whoever wants one sent writes the row in the transaction of its reason; a
-//! worker claims it, renders it and sends it, and keeps the row until then, however often it has to try. A row that
-//! names an address instead of an account is resolved by the worker: a request takes the same time and the same
-//! statements whether somebody has that address or not. One that names an invite goes to whoever is invited, who need not
-//! have an account (`teams::invites`), and one that names a subscriber of the status page goes to their address.
+//! A mail is stored as a row before it is sent. The code that requests a mail inserts the row in the transaction of its
+//! reason. A worker claims the mail, renders it and sends it, and the row remains until the last attempt. If the row
+//! contains an address instead of an account, the worker looks up the account. A request therefore takes the same time
+//! and the same statements whether or not an account has that address. A mail for an invite goes to the invited
+//! address, which may have no account (`teams::invites`). A mail for a subscriber of the status page goes to that
+//! subscriber's address.
 
 mod preferences;
 
@@ -23,7 +24,7 @@ use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("email_preferences", "a few an account")],
+    kept: &[("email_preferences", "a few for each account")],
     purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
     actions: &["account.email_preferences_changed"],
     chains: &[SEND_DUE],
@@ -34,28 +35,28 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("emails")
 };
 
-/// Enqueues mails that wait for another attempt, and those whose worker died.
+/// Job that enqueues mails due for another attempt, and mails whose worker died.
 pub const SEND_DUE: ScheduledJob = ScheduledJob { name: "send_due_emails", period: 5 };
 
-/// How long a mail is worth sending that has no link in it.
+/// Time after which a mail without a link is no longer sent.
 pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
 
-/// The member of a verification mail's details, and of its link's subject, that the signup's own has: anybody may have asked
-/// for another one.
+/// Member that marks the verification mail of a sign-up, in the mail's details and in the subject of its link. Any
+/// caller can request another verification mail.
 pub const SIGNUP: &str = "signup";
-/// Member of the details of a verification mail that was requested: the network of the request.
+/// Member of the details of a requested verification mail: the network of the request.
 pub const REQUESTED_FROM: &str = "requested_from";
 
-/// The member of a mail's details that says what it is one of several mails about ([`let_rest`]).
+/// Member of a mail's details with the subject that several mails share ([`let_rest`]).
 pub const SUBJECT: &str = "incident_id";
 
-/// How long a mail waits for the job that was enqueued along with it, before it is enqueued once more.
+/// Time a mail waits for the job enqueued with it, before another job is enqueued.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long an attempt may take before it counts as lost with its worker.
+/// Maximum duration of an attempt. After that, the worker counts as lost.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// The pauses between a mail's attempts, ten of them in about a day; a mail that expires earlier has fewer.
+/// Delays between the attempts of a mail: ten attempts in about a day. A mail that expires earlier has fewer attempts.
 const PAUSES: [Duration; 9] = [
     Duration::from_secs(10),
     Duration::from_mins(1),
@@ -68,64 +69,64 @@ const PAUSES: [Duration; 9] = [
     Duration::from_hours(8),
 ];
 
-/// What a mail is about.
+/// Template of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Template {
-    /// Proves the address.
+    /// Link to verify the e-mail address.
     VerifyEmail,
-    /// Signs in.
+    /// Link to sign in.
     MagicLink,
-    /// Lets its reader choose a new password.
+    /// Link to set a new password.
     ResetPassword,
-    /// Links an account at an identity provider.
+    /// Link to connect an account at an identity provider.
     ConfirmSignIn,
-    /// Greets whoever has proven their address.
+    /// Greeting after the e-mail address was verified.
     Welcome,
     /// The account's first session is ready.
     SessionSuccessFirst,
-    /// The account's first session has failed.
+    /// The account's first session failed.
     SessionFailedFirst,
     /// The account moved to another tier.
     TierChanged,
-    /// Asks somebody onto a team.
+    /// Invitation to a team.
     TeamInvite,
-    /// A webhook endpoint's secret has become old.
+    /// The secret of a webhook endpoint is old.
     WebhookSecretReminder,
-    /// A webhook endpoint's secret before the present one signs no more soon.
+    /// The previous secret of a webhook endpoint will soon stop signing.
     WebhookSecretGraceExpiring,
-    /// A key at a model provider has been kept for long.
+    /// A key at a model provider is old.
     ByokKeyReminder,
     /// A subscription was paid.
     PaymentReceipt,
-    /// A subscription could not be paid.
+    /// A payment for a subscription failed.
     PaymentFailed,
-    /// A subscription is to be paid soon.
+    /// A payment for a subscription is due soon.
     RenewalReminder,
-    /// Asks an address whether it wants to be told of incidents.
+    /// Request to confirm a subscription to the status page.
     StatusConfirm,
-    /// It is told of them from now on.
+    /// Confirmation of a subscription to the status page.
     StatusSubscribed,
-    /// There is an incident.
+    /// An incident was posted.
     IncidentPosted,
-    /// There is news of it.
+    /// An incident was updated.
     IncidentUpdated,
-    /// It is over.
+    /// An incident was resolved.
     IncidentResolved,
 }
 
 impl Template {
-    /// Every one.
+    /// All templates.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As metrics, files and the database name it.
+    /// Name in metrics, files and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What a customer opts out of, who does not want it.
+    /// Returns the event type with which a customer can opt out of this mail, if there is one.
     #[must_use]
     pub fn event_type(self) -> Option<EventType> {
         match self {
@@ -152,7 +153,7 @@ impl Template {
         }
     }
 
-    /// The purpose of the account's link in it.
+    /// Returns the purpose of the link in the mail, if it has one that belongs to the account.
     #[must_use]
     pub fn purpose(self) -> Option<Purpose> {
         match self {
@@ -180,33 +181,33 @@ impl Template {
     }
 }
 
-/// To whom.
+/// Recipient of a mail.
 #[derive(Debug, Clone, Copy)]
 pub enum Recipient<'a> {
-    /// To an account that is known.
+    /// Known account.
     Account(AccountId),
-    /// To whoever has this address; nobody may.
+    /// Account with this address, if there is one.
     Address(&'a EmailAddress),
-    /// To whoever this invite is for.
+    /// Address that this invite was sent to.
     Invitee(InviteId),
-    /// To this subscriber of the status page.
+    /// Subscriber of the status page.
     Subscriber(SubscriberId),
 }
 
-/// A mail that waits.
+/// Mail that waits in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
-    /// Its id.
+    /// Mail id.
     pub id: EmailId,
-    /// Until when it, and a link in it, is good.
+    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
 }
 
-/// Writes a mail's row; somebody has to be told (`kitfleet_jobs::emails::send`), or it waits a little longer. `None` when
-/// it is sent once and was before.
+/// Inserts the row of a mail. The caller must enqueue its job (`kitfleet_jobs::emails::send`); otherwise the mail waits
+/// until [`take_due`] finds it. Returns `None` for a mail that is sent only once and was queued before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn queue(
     conn: &mut PgConnection,
     template: Template,
@@ -241,11 +242,11 @@ pub async fn queue(
     Ok(expires_at.map(|expires_at| Queued { id, expires_at }))
 }
 
-/// Writes a mail to each of these subscribers. They are due at once, and enqueued as all are that are ([`take_due`]), so that many do
-/// not stand before others.
+/// Inserts a mail to each of these subscribers. The mails are due immediately and are enqueued in batches like all due
+/// mails ([`take_due`]), so that many of them do not delay other mails.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn queue_for_subscribers(
     conn: &mut PgConnection,
     template: Template,
@@ -269,11 +270,11 @@ pub async fn queue_for_subscribers(
     Ok(())
 }
 
-/// Mails that are due, now in their caller's hands: the job of each was lost, or its worker, or it waits for another
-/// attempt.
+/// Claims mails that are due: their job or worker was lost, or they wait for another attempt. The caller must enqueue a
+/// job for each.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
     sqlx::query_scalar!(
         r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
@@ -287,10 +288,10 @@ pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<E
     .await
 }
 
-/// Whether any mail is due, which [`take_due`] would take.
+/// Returns true when [`take_due`] would claim a mail.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let due = sqlx::query_scalar!(
         r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
@@ -298,36 +299,36 @@ pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     due.fetch_one(conn).await
 }
 
-/// An attempt to send a mail.
+/// Attempt to send a mail.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The mail.
+    /// Mail id.
     pub id: EmailId,
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, from 1.
     pub number: i32,
-    /// When it began.
+    /// Time the attempt began.
     pub started_at: Timestamp,
-    /// What the mail is about.
+    /// Template of the mail.
     pub template: Template,
-    /// What it tells besides.
+    /// Values for the template.
     pub details: Value,
-    /// When the mail was asked for.
+    /// Time the mail was queued.
     pub created_at: Timestamp,
-    /// Until when it, and a link in it, is good.
+    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
-    /// The invite that it is about.
+    /// Invite that the mail contains.
     pub invite: Option<InviteId>,
-    /// The subscriber of the status page whom it is to.
+    /// Subscriber of the status page the mail goes to.
     pub subscriber: Option<SubscriberId>,
     account: Option<AccountId>,
     email_key: Option<String>,
 }
 
-/// Begins an attempt, which is lost when it takes longer than its lease. `None` when the mail is not waiting: somebody
-/// else has it, or it is done.
+/// Begins an attempt, which counts as lost when it takes longer than its lease. Returns `None` when the mail is not
+/// queued: another worker has claimed it or it is done.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<Attempt>> {
     sqlx::query_as!(
         Attempt,
@@ -343,25 +344,25 @@ pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<
     .await
 }
 
-/// Who would read a mail.
+/// Account that would receive a mail.
 #[derive(Debug)]
 pub struct Reader {
-    /// Whose account it is.
+    /// Account id.
     pub account: AccountId,
-    /// Where it goes.
+    /// E-mail address.
     pub email: String,
-    /// Whether the account may act.
+    /// State of the account.
     pub status: AccountStatus,
-    /// Whether the address was proven.
+    /// True when the e-mail address was verified.
     pub verified: bool,
-    /// Whether mails of this kind are welcome.
+    /// True unless the customer opted out of mails of this type.
     pub opted_in: bool,
 }
 
-/// Who would read the mail; `None` when nobody has the address.
+/// Returns the account that would receive the mail, or `None` when no account has the address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<Option<Reader>> {
     sqlx::query_as!(
         Reader,
@@ -377,51 +378,51 @@ pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<
     .await
 }
 
-/// How an attempt ended, as `service_email_send_total` names it.
+/// Result of an attempt, as `service_email_send_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[sqlx(type_name = "text", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It is on its way.
+    /// The provider accepted the mail.
     Ok,
-    /// The provider has not let us send yet.
+    /// The provider has not approved the sender yet.
     PendingApproval,
-    /// The address takes no mail.
+    /// The provider refuses mail to the address.
     InactiveRecipient,
-    /// The account may not act, and gets no mail.
+    /// The account is not active and gets no mail.
     AccountInactive,
-    /// What was asked of the provider or the mail server makes no sense to it.
+    /// The provider or the mail server rejected the request as invalid.
     InvalidRequest,
-    /// Too much at once.
+    /// The provider's rate limit was reached.
     RateLimited,
-    /// Nobody was there, or they broke off.
+    /// The connection failed or was closed.
     Transport,
-    /// Anything else.
+    /// Any other result.
     Unknown,
 }
 
 impl Outcome {
-    /// Every one.
+    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As metrics and the database name it.
+    /// Name in metrics and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether another attempt may end better.
+    /// Returns true when another attempt can succeed.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimited | Self::Transport | Self::Unknown)
     }
 }
 
-/// Ends an attempt that came to this. A mail whose outcome may pass waits for its next attempt, unless it would be worth
-/// nothing by then. Changes nothing when the attempt had been given up.
+/// Ends an attempt with a result. After a transient error the mail waits for its next attempt, unless it would expire
+/// before. Changes nothing when the attempt already counts as lost.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
     let pause = pause.filter(|_| outcome.is_transient()).map(Duration::as_secs_f64);
@@ -445,22 +446,22 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
     Ok(())
 }
 
-/// What becomes of a mail whose reader is not to get another one of the same so soon.
+/// Treatment of a mail that would follow a similar one too soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatPolicy {
-    /// It is sent now.
+    /// The mail is sent now.
     None,
-    /// It waits, and is due again when it may be sent.
+    /// The mail waits until it can be sent.
     Waits,
-    /// A newer one waits, which tells what this one would and more.
+    /// A newer mail is queued, which contains the content of this one and more.
     Superseded,
 }
 
-/// Has a mail to a subscriber wait while one of the same template and subject ([`SUBJECT`]) was sent to them within `interval`, or is
-/// being sent: however late the one before went out, this one goes out no sooner than that. It is good for another `interval` from then.
+/// Delays a mail to a subscriber for `interval` after the last mail with the same template and subject ([`SUBJECT`])
+/// was sent, or while such a mail is being sent. A delayed mail expires `interval` after it is due, at the earliest.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
@@ -491,10 +492,10 @@ pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Dura
     })
 }
 
-/// Ends a mail that nobody is to get.
+/// Ends a mail without sending it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
     sqlx::query!(
         "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
@@ -506,10 +507,10 @@ pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result
     Ok(())
 }
 
-/// Keeps a mail that waits from being sent, for good.
+/// Cancels a queued mail permanently.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     sqlx::query!("update emails set status = 'done', done_at = now() where id = $1 and status = 'queued'", id as _)
         .execute(conn)
@@ -517,10 +518,10 @@ pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Whether a mail waits no longer: it was sent or given up, or its row is gone.
+/// Returns true when a mail is no longer waiting: it was sent or abandoned, or its row was deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from emails where id = $1 and status <> 'done') as "ended!""#,
@@ -530,10 +531,11 @@ pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<boo
     .await
 }
 
-/// Deletes mails that were done longer ago than `age`, except those that are sent once. Answers how many.
+/// Deletes mails that were done longer ago than `age`, except those that are sent only once. Returns the number of
+/// deleted mails.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from emails where id = any(array(

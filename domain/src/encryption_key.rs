@@ -1,7 +1,8 @@
 //! Check of the configured encryption key against the key that the deployment's secrets are sealed with.
 //!
-//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A process whose keys do
-//! not open it cannot open the secrets of customers either, and no other process opens the secrets that it seals.
+//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A
+//! process whose keys do not open it cannot open the secrets of customers either, and no other process opens the
+//! secrets that it seals.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::{areas, database};
 const PROBE: &str = "encryption_key_probe";
 const PURPOSE: &str = "probe";
 const OWNER: &str = "deployment";
-/// Rows of a table that are looked at where there is no probe yet.
+/// Maximum number of rows of a table that are examined when no probe is stored.
 const SAMPLE: u32 = 1_000;
 
 /// Result of the check.
@@ -25,23 +26,24 @@ const SAMPLE: u32 = 1_000;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum KeyStatus {
-    /// The present key has sealed the probe.
+    /// The current key sealed the probe.
     Ok,
-    /// A retired key opens the probe: the deployment's key is about to change, or this process has not changed it yet.
+    /// A retired key opens the probe: the deployment's key is being changed, or this process does not have the new key
+    /// yet.
     Retired,
-    /// No key is configured, and nothing is sealed with one.
+    /// No key is configured and no secret is sealed with one.
     None,
-    /// No key is configured, and secrets are sealed with one.
+    /// No key is configured, but secrets are sealed with one.
     Missing,
     /// None of the configured keys opens the probe.
     Wrong,
 }
 
 impl KeyStatus {
-    /// Every status, as the contract spells it.
+    /// Names of all results in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Whether the process can open the deployment's secrets.
+    /// Returns true when the process can open the deployment's secrets.
     #[must_use]
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Ok | Self::Retired | Self::None)
@@ -64,10 +66,11 @@ impl KeyStatus {
     }
 }
 
-/// Compares the configured keys with the probe, or with a sample of the sealed rows where no process has stored a probe yet.
+/// Compares the configured keys with the probe, or with a sample of the sealed rows if no process has stored a probe
+/// yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let probe = database::find_server_secret(&mut *conn, PROBE).await?;
     Ok(match (configured, probe) {
@@ -84,14 +87,15 @@ pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
     })
 }
 
-/// Latest result of the check in a process that repeats it. A rotation of the key can change the result while the process runs.
+/// Latest result of the check in a process that repeats it. A rotation of the key can change the result while the
+/// process runs.
 #[derive(Debug, Default)]
 pub struct KeyWatch(Mutex<Option<(Instant, KeyStatus)>>);
 
 impl KeyWatch {
-    /// Time after which the check is repeated.
+    /// Interval between checks.
     const CHECK_AFTER: Duration = Duration::from_secs(30);
-    /// Time that the database has to answer.
+    /// Timeout of a check.
     const WITHIN: Duration = Duration::from_secs(1);
 
     /// Latest result; `None` before the first check.
@@ -99,18 +103,18 @@ impl KeyWatch {
         self.get().map(|(_, status)| status)
     }
 
-    /// Checks the keys, and keeps the result.
+    /// Checks the keys and stores the result.
     ///
     /// # Errors
-    /// When the database fails. The latest result stays then.
+    /// Returns an error if a query fails. The previous result then remains.
     pub async fn check(&self, conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
         let status = check(conn, configured).await?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
         Ok(status)
     }
 
-    /// Checks the keys when the latest result is more than 30 s old, and returns the latest result. A database that does not answer in
-    /// time changes nothing.
+    /// Repeats the check if the latest result is more than 30 s old, and returns the latest result. A check that fails
+    /// or takes longer than 1 s leaves the result unchanged.
     pub async fn refresh(&self, db: &PgPool, configured: Option<&Vault>) -> Option<KeyStatus> {
         if self.get().is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
             let check = async { self.check(&mut *db.acquire().await?, configured).await };
@@ -126,39 +130,40 @@ impl KeyWatch {
     }
 }
 
-/// Stores a probe where there is none and the configured key is not known to be wrong, and checks the keys.
+/// Checks the keys. If there is no probe and the configured key is not known to be wrong, stores a probe first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let status = check(&mut *conn, configured).await?;
     let Some(vault) = configured.filter(|_| status == KeyStatus::Ok) else { return Ok(status) };
-    // Another process may store one with another key at the same time.
+    // Another process with another key may store its probe at the same time.
     database::add_server_secret(&mut *conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await?;
     check(conn, configured).await
 }
 
-/// Seals the probe with the present key, whatever key sealed it before.
+/// Seals the probe with the current key, regardless of the key that sealed it before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
 
-/// Secrets of a kind that none of the configured keys opens.
+/// Number of secrets of one kind that none of the configured keys opens.
 #[derive(Debug, Clone, Copy)]
 pub struct UnopenableKind {
-    /// The kind ([`Sealed::kind`]).
+    /// Kind of secret ([`Sealed::kind`]).
     pub kind: &'static str,
     /// Number of secrets.
     pub count: u64,
 }
 
-/// Counts the secrets that none of the configured keys opens, by the keys that sealed them. Kinds without such a secret are left out.
+/// Counts the secrets that none of the configured keys opens, by the id of the key that sealed them. Kinds without such
+/// secrets are left out.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count_unopenable(
     conn: &mut PgConnection,
     configured: Option<&Vault>,
@@ -184,7 +189,8 @@ pub async fn count_unopenable(
     Ok(kinds)
 }
 
-/// Looks for secrets that only a key of the deployment's own seals, and for one of the sample that these keys open.
+/// Returns whether there are secrets that only a key of the deployment can have sealed, and whether the configured keys
+/// open at least one row of the sample.
 async fn sample(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<(bool, bool)> {
     let columns = || {
         let own = areas::sealed().filter(|sealed| !sealed.has_shared_key);

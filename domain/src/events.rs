@@ -1,4 +1,4 @@
-//! Events for webhooks (contract: events): an outbox, written in the transaction of what happened.
+//! Events for webhooks (contract: events): an outbox that is written in the transaction of the event.
 
 use std::time::Duration;
 
@@ -16,68 +16,68 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("events")
 };
 
-/// What can happen.
+/// Type of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 pub enum EventType {
     /// A live session was destroyed.
     #[strum(serialize = "session.completed")]
     SessionCompleted,
-    /// A session errored.
+    /// A session failed.
     #[strum(serialize = "session.failed")]
     SessionFailed,
     /// An API key was revoked.
     #[strum(serialize = "api_key.revoked")]
     ApiKeyRevoked,
-    /// A session's proxy reported what it can do.
+    /// The proxy of a session reported its capabilities.
     #[strum(serialize = "session.egress_capability_changed")]
     SessionEgressCapabilityChanged,
     /// A crypto order was paid.
     #[strum(serialize = "crypto.order.paid")]
     CryptoOrderPaid,
-    /// A crypto order came to nothing.
+    /// A crypto order was not paid.
     #[strum(serialize = "crypto.order.failed")]
     CryptoOrderFailed,
-    /// A page asked whether a session is a person.
+    /// A page required a challenge, such as a CAPTCHA.
     #[strum(serialize = "session.challenge_detected")]
     SessionChallengeDetected,
-    /// What a session leaves did not replace its profile.
+    /// The state of a session could not be saved to its profile.
     #[strum(serialize = "session.profile_save_failed")]
     SessionProfileSaveFailed,
-    /// Somebody asked for it. Nobody can subscribe to it.
+    /// Test event, sent on request. Endpoints cannot subscribe to it.
     #[strum(serialize = "test.ping")]
     TestPing,
 }
 
 impl EventType {
-    /// Every one.
+    /// All types.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Those that an endpoint can be told of.
+    /// Types that an endpoint can subscribe to.
     pub const SUBSCRIBABLE: &'static [Self] = match Self::ALL {
         [subscribable @ .., Self::TestPing] => subscribable,
         _ => panic!("the ping comes last"),
     };
 
-    /// As the contract spells it.
+    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// How the contract spells those that an endpoint can be told of.
+    /// Names of the types that an endpoint can subscribe to.
     #[must_use]
     pub fn subscribable_names() -> Vec<&'static str> {
         Self::SUBSCRIBABLE.iter().map(|event| event.name()).collect()
     }
 }
 
-/// Writes an event of `account`, and with it its deliveries. Answers its id.
+/// Writes an event of `account` and its deliveries. Returns the event's id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)
@@ -86,11 +86,11 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
     Ok(id)
 }
 
-/// Deletes events that are older than `age` and that no delivery refers to (contract: retention 4), up to `limit`. Answers how
-/// many.
+/// Deletes up to `limit` events that are older than `age` and that no delivery refers to (contract: retention 4).
+/// Returns the number of deleted events.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id = any(array(

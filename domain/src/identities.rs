@@ -1,8 +1,9 @@
-//! Accounts at identity providers that sign in here (contract: identities), and sign-ins on their way through one.
+//! Accounts at identity providers that are linked for sign-in (contract: identities), and sign-ins in progress at a
+//! provider.
 //!
-//! A provider vouches for an address, but whoever holds an account here by that address may be somebody else, or may
-//! not trust the provider. So an identity signs in to an account only when it is linked, and it is linked by its making
-//! the account or by a link in a mail to it.
+//! A provider verifies an e-mail address, but the account here with that address may belong to another person, or its
+//! owner may not trust the provider. An identity therefore signs in to an account only when it is linked. It is linked
+//! when the account is created through it, or by a link in a mail to the account.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("identities", "a few an account")],
+    kept: &[("identities", "a few for each account")],
     purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
     mails: &["confirm_sign_in"],
     losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
@@ -29,22 +30,22 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("identities")
 };
 
-/// A sign-in that leaves for a provider.
+/// Sign-in that starts at a provider.
 pub struct Flow<'a> {
-    /// The provider's name in the configuration.
+    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// What the provider hands back.
+    /// State parameter, which the provider returns.
     pub state: &'a Token,
-    /// What the browser that leaves carries with it.
+    /// Token in a cookie of the browser that starts the sign-in.
     pub browser: &'a Token,
-    /// What the provider puts into what it signs.
+    /// Nonce that the provider includes in its signed token.
     pub nonce: &'a str,
-    /// What proves to the provider that whoever fetches the result is whoever asked for it.
+    /// PKCE verifier, which proves to the provider that the same client fetches the result.
     pub pkce_verifier: &'a str,
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into identity_flows (state_hash, provider, nonce, pkce_verifier, browser_hash, expires_at)
@@ -61,21 +62,21 @@ pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) 
     Ok(())
 }
 
-/// A sign-in that came back.
+/// Sign-in that returned from the provider.
 pub struct ReturnedSignIn {
-    /// As it was told to [`start`].
+    /// Nonce passed to [`start`].
     pub nonce: String,
-    /// As it was told to [`start`].
+    /// PKCE verifier passed to [`start`].
     pub pkce_verifier: String,
-    /// The database's clock.
+    /// Time by the database's clock.
     pub now: Timestamp,
 }
 
-/// Ends a sign-in's trip. `None` when it left from another browser or for another provider, came back before, or took
-/// too long: of several callers one gets it.
+/// Completes a sign-in at a provider. Returns `None` when it started in another browser or for another provider, was
+/// completed before, or expired. Of several concurrent callers, one receives it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(
     conn: &mut PgConnection,
     provider: &str,
@@ -95,39 +96,40 @@ pub async fn finish(
     .await
 }
 
-/// Somebody a provider vouches for.
+/// User whose identity a provider verified.
 #[derive(Debug)]
 pub struct ProviderUser<'a> {
-    /// The provider's name in the configuration.
+    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// What it calls them, for ever.
+    /// Permanent id of the user at the provider.
     pub subject: &'a str,
-    /// Their address, if it has verified one.
+    /// E-mail address, if the provider verified one.
     pub email: Option<&'a EmailAddress>,
-    /// What they are called, if it says so.
+    /// Name of the user, if the provider sends one.
     pub name: Option<&'a str>,
 }
 
-/// Whose account a visitor comes for.
+/// Account that a user signs in to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SignInTarget {
-    /// The one their identity is linked to.
+    /// Account that the identity is linked to.
     Linked(AccountId),
-    /// One that was made for them just now.
+    /// Account that was created for this sign-in.
     New(AccountId),
-    /// One that has their address, but no link.
+    /// Account that has the same address but no link to the identity.
     Unlinked(AccountId),
-    /// None: nothing is linked, and there is no address to go by.
+    /// No account: the identity is not linked and has no address.
     Unknown,
 }
 
-/// Finds the account a visitor comes for, or makes it. Its address counts as proven.
+/// Finds or creates the account that a user signs in to. The address of a new account counts as verified.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Result<SignInTarget, CreateError> {
     loop {
-        // In this order, because an account is made together with its link: who sees the one sees the other.
+        // The address must be looked up first. An account is created together with its link, so a transaction that sees
+        // the account also sees the link.
         let has_address = match visitor.email {
             Some(email) => accounts::find_login(conn, email).await?,
             None => None,
@@ -153,25 +155,25 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Resu
                 savepoint.commit().await?;
                 return Ok(SignInTarget::New(account));
             }
-            // Somebody was faster: whose account it is can be seen now.
+            // Another transaction created the account or the link first; the next iteration finds it.
             Ok(_) | Err(CreateError::EmailTaken) => savepoint.rollback().await?,
             Err(other) => return Err(other),
         }
     }
 }
 
-/// The account that an identity is linked to.
+/// Returns the account that an identity is linked to.
 async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select account_id from identities where provider = $1 and subject = $2", provider, subject,)
         .fetch_optional(conn)
         .await
 }
 
-/// Links an identity to an account. `false` when it is another account's, or the account is deleted: its row stays
-/// locked, so that a deletion that comes meanwhile finds the link.
+/// Links an identity to an account. Returns false when it is linked to another account, or the account is deleted. The
+/// row of the account stays locked, so that a concurrent deletion finds the link.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, subject: &str) -> sqlx::Result<bool> {
     let linked = sqlx::query!(
         "insert into identities (provider, subject, account_id)
@@ -187,29 +189,30 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
     Ok(linked.rows_affected() > 0)
 }
 
-/// Takes every identity from an account that is being deleted.
+/// Removes all identities of an account that is being deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// What an account calls somebody: what the provider says, as far as it is a name, or else the part of their address
+/// Returns the name of a new account: the name from the provider without invalid characters, or the part of the address
 /// before the @.
-fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
-    let said: String = said.unwrap_or_default().nfc().filter(|c| !c.is_control()).collect();
-    let cut: String = said.trim().chars().take(AccountName::MAX_CHARS).collect();
+fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
+    let name: String = provided.unwrap_or_default().nfc().filter(|c| !c.is_control()).collect();
+    let cut: String = name.trim().chars().take(AccountName::MAX_CHARS).collect();
     let (local, _) = email.as_str().split_once('@').unwrap_or_default();
     let name = cut.trim_end();
     if name.is_empty() { local.to_owned() } else { name.to_owned() }
 }
 
-/// Deletes trips to providers that ended more than a day ago (contract: retention 7), up to `limit`. Answers how many.
+/// Deletes up to `limit` sign-ins that expired more than a day ago (contract: retention 7). Returns the number of
+/// deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (
@@ -226,11 +229,11 @@ mod tests {
     use super::*;
     use crate::validation::Invalid;
 
-    /// Contract: identities 9. What signup asks of a name holds for one that a provider tells.
+    /// Contract: identities 9. A name from a provider follows the same rules as a name in a sign-up.
     #[test]
-    fn a_visitor_has_a_name_that_an_account_can_have() -> Result<(), Invalid> {
+    fn provider_name_is_reduced_to_a_valid_account_name() -> Result<(), Invalid> {
         let email = EmailAddress::parse("ada@example.com")?;
-        let name = |said| name_of(said, &email);
+        let name = |provided| name_of(provided, &email);
         assert_eq!(name(Some(" Ada Lovelace ")), "Ada Lovelace");
         assert_eq!(name(Some("Ada\r\nBcc: x\0")), "AdaBcc: x");
         let long = "ß".repeat(121);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// A text that is no id of the wanted kind.
+/// Error: the text is not an id of the expected type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an ID of the form {prefix}_<uuid>")]
 pub struct MalformedId {
@@ -21,16 +21,16 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// What stands before the underscore.
+            /// Prefix before the underscore.
             pub const PREFIX: &'static str = $prefix;
 
-            /// A fresh id, later than every earlier one of this process.
+            /// Generates an id that sorts after all earlier ids of this process.
             #[must_use]
             pub fn generate() -> Self {
                 Self(Uuid::now_v7())
             }
 
-            /// The id without its prefix.
+            /// Returns the UUID without the prefix.
             #[must_use]
             pub fn as_uuid(&self) -> Uuid {
                 self.0
@@ -58,7 +58,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = MalformedId;
 
-            /// Accepts only the spelling that [`fmt::Display`] writes: one resource, one name.
+            /// Accepts only the spelling that [`fmt::Display`] writes, so that each resource has one id.
             fn from_str(text: &str) -> Result<Self, MalformedId> {
                 let malformed = MalformedId { prefix: $prefix };
                 let uuid = text.strip_prefix(concat!($prefix, "_")).ok_or(malformed)?;
@@ -82,190 +82,190 @@ macro_rules! id {
 }
 
 id!(
-    /// An account.
+    /// Id of an account.
     AccountId,
     "acc"
 );
 id!(
-    /// An API key.
+    /// Id of an API key.
     ApiKeyId,
     "key"
 );
 id!(
-    /// A signed-in device.
+    /// Id of a web session: a signed-in browser.
     WebSessionId,
     "wsess"
 );
 id!(
-    /// A mail.
+    /// Id of a mail.
     EmailId,
     "eml"
 );
 id!(
-    /// A sign-in that waits for its second factor. Never shown to customers.
+    /// Id of a sign-in that waits for its second factor. Never shown to customers.
     MfaChallengeId,
     "mfc"
 );
 id!(
-    /// A desktop app that asks for a credential. Never shown to customers.
+    /// Id of a desktop app's request for a credential. Never shown to customers.
     DeviceAuthorizationId,
     "dev"
 );
 id!(
-    /// An OAuth client.
+    /// Id of an OAuth client.
     OauthClientId,
     "ocl"
 );
 id!(
-    /// A browser session.
+    /// Id of a browser session.
     SessionId,
     "ses"
 );
 id!(
-    /// What a caller wanted of a session, and its claim on it. Never shown to customers.
+    /// Id of an operation on a session, with its claim on the session. Never shown to customers.
     IntentId,
     "int"
 );
 id!(
-    /// One incarnation of a worker.
+    /// Id of a worker process; a restarted worker has a new id.
     WorkerId,
     "wrk"
 );
 
 id!(
-    /// A credential of staff.
+    /// Id of a staff credential.
     StaffCredentialId,
     "stf"
 );
 id!(
-    /// Many dead letters that staff have sent once more.
+    /// Id of a bulk requeue of dead letters by staff.
     RequeueId,
     "rqu"
 );
 id!(
-    /// A tier that is paid for with a crypto currency.
+    /// Id of a crypto order.
     OrderId,
     "ord"
 );
 id!(
-    /// An address by which anybody may watch a session.
+    /// Id of a link with which anyone can watch a session.
     LiveLinkId,
     "lnk"
 );
 id!(
-    /// A team.
+    /// Id of a team.
     TeamId,
     "team"
 );
 id!(
-    /// Somebody's place on a team.
+    /// Id of a membership in a team.
     MembershipId,
     "mem"
 );
 id!(
-    /// An invitation to a team.
+    /// Id of an invitation to a team.
     InviteId,
     "inv"
 );
 
 id!(
-    /// A webhook endpoint.
+    /// Id of a webhook endpoint.
     WebhookId,
     "whk"
 );
 id!(
-    /// A delivery of an event to a webhook endpoint.
+    /// Id of a delivery of an event to a webhook endpoint.
     DeliveryId,
     "wdl"
 );
 
 id!(
-    /// A profile.
+    /// Id of a profile.
     ProfileId,
     "prof"
 );
 id!(
-    /// What a profile held at one moment.
+    /// Id of a snapshot of a profile.
     SnapshotId,
     "psnap"
 );
 id!(
-    /// An agent session.
+    /// Id of an agent session.
     AgentSessionId,
     "agt"
 );
 id!(
-    /// What somebody said in an agent session, and what was answered.
+    /// Id of a message in an agent session and its response.
     TurnId,
     "turn"
 );
 id!(
-    /// A step of a turn's plan, which customers know as an intent.
+    /// Id of a step of a turn's plan, which customers see as an intent.
     StepId,
     "step"
 );
 
 id!(
-    /// The bytes of a profile's state. Never shown to customers.
+    /// Id of a stored profile state. Never shown to customers.
     StoreId,
     "pst"
 );
 
 id!(
-    /// A saved proxy.
+    /// Id of a saved proxy.
     ProxyId,
     "prx"
 );
 id!(
-    /// A trial of a saved proxy. Never shown to customers.
+    /// Id of a check of a saved proxy. Never shown to customers.
     ProxyCheckId,
     "prc"
 );
 
 id!(
-    /// A stream of an account's notifications. Never shown to customers.
+    /// Id of a stream of an account's notifications. Never shown to customers.
     NotificationStreamId,
     "nst"
 );
 
 id!(
-    /// A machine on which agent sessions are shown by video.
+    /// Id of a machine that shows agent sessions by video.
     MacNodeId,
     "mac"
 );
 
 id!(
-    /// A challenge.
+    /// Id of a challenge.
     ChallengeId,
     "chl"
 );
 
 id!(
-    /// A recipe.
+    /// Id of a recipe.
     RecipeId,
     "rec"
 );
 
 id!(
-    /// Something that goes wrong, or went, as staff tell of it.
+    /// Id of an incident that staff posted.
     IncidentId,
     "inc"
 );
 
 id!(
-    /// What was said of an incident.
+    /// Id of an update of an incident.
     IncidentUpdateId,
     "inu"
 );
 
 id!(
-    /// What all subscribers are to be mailed of an incident.
+    /// Id of a mail to all subscribers about an incident.
     IncidentNoticeId,
     "inn"
 );
 
 id!(
-    /// An address that is mailed of incidents.
+    /// Id of a subscriber of incident mails.
     SubscriberId,
     "sub"
 );
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reads_back_only_in_its_own_spelling() {
+    fn id_is_parsed_only_in_its_own_spelling() {
         let id = SessionId::generate();
         assert_eq!(id.to_string().parse(), Ok(id));
         assert!(id.to_string().to_uppercase().parse::<SessionId>().is_err());

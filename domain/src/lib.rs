@@ -1,7 +1,7 @@
-//! Kitfleet's nouns, rules and SQL: one file an area, listed in [`areas`].
+//! Types, rules and SQL of Kitfleet: one file for each area, listed in [`areas`].
 //!
-//! Rules live in types that are parsed once at the edge. SQL lives in functions that take a connection, so that a
-//! caller decides what one transaction holds. Nothing here knows HTTP, jobs or browsers.
+//! Types check their rules when they are parsed. SQL is in functions that take a connection, so that the caller decides
+//! the extent of a transaction. This crate does not depend on HTTP, jobs or browsers.
 
 pub mod account_semaphore;
 pub mod account_share;

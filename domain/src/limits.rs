@@ -1,172 +1,173 @@
-//! Every bound that there is, as configuration (contract: limits; configuration 5).
+//! Configurable limits (contract: limits; configuration 5).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::accounts::{OwnLimits, Tier};
 
-/// What `result_bytes` may be at most: what a browser may say in one piece, with some room for what stands around it.
+/// Maximum of `result_bytes`: the longest message of a browser, minus room for the surrounding members.
 pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
 
-/// Bounds of requests and results. [`Limits::default`] is the contract's.
+/// Limits of requests and results. [`Limits::default`] has the contract's values.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Sessions of one account that may live at once.
+    /// Concurrent sessions of one account, by its tier.
     pub concurrent_sessions: ConcurrentSessions,
-    /// Characters of a session's label.
+    /// Characters in the label of a session.
     pub label_chars: usize,
-    /// Creates that may wait for a browser at a process.
+    /// Creates that wait for a browser, in one process.
     pub waiting_creates: usize,
-    /// Of them, those of one account.
+    /// Creates of one account that wait for a browser, in one process.
     pub waiting_creates_per_account: usize,
-    /// Bytes of a session's metadata, written as JSON.
+    /// Bytes of a session's metadata, serialized as JSON.
     pub metadata_bytes: usize,
-    /// Characters a `type` action may type.
+    /// Characters in the text of a `type` action.
     pub type_text_chars: usize,
     /// Milliseconds between typed keys.
     pub type_delay_ms: u64,
-    /// Characters of a key's name.
+    /// Characters in the name of a key.
     pub press_key_chars: usize,
-    /// Shortest time an operation may be given.
+    /// Shortest timeout of an operation.
     pub min_timeout: Duration,
-    /// Longest time an operation may be given.
+    /// Longest timeout of an operation.
     pub max_timeout: Duration,
-    /// Longest `time` condition.
+    /// Longest `time` condition of a wait.
     pub max_time_wait: Duration,
     /// Extractions in one batch.
     pub extractions: usize,
-    /// Characters of an extraction's name, of a sub-field's and of an attribute's.
+    /// Characters in the name of an extraction, a sub-field or an attribute.
     pub extraction_name_chars: usize,
     /// Sub-fields of a list.
     pub sub_extractions: usize,
-    /// Matches of a list. More are refused and not cut, so that a list is always whole.
+    /// Matches of a list. A longer list is refused and not truncated, so that a list is always complete.
     pub list_matches: usize,
-    /// Characters of a CSS selector.
+    /// Characters in a CSS selector.
     pub selector_chars: usize,
-    /// Characters of a name, a label or a text that an element is told by, and of an option.
+    /// Characters in a name, label or text of a locator, and in an option.
     pub locator_chars: usize,
-    /// Characters of a snapshot of a page. A longer one is cut.
+    /// Characters in the snapshot of a page. A longer one is truncated.
     pub snapshot_chars: usize,
-    /// Lines of a snapshot of a page. One of more is cut.
+    /// Lines in the snapshot of a page. A longer one is truncated.
     pub snapshot_nodes: usize,
-    /// Characters of the regular expression of a wait.
+    /// Characters in the regular expression of a wait.
     pub pattern_chars: usize,
-    /// Bytes of what an operation answers, as JSON; at most [`MOST_RESULT_BYTES`]. A state is cut to it, and anything else
-    /// withheld.
+    /// Bytes of an operation's result as JSON; at most [`MOST_RESULT_BYTES`]. A longer state is truncated, and any
+    /// other result is withheld.
     pub result_bytes: usize,
-    /// Characters of an address that a page has chosen. What is longer is cut.
+    /// Characters in a URL that a page sets. A longer one is truncated.
     pub url_chars: usize,
-    /// Characters of a page's title. What is longer is cut.
+    /// Characters in the title of a page. A longer one is truncated.
     pub title_chars: usize,
-    /// Characters of a search query, and of each credential of a login.
+    /// Characters in a search query and in each credential of a login.
     pub query_chars: usize,
-    /// The time of search and login, when the request names none.
+    /// Default timeout of search and login.
     pub default_form_timeout: Duration,
     /// Longest `timeout_seconds` of search and login.
     pub max_form_timeout: Duration,
-    /// Browser work of a whole search or login.
+    /// Longest browser work of a search or login.
     pub form_work: Duration,
-    /// What a browser may take beyond the work of a search or login to come to an end and hand over what came of it.
+    /// Time a browser has after the work of a search or login to stop and return the result.
     pub form_teardown: Duration,
     /// Bytes of a screenshot.
     pub screenshot_bytes: u64,
     /// Bytes of a PDF.
     pub pdf_bytes: u64,
-    /// Bytes of local storage in a state read.
+    /// Bytes of local storage in a state.
     pub state_storage_bytes: usize,
-    /// Cookies in a state read.
+    /// Cookies in a state.
     pub state_cookies: usize,
-    /// How long the list of archetypes may be cached.
+    /// Time clients can cache the list of archetypes.
     pub archetypes_max_age: Duration,
-    /// Names that `x-service-unknown-fields` holds.
+    /// Names in the header `x-service-unknown-fields`.
     pub unknown_fields: usize,
-    /// Characters of each of them.
+    /// Characters in each of these names.
     pub unknown_field_chars: usize,
-    /// Entries of a page of a list, when the request names no number.
+    /// Default number of entries in a page of a list.
     pub page_default: u32,
-    /// Entries of a page of a list, at most.
+    /// Maximum number of entries in a page of a list.
     pub page_max: u32,
-    /// Bytes of customers' data after which a page of a list ends early.
+    /// Bytes of customer data after which a page of a list ends early.
     pub page_bytes: usize,
-    /// Bytes of large answers of one account that are under way at once.
+    /// Bytes of large responses in progress for one account.
     pub answer_bytes_per_account: u64,
-    /// The same of all accounts, in a process.
+    /// Bytes of large responses in progress in one process.
     pub answer_bytes: u64,
-    /// Values and members' names in a body of a caller who has no credential.
+    /// Values and member names in a request body of a caller without a credential.
     pub open_body_values: usize,
-    /// Values and members' names in any other body.
+    /// Values and member names in any other request body.
     pub body_values: usize,
-    /// Rows of an export of the audit log.
+    /// Rows in an export of the audit log.
     pub audit_export_rows: u32,
-    /// Days of a series of usage, when the request names no number.
+    /// Default number of days in a usage series.
     pub usage_days_default: u32,
-    /// Days of a series of usage, at most.
+    /// Maximum number of days in a usage series.
     pub usage_days_max: u32,
     /// Profiles of one account, by its tier.
     pub profiles: Profiles,
     /// Profiles of an enterprise account (contract: limits 3).
     pub enterprise_profiles: u32,
-    /// Bytes of what a profile holds, sealed.
+    /// Bytes of a profile's stored state, sealed.
     pub profile_store_bytes: u64,
-    /// Bytes of all that the profiles and snapshots of an account hold, sealed: what several of them share counts once.
+    /// Bytes of all states of an account's profiles and snapshots, sealed. A state that several of them share counts
+    /// once.
     pub profile_bytes_per_account: u64,
     /// Snapshots of one profile.
     pub snapshots_per_profile: u32,
-    /// Bytes of a profile's document that is imported (contract: profiles 20).
+    /// Bytes of an imported profile document (contract: profiles 20).
     pub profile_document_bytes: u64,
-    /// Bytes that the agent sessions of an account keep: turns, steps, receipts and answers of creates, sealed.
+    /// Bytes stored for the agent sessions of an account: turns, steps, receipts and responses of creates, sealed.
     pub agent_bytes_per_account: u64,
-    /// Refused creates of agent sessions with an idempotency key that an account keeps: the newest.
+    /// Refused creates of agent sessions with an idempotency key that are kept for an account, the newest first.
     pub refused_creates: u32,
-    /// Changes of its configuration that an account may make in an hour, each of which the audit log keeps.
+    /// Configuration changes of an account per hour, each of which the audit log keeps.
     pub audited_changes_per_hour: NonZeroU32,
     /// Recipes of one account.
     pub recipes: u32,
     /// Steps of a recipe.
     pub recipe_steps: u32,
-    /// Bytes of a recipe's steps, with what was typed, written as JSON.
+    /// Bytes of a recipe's steps with the typed values, serialized as JSON.
     pub recipe_bytes: usize,
-    /// Characters of a recipe's label.
+    /// Characters in the label of a recipe.
     pub recipe_label_chars: usize,
-    /// Characters of a recipe's description.
+    /// Characters in the description of a recipe.
     pub recipe_description_chars: usize,
     /// Saved proxies of one account.
     pub proxies: u32,
-    /// API keys of one account that work.
+    /// Active API keys of one account.
     pub api_keys: u32,
     /// OAuth clients of one account.
     pub oauth_clients: u32,
-    /// Characters of a password, at least.
+    /// Minimum length of a password, in characters.
     pub password_min_chars: usize,
-    /// Characters of a password, at most: far more than anybody types, and no load to hash.
+    /// Maximum length of a password, in characters: longer than any typed password and still cheap to hash.
     pub password_max_chars: usize,
-    /// Recovery codes of a batch.
+    /// Recovery codes in a batch.
     pub recovery_codes: usize,
-    /// Periods that the clock of an authenticator app may be off.
+    /// Periods that the clock of an authenticator app can be off.
     pub totp_drift_periods: u16,
-    /// Wrong codes a challenge takes.
+    /// Wrong codes after which a challenge is refused.
     pub challenge_guesses: u32,
-    /// Wrong codes an account takes in a window.
+    /// Wrong codes of an account within a window.
     pub mfa_guesses: u32,
-    /// How long that window is.
+    /// Length of that window.
     pub mfa_guess_window: Duration,
-    /// Characters of a desktop app's nonce, at least.
+    /// Minimum length of a desktop app's nonce, in characters.
     pub device_state_min_chars: usize,
-    /// Characters of a desktop app's nonce, at most.
+    /// Maximum length of a desktop app's nonce, in characters.
     pub device_state_max_chars: usize,
-    /// Characters of what a desktop app calls itself.
+    /// Characters in the label of a desktop app.
     pub device_label_chars: usize,
-    /// Characters of a team's name.
+    /// Characters in the name of a team.
     pub team_name_chars: usize,
     /// Webhook endpoints of an account that are not disabled.
     pub webhook_endpoints: u32,
-    /// Event types an endpoint can be told of.
+    /// Event types an endpoint can subscribe to.
     pub webhook_events: usize,
-    /// Characters of an endpoint's description.
+    /// Characters in the description of an endpoint.
     pub webhook_description_chars: usize,
 }
 
-/// How many profiles an account of each tier may have, but for [`Tier::Enterprise`].
+/// Profiles of an account by its tier, except [`Tier::Enterprise`].
 #[derive(Debug, Clone)]
 pub struct Profiles {
     /// [`Tier::Free`]
@@ -199,19 +200,19 @@ impl Default for Profiles {
     }
 }
 
-/// Live sessions at once that an account's own limit may allow.
+/// Highest limit of concurrent sessions that an account's own limit can set.
 pub const MOST_OWN_SESSIONS: u32 = 10_000;
-/// Profiles that an account's own limit may allow.
+/// Highest limit of profiles that an account's own limit can set.
 pub const MOST_OWN_PROFILES: u32 = 1_000_000;
 
 impl Limits {
-    /// How many sessions an account may have live at once.
+    /// Returns the account's limit of concurrent sessions.
     #[must_use]
     pub fn sessions_of(&self, tier: Tier, own: OwnLimits) -> u32 {
         own.concurrent_sessions.unwrap_or_else(|| self.concurrent_sessions.of(tier))
     }
 
-    /// How many profiles an account may have.
+    /// Returns the account's limit of profiles.
     #[must_use]
     pub fn profiles_of(&self, tier: Tier, own: OwnLimits) -> u32 {
         own.profiles.unwrap_or_else(|| self.profiles_of_tier(tier))
@@ -231,7 +232,7 @@ impl Limits {
     }
 }
 
-/// How many sessions an account of each tier may have live at once.
+/// Concurrent sessions of an account by its tier.
 #[derive(Debug, Clone)]
 pub struct ConcurrentSessions {
     /// [`Tier::Free`]
@@ -253,7 +254,7 @@ pub struct ConcurrentSessions {
 }
 
 impl ConcurrentSessions {
-    /// An account's, by its tier.
+    /// Returns the limit of an account by its tier.
     #[must_use]
     pub fn of(&self, tier: Tier) -> u32 {
         match tier {

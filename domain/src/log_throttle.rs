@@ -1,14 +1,14 @@
-//! Log lines of loops: what fails again and again is said once a minute.
+//! Rate-limited log lines for loops: a repeated failure is logged once a minute.
 //!
-//! A loop that tries again five times a second would fill a disk with the news that the disk is full.
+//! A loop that retries five times a second could otherwise fill a disk with log lines, for example about a full disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The pause between two lines of one cause.
+/// Minimum interval between two lines of one cause.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// A line that a loop may repeat. It belongs to the loop, or is a `static` beside it.
+/// Throttle of one log line. It is a local of the loop or a `static` beside it.
 #[derive(Debug)]
 pub struct LogThrottle(Mutex<Option<LastLine>>);
 
@@ -19,14 +19,14 @@ struct LastLine {
 }
 
 impl LogThrottle {
-    /// A line that was never said.
+    /// Creates a throttle that logs the first line at once.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a default is not const, and these are statics")]
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Says the line when it is due, and how often it was held back since it was last said.
+    /// Calls `line` if it is due, with the number of lines suppressed since the last one.
     pub fn say(&self, line: impl FnOnce(u64)) {
         if let Some(held_back) = self.is_due_at(Instant::now()) {
             line(held_back);
@@ -34,14 +34,14 @@ impl LogThrottle {
     }
 
     fn is_due_at(&self, now: Instant) -> Option<u64> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *said {
-            Some(said) if now.saturating_duration_since(said.at) < PAUSE => {
-                said.held_back += 1;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *last {
+            Some(last) if now.saturating_duration_since(last.at) < PAUSE => {
+                last.held_back += 1;
                 None
             }
             before => {
-                let held_back = before.as_ref().map_or(0, |said| said.held_back);
+                let held_back = before.as_ref().map_or(0, |last| last.held_back);
                 *before = Some(LastLine { at: now, held_back: 0 });
                 Some(held_back)
             }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_said_once_a_minute_and_tells_how_often_it_was_not() {
+    fn line_is_logged_once_a_minute_with_the_suppressed_count() {
         let (line, start) = (LogThrottle::new(), Instant::now());
         assert_eq!(line.is_due_at(start), Some(0));
         for millis in [0, 200, 59_999] {

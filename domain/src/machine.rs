@@ -1,4 +1,4 @@
-//! Resources of the machine: room on a disk, memory, and turns of a processor.
+//! Resources of the machine: disk space, memory and scheduling priority.
 
 mod memory;
 
@@ -11,59 +11,59 @@ use thread_priority::{
 
 pub use self::memory::Memory;
 
-/// Of a small disk no more than this part has to stay free.
+/// On a small disk, the free space can be as low as this fraction of the disk (one twentieth).
 const FLOOR_SHARE: u64 = 20;
 
-/// What is added to the nice value of a thread that yields; 19 is the most. It then gets a few hundredths of what one of normal
-/// priority gets of a core that both want.
+/// Increase of the nice value of a low-priority thread; 19 is the maximum. On a contended core, the thread then gets a
+/// few percent of the time of a thread with normal priority.
 const NICENESS: i32 = 19;
 
-/// The room on a disk, in bytes.
+/// Space on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskSpace {
-    /// What may still be written.
+    /// Space that can still be written.
     pub left: u64,
     all: u64,
 }
 
 impl DiskSpace {
-    /// The room on the disk that holds `folder`.
+    /// Returns the space on the disk that contains `folder`.
     ///
     /// # Errors
-    /// When there is no such folder, or its disk does not answer.
+    /// Returns an error if the folder does not exist or the file system cannot be queried.
     pub fn on(folder: &Path) -> io::Result<Self> {
         let disk = rustix::fs::statvfs(folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
     }
 
-    /// Bytes that have to stay free: `floor`, or a twentieth of a small disk.
+    /// Returns the bytes that must stay free: `floor`, or one twentieth of a small disk.
     #[must_use]
     pub fn floor(&self, floor: u64) -> u64 {
         floor.min(self.all / FLOOR_SHARE)
     }
 
-    /// Whether less is left than has to stay free.
+    /// Returns true when less space is free than must stay free.
     #[must_use]
     pub fn is_below(&self, floor: u64) -> bool {
         self.left < self.floor(floor)
     }
 }
 
-/// Makes this thread yield to all others from now on. On Linux a nice value is a thread's own.
+/// Gives this thread the lowest normal priority. On Linux, the nice value belongs to the thread.
 ///
 /// # Errors
-/// When that is refused: everything works as before then.
+/// Returns an error if the system refuses. The thread then keeps its priority.
 pub fn yield_to_others() -> io::Result<()> {
     rustix::process::nice(NICENESS)?;
     Ok(())
 }
 
-/// Makes this thread run only when no other thread of the machine wants its core. A thread of normal priority that wakes up takes the core at
-/// once; from a thread that only has a higher nice value it does so after some milliseconds.
+/// Runs this thread only when no other thread needs its core. A waking thread of normal priority gets the core at once;
+/// from a thread that only has a higher nice value it gets the core after some milliseconds.
 ///
 /// # Errors
-/// When that is refused: everything works as before then.
+/// Returns an error if the system refuses. The thread then keeps its priority.
 pub fn run_when_idle() -> io::Result<()> {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).map_err(io::Error::other)
@@ -74,24 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_can_leave_its_core_to_all_others() {
+    fn thread_can_get_idle_priority() {
         let status = || std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
-        let policy = |told: String| told.lines().find(|line| line.starts_with("policy")).map(ToOwned::to_owned);
+        let policy = |text: String| text.lines().find(|line| line.starts_with("policy")).map(ToOwned::to_owned);
         std::thread::spawn(move || {
-            run_when_idle().expect("any thread may");
+            run_when_idle().expect("no privilege is required");
             // 5 is SCHED_IDLE.
             assert!(policy(status()).is_none_or(|line| line.trim_end().ends_with('5')), "{:?}", policy(status()));
         })
         .join()
-        .expect("it is done");
+        .expect("the thread ends");
     }
 
     #[test]
-    fn a_small_disk_has_to_keep_only_its_share() {
-        let room = |left, all| DiskSpace { left, all };
-        assert!(room(99, 10_000).is_below(100));
-        assert!(!room(100, 10_000).is_below(100));
-        assert!(!room(50, 1_000).is_below(100));
-        assert!(room(49, 1_000).is_below(100));
+    fn small_disk_keeps_one_twentieth_free() {
+        let disk = |left, all| DiskSpace { left, all };
+        assert!(disk(99, 10_000).is_below(100));
+        assert!(!disk(100, 10_000).is_below(100));
+        assert!(!disk(50, 1_000).is_below(100));
+        assert!(disk(49, 1_000).is_below(100));
     }
 }

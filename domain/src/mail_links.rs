@@ -1,4 +1,4 @@
-//! Links in mails (contract: sign-ins 13, 14): single-use, and one of each purpose at a time.
+//! Links in mails (contract: sign-ins 13, 14). A link works once, and an account has one link for each purpose.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("mail_links")
 };
 
-/// What a link does.
+/// Purpose of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Purpose {
-    /// Proves the address.
+    /// Verifies the e-mail address.
     VerifyEmail,
     /// Signs in.
     MagicLink,
-    /// Lets its holder choose a new password.
+    /// Allows a new password to be set.
     ResetPassword,
-    /// Links an account at an identity provider.
+    /// Connects an account at an identity provider.
     ConfirmSignIn,
 }
 
-/// Makes the account's one link of this purpose. The one before is worthless from now on.
+/// Creates the account's link for this purpose. The previous link stops working.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue(
     conn: &mut PgConnection,
     account: AccountId,
@@ -57,10 +57,11 @@ pub async fn issue(
     Ok(token)
 }
 
-/// Makes the account's one link of this purpose for a caller that has just proven the address, who needs no mail.
+/// Creates the account's link for this purpose without a mail, for a caller that has just proven control of the
+/// address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue_for(
     conn: &mut PgConnection,
     account: AccountId,
@@ -71,23 +72,23 @@ pub async fn issue_for(
     issue(conn, account, purpose, None, expires_at).await
 }
 
-/// What a link was about.
+/// Content of a link that was used.
 #[derive(Debug)]
 pub struct RedeemedLink {
-    /// Whose it was.
+    /// Account the link belongs to.
     pub account: AccountId,
-    /// What [`issue`] was told.
+    /// Subject passed to [`issue`].
     pub subject: Option<Value>,
 }
 
-/// Uses a link up, and holds its account's row against everybody else who follows one. `None` when the link is unknown,
-/// expired, or was used before, or the account is deleted: of several callers one gets it.
+/// Uses a link and locks its account's row against concurrent uses. Returns `None` when the link is unknown, expired or
+/// already used, or the account is deleted. Of several concurrent callers, one receives the link.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
-    // The account's row first: who changes the account goes on to its links.
+    // Lock the account's row first, in the same order as changes of the account, which lock its links next.
     let held = sqlx::query_scalar!(
         "select id from accounts
          where id = (select account_id from mail_links where token_hash = $1 and purpose = $2) and status <> 'deleted'
@@ -110,10 +111,10 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
     Ok(row.map(|row| RedeemedLink { account: row.account_id, subject: row.subject }))
 }
 
-/// Whether [`follow`] would succeed, for whoever has something costly to do before.
+/// Returns true when [`follow`] would succeed, for callers that must do expensive work before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
@@ -124,20 +125,20 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
     .await
 }
 
-/// Makes every link of an account worthless.
+/// Deletes all links of an account, so that none works any more.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes links that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Deletes up to `limit` links that expired more than a day ago (contract: retention 7). During that day, a caller with
+/// the link receives the reason for the refusal. Returns the number of deleted links.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

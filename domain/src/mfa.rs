@@ -1,7 +1,7 @@
-//! Second factors (contract: mfa): a TOTP secret, sealed at rest, and recovery codes, hashed.
+//! Second factors (contract: mfa): a sealed TOTP secret and hashed recovery codes.
 //!
-//! Whoever presents a proof holds the factor's row until the transaction ends, so that of several callers with the same
-//! code one succeeds, and wrong guesses are counted whoever makes them.
+//! A transaction that checks a proof locks the factor's row until it ends. Therefore only one of several callers with
+//! the same code succeeds, and wrong guesses of all callers count together.
 
 pub mod challenges;
 mod recovery_codes;
@@ -25,9 +25,9 @@ pub use totp::Enrollment;
 
 pub(crate) const AREA: Area = Area {
     kept: &[
-        ("mfa_factors", "one an account"),
-        ("recovery_codes", "ten an account"),
-        ("totp_steps", "a hundred an account"),
+        ("mfa_factors", "one for each account"),
+        ("recovery_codes", "ten for each account"),
+        ("totp_steps", "a hundred for each account"),
     ],
     purges: &[Purge::new("tokens", "mfa_challenges", |conn, _, limit| {
         Box::pin(challenges::purge_expired(conn, limit))
@@ -52,22 +52,22 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("mfa")
 };
 
-/// What the vault is told the secrets are for.
+/// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "mfa";
 
-/// What is known of an account's second factor.
+/// State of an account's second factor.
 #[derive(Debug)]
 pub struct Status {
-    /// Since when; `None` when it has none.
+    /// Time of the enrolment; `None` when the account has no second factor.
     pub enrolled_at: Option<Timestamp>,
-    /// When it was last used to prove something.
+    /// Time the factor was last used.
     pub last_used_at: Option<Timestamp>,
-    /// Recovery codes that are still good.
+    /// Number of unused recovery codes.
     pub unused_recovery_codes: i64,
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Status> {
     let row = sqlx::query_as!(
         Status,
@@ -82,29 +82,30 @@ pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(row.unwrap_or(Status { enrolled_at: None, last_used_at: None, unused_recovery_codes: 0 }))
 }
 
-/// Whether an account has a second factor.
+/// Returns true when the account has a second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(status(conn, account).await?.enrolled_at.is_some())
 }
 
-/// What can go wrong with second factors besides the caller's proof.
+/// Errors of second factors other than a wrong proof.
 #[derive(Debug, thiserror::Error)]
 pub enum MfaError {
     /// The secret was sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Gives the account a new secret that is pending until a code of it is verified. `None` when it has a factor already.
+/// Gives the account a new secret, which is pending until one of its codes is verified. Returns `None` when the account
+/// already has a factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) -> sqlx::Result<Option<Enrollment>> {
     let enrollment = Enrollment::generate();
     let row = sqlx::query_scalar!(
@@ -123,26 +124,27 @@ pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) 
     Ok(row.map(|email| enrollment.labelled(email)))
 }
 
-/// Why a code does not complete an enrolment.
+/// Reasons why a code does not complete an enrolment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotVerified {
-    /// It is wrong, or nothing is pending. A pending secret stays.
+    /// The code is wrong, or no secret is pending. A pending secret remains.
     Wrong,
-    /// There were too many wrong ones; how long to wait.
+    /// The account has made too many wrong guesses; contains the time to wait.
     TooMany(Duration),
-    /// The account has a factor already.
+    /// The account already has a factor.
     Enrolled,
 }
 
-/// A pending secret of which a code was right.
+/// Pending secret for which a correct code was given.
 pub struct Verified {
     sealed_secret: Vec<u8>,
 }
 
-/// Holds `code` against the pending secret, and uses it up. A wrong one is counted: commit what was done either way.
+/// Checks a code against the pending secret and marks it as used. Counts a wrong code, so the caller must commit in
+/// either case.
 ///
 /// # Errors
-/// When the secret cannot be opened, or the database fails.
+/// Returns an error if the secret cannot be opened or a query fails.
 pub async fn verify(
     conn: &mut PgConnection,
     account: AccountId,
@@ -164,16 +166,16 @@ pub async fn verify(
     if use_step(conn, account, step).await? {
         Ok(Ok(Verified { sealed_secret: factor.sealed_secret }))
     } else {
-        // Whoever was faster with this code is about to complete the enrolment.
+        // Another request used this code first and will complete the enrolment.
         Ok(Err(NotVerified::Wrong))
     }
 }
 
-/// Completes the enrolment of a secret of which a code was right, and writes `account.mfa_enrolled`. `false` when another
-/// secret has taken its place, or is enrolled.
+/// Completes the enrolment of a verified secret and writes `account.mfa_enrolled`. Returns false when the secret was
+/// replaced or a factor is already enrolled.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -198,11 +200,11 @@ pub async fn complete(
     Ok(true)
 }
 
-/// Takes the account's second factor away and writes `account.mfa_disabled`. `false` when it has none, in which case a
-/// pending one is forgotten.
+/// Removes the account's second factor and writes `account.mfa_disabled`. Returns false when there is none; a pending
+/// secret is then deleted.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     if !forget(conn, account).await? {
         return Ok(false);
@@ -212,10 +214,10 @@ pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor)
     Ok(true)
 }
 
-/// Takes the account's second factor away. `false` when there was none, or a pending one.
+/// Removes the account's second factor. Returns false when there was none or it was pending.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         r#"delete from mfa_factors where account_id = $1 returning enrolled_at is not null as "enrolled!""#,
@@ -226,10 +228,10 @@ pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(enrolled == Some(true))
 }
 
-/// Replaces the recovery codes. `false` when the account has no second factor.
+/// Replaces the recovery codes. Returns false when the account has no second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         "select account_id from mfa_factors where account_id = $1 and enrolled_at is not null for update",
@@ -243,10 +245,10 @@ pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Bat
     Ok(enrolled.is_some())
 }
 
-/// What recovery codes are hashed with. `None` when the account has no second factor.
+/// Returns the salt of the account's recovery codes, or `None` when the account has no second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Vec<u8>>> {
     let salt = sqlx::query_scalar!(
         "select recovery_salt from mfa_factors where account_id = $1 and enrolled_at is not null",
@@ -257,79 +259,79 @@ pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(salt.flatten())
 }
 
-/// A second factor, as presented.
+/// Proof of a second factor.
 pub enum Proof<'a> {
-    /// Six digits.
+    /// Code of an authenticator app.
     Totp {
-        /// Them.
+        /// Six digits.
         code: &'a str,
-        /// What opens the secret.
+        /// Vault that opens the secret.
         vault: &'a Vault,
     },
-    /// A recovery code.
+    /// Recovery code.
     Recovery {
-        /// Its hash under the account's salt.
+        /// Hash of the code with the account's salt.
         hash: &'a [u8],
     },
 }
 
-/// By which second factor something was proven.
+/// Type of second factor that was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Via {
-    /// By a code of the moment.
+    /// Code of an authenticator app.
     Totp,
-    /// By a recovery code.
+    /// Recovery code.
     Recovery,
 }
 
 impl Via {
-    /// As the contract spells it.
+    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What came of a proof.
+/// Result of checking a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is right, and used up.
+    /// The proof is correct and is now used.
     Proven(Via),
-    /// It is wrong.
+    /// The proof is wrong.
     Wrong,
-    /// It was used before.
+    /// The proof was used before.
     UsedBefore,
-    /// There were too many wrong ones; how long to wait.
+    /// The account has made too many wrong guesses; contains the time to wait.
     TooMany(Duration),
     /// The account has no second factor.
     NotEnrolled,
 }
 
-/// How guessing is limited.
+/// Limits of guesses.
 #[derive(Debug, Clone, Copy)]
 pub struct GuessLimits {
-    /// Wrong ones in a window.
+    /// Wrong guesses allowed within a window.
     pub allowed: u32,
-    /// How long a window is.
+    /// Length of a window.
     pub window: Duration,
-    /// Periods that a clock may be off.
+    /// Periods that a clock can be off.
     pub drift: u16,
 }
 
 impl GuessLimits {
-    /// As configured.
+    /// Returns the configured limits.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
         Self { allowed: limits.mfa_guesses, window: limits.mfa_guess_window, drift: limits.totp_drift_periods }
     }
 }
 
-/// Judges a proof, uses it up when it is right, and counts it when it is wrong: commit what was done either way. A
+/// Checks a proof. Marks a correct one as used and counts a wrong one, so the caller must commit in either case. A
 /// recovery code writes `account.recovery_code_used`.
 ///
 /// # Errors
-/// When the secret cannot be opened, or the database fails.
+/// Returns an error if the secret cannot be opened or a query fails.
 pub async fn judge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -347,7 +349,7 @@ pub async fn judge(
     let via = match proof {
         Proof::Totp { code, vault } => match factor.accepted_step(vault, account, code, guesses.drift)? {
             Some(step) if use_step(conn, account, step).await? => Some(Via::Totp),
-            // Whoever knows a code that was right guesses nothing.
+            // A code that was correct is not a guess and does not count.
             Some(_) => return Ok(Verdict::UsedBefore),
             None => None,
         },
@@ -375,14 +377,14 @@ pub async fn judge(
     Ok(Verdict::Proven(via))
 }
 
-/// A factor whose row is locked.
+/// Factor whose row is locked.
 struct Factor {
     enrolled: bool,
     sealed_secret: Vec<u8>,
-    /// Wrong guesses in the window that is open, and until its end.
+    /// Wrong guesses in the current window.
     wrong_guesses: i32,
     window_left: Duration,
-    /// Seconds since 1970, by the database's clock.
+    /// Seconds since 1970 by the database's clock.
     now: u64,
 }
 
@@ -404,7 +406,7 @@ impl Factor {
 }
 
 async fn lock(conn: &mut PgConnection, account: AccountId, window: Duration) -> sqlx::Result<Option<Factor>> {
-    // The account's row first: who changes the account goes on to its factor.
+    // Lock the account's row first, in the same order as changes of the account, which lock its factor next.
     if accounts::hold(&mut *conn, account).await?.is_none() {
         return Ok(None);
     }
@@ -442,9 +444,9 @@ async fn count_wrong_guess(conn: &mut PgConnection, account: AccountId, window: 
     Ok(())
 }
 
-/// Notes that the code of this time step was accepted. `false` when one was before.
+/// Records the time step of an accepted code. Returns false when a code of this step was accepted before.
 async fn use_step(conn: &mut PgConnection, account: AccountId, step: i64) -> sqlx::Result<bool> {
-    // Steps this old are accepted no more, and need not be remembered.
+    // Codes of steps this old are no longer accepted, so the rows are not needed.
     sqlx::query!("delete from totp_steps where account_id = $1 and step < $2::bigint - 100", account as _, step)
         .execute(&mut *conn)
         .await?;

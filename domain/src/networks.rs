@@ -1,17 +1,17 @@
-//! Networks of clients: what a client's address says about where it is, without naming one device.
+//! Networks of clients: an approximate origin that does not identify a single device.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// The network of a client: the /24 of an IPv4 address, the /48 of an IPv6 address.
+/// Network of a client: the /24 of an IPv4 address or the /48 of an IPv6 address.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Network(String);
 
 impl Network {
-    /// The network that an address belongs to.
+    /// Returns the network of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_one_network_have_one_name() {
+    fn addresses_of_a_network_have_the_same_name() {
         for (address, network) in [
             ("192.0.2.1", "192.0.2.0/24"),
             ("192.0.2.255", "192.0.2.0/24"),

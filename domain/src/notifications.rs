@@ -1,8 +1,9 @@
-//! What happens to what an account has, for whoever follows it (contract: notifications).
+//! Notifications of changes to an account's objects, for clients that follow them (contract: notifications).
 //!
-//! A notification is written by the transaction of what happened, and numbered when somebody asks, under the lock of the account's
-//! reader. Whatever has a number was committed before any higher one was given, so that who has read up to one has missed none below;
-//! and what happens waits for no lock of an account.
+//! The transaction of a change writes its notification without a number. A reader assigns the numbers later, under the
+//! lock of the account's reader row. Every notification with a number was committed before a higher number was
+//! assigned, so a client that has read up to a number has missed none below it. The change itself waits for no lock of
+//! the account.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::ids::{AccountId, NotificationStreamId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("notification_readers", "one an account")],
+    kept: &[("notification_readers", "one for each account")],
     purges: &[
         Purge::new("notifications", "notification_streams", |conn, _, limit| Box::pin(purge_streams(conn, limit))),
         Purge::new("notifications", "notifications", |conn, terms, limit| {
@@ -30,18 +31,18 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("notifications")
 };
 
-/// Where processes are told that an account has notifications without a number; what is told is the account's id, without a prefix.
+/// Channel that announces notifications without a number. The payload is the account's id without its prefix.
 pub const CHANNEL: &str = "notifications";
 
-/// How long a stream counts as open without its process saying so.
+/// Time after which a stream that its process did not renew counts as closed.
 pub const STREAM_LEASE: Duration = Duration::from_secs(30);
 
-/// How much of it an account may follow, and for how long.
+/// Limits of streams and retention of notifications.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Streams of an account that may be open at a time.
+    /// Maximum number of open streams of an account.
     pub max_streams: u32,
-    /// How long notifications are kept.
+    /// Time notifications are kept.
     pub retention: Duration,
 }
 
@@ -51,58 +52,58 @@ impl Default for Settings {
     }
 }
 
-/// Something that happened.
+/// Change of one of the account's objects.
 #[derive(Debug)]
 pub struct Notification {
-    /// Higher than those of all that its account's readers were told before.
+    /// Number, higher than those of all notifications that readers of the account received before.
     pub number: i64,
-    /// What.
+    /// Type of the event.
     pub event: String,
-    /// Its details, as an object.
+    /// Details, as an object.
     pub data: Box<RawValue>,
-    /// When.
+    /// Time of the event.
     pub created_at: Timestamp,
 }
 
-/// From where somebody reads on.
+/// Position from which a stream continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPosition {
-    /// Behind this number, and nothing was missed.
+    /// Position after this number; no notification was missed.
     Behind(i64),
-    /// Behind this number, the highest: what came before is not known any more.
+    /// Position after this number, the highest: earlier notifications may have been missed.
     Reset(i64),
 }
 
-/// What somebody asks for who wants to read.
+/// Position that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartPosition {
-    /// What happens from now on.
+    /// Only new notifications.
     Now,
-    /// What came behind this number; `None`: behind what is no number of the account's.
+    /// Notifications after this number; `None` if the client sent something other than a number of the account.
     After(Option<i64>),
 }
 
-/// Why no stream was opened.
+/// Reasons why a stream is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There are as many as there may be.
+    /// The account has the maximum number of open streams.
     #[error("the account has reached its limit of {limit} notification streams; close a stream first")]
     TooMany {
-        /// As many.
+        /// Maximum number of streams.
         limit: u32,
     },
     /// The account is deleted.
     #[error("the account does not exist any more")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Opens a stream of the account (contract: notifications 3, 7, 9), and answers where it begins.
+/// Opens a stream of the account (contract: notifications 3, 7, 9) and returns the position where it begins.
 ///
 /// # Errors
-/// When the account has too many, or the database fails.
+/// Returns an error if the account has too many streams or is deleted, or a query fails.
 pub async fn open_stream(
     conn: &mut PgConnection,
     account: AccountId,
@@ -110,12 +111,12 @@ pub async fn open_stream(
     since: StartPosition,
     settings: Settings,
 ) -> Result<StreamPosition, OpenError> {
-    let place = find_place(&mut *conn, account, since, settings.retention).await?;
+    let position = find_position(&mut *conn, account, since, settings.retention).await?;
     let mut tx = conn.begin().await?;
-    if !ask(&mut tx, account, settings.retention).await? {
+    if !record_changes(&mut tx, account, settings.retention).await? {
         return Err(OpenError::NoAccount);
     }
-    // The lock of the reader's row, which comes first, lets one count after the other.
+    // The lock on the reader's row, which is taken first, makes concurrent calls count one after another.
     sqlx::query!(
         "update notification_readers set streamed_until = greatest(streamed_until, now() + make_interval(secs => $2))
          where account_id = $1",
@@ -143,16 +144,16 @@ pub async fn open_stream(
     .await?;
     tx.commit().await?;
     let highest = number(&mut *conn, account).await?.ok_or(OpenError::NoAccount)?;
-    Ok(match (place, since) {
+    Ok(match (position, since) {
         (Some(number), _) => StreamPosition::Behind(number),
         (None, StartPosition::Now) => StreamPosition::Behind(highest),
         (None, StartPosition::After(_)) => StreamPosition::Reset(highest),
     })
 }
 
-/// The number behind which nothing was missed, if `since` names one: since it was given the account's operations have been written
-/// down, and what came behind it is still kept.
-async fn find_place(
+/// Returns the number in `since` if no notification after it was missed: the account's changes have been recorded since
+/// then, and the notifications after it are still kept.
+async fn find_position(
     conn: &mut PgConnection,
     account: AccountId,
     since: StartPosition,
@@ -173,9 +174,10 @@ async fn find_place(
     .map(Option::flatten)
 }
 
-/// Has the account's operations written down for the retention (contract: notifications 7). `false` when the account is deleted.
-async fn ask(conn: &mut PgConnection, account: AccountId, retention: Duration) -> sqlx::Result<bool> {
-    let asked = sqlx::query!(
+/// Records the account's changes as notifications for the retention time from now (contract: notifications 7). Returns
+/// false when the account is deleted.
+async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: Duration) -> sqlx::Result<bool> {
+    let recorded = sqlx::query!(
         "insert into notification_readers (account_id, until)
          select id, now() + make_interval(secs => $2) from accounts where id = $1 and status <> 'deleted'
          on conflict (account_id) do update set until = excluded.until",
@@ -184,21 +186,22 @@ async fn ask(conn: &mut PgConnection, account: AccountId, retention: Duration) -
     )
     .execute(conn)
     .await?;
-    Ok(asked.rows_affected() == 1)
+    Ok(recorded.rows_affected() == 1)
 }
 
-/// Gives numbers to what has none, and answers the highest. `None` when nobody has asked for the account's notifications yet.
+/// Assigns numbers to the account's notifications without one and returns the highest number. Returns `None` when no
+/// client has requested the account's notifications yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn number(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!("select number_notifications($1)", account as _).fetch_one(conn).await
 }
 
-/// What has a number above `after`, up to `limit`, the oldest first.
+/// Returns up to `limit` notifications with numbers above `after`, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn read_after(
     conn: &mut PgConnection,
     account: AccountId,
@@ -218,10 +221,10 @@ pub async fn read_after(
     rows.into_iter().map(Row::read).collect()
 }
 
-/// The account's notifications below a number, the newest first (contract: notifications 8).
+/// Lists the account's notifications below a number, the newest first (contract: notifications 8).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -229,7 +232,7 @@ pub async fn list(
     limit: i64,
     retention: Duration,
 ) -> sqlx::Result<Vec<Notification>> {
-    ask(&mut *conn, account, retention).await?;
+    record_changes(&mut *conn, account, retention).await?;
     number(&mut *conn, account).await?;
     let rows = sqlx::query_as!(
         Row,
@@ -260,21 +263,21 @@ impl Row {
     }
 }
 
-/// How far the notifications of an account that is followed have come.
+/// Progress of the notifications of an account with open streams.
 #[derive(Debug)]
 pub struct Progress {
-    /// Whose.
+    /// Account of the notifications.
     pub account: AccountId,
-    /// The highest number that was given.
+    /// Highest assigned number.
     pub highest: i64,
-    /// Whether there are some without one.
+    /// True when there are notifications without a number.
     pub waiting: bool,
 }
 
-/// How far those of these accounts have come, for whoever was told of nothing.
+/// Returns the progress of these accounts, for a process that may have missed an announcement.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::Result<Vec<Progress>> {
     sqlx::query_as!(
         Progress,
@@ -287,10 +290,10 @@ pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::
     .await
 }
 
-/// Says that these streams are open still.
+/// Extends the lease of these open streams.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn renew_streams(
     conn: &mut PgConnection,
     streams: &[NotificationStreamId],
@@ -313,10 +316,10 @@ pub async fn renew_streams(
     Ok(())
 }
 
-/// Says that these streams are closed.
+/// Deletes these streams, which are closed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStreamId]) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_streams where id = any($1)", streams as _).execute(conn).await?;
     Ok(())
@@ -327,7 +330,7 @@ async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(())
 }
 
-/// Deletes notifications that are older than `age`, up to `limit`. Answers how many.
+/// Deletes up to `limit` notifications that are older than `age`. Returns the number of deleted notifications.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from notifications where place = any(array(
@@ -341,7 +344,7 @@ async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Resu
     Ok(purged.rows_affected())
 }
 
-/// Deletes the streams of processes that died, up to `limit`. Answers how many.
+/// Deletes up to `limit` streams whose process died. Returns the number of deleted streams.
 async fn purge_streams(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from notification_streams where id = any(array(

@@ -1,4 +1,4 @@
-//! OAuth clients and the access tokens they get (RFC 6749, section 4.4; contract: oauth).
+//! OAuth clients and their access tokens (RFC 6749, section 4.4; contract: oauth).
 
 use std::fmt;
 use std::time::Duration;
@@ -31,23 +31,23 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("oauth")
 };
 
-/// A program that gets tokens by itself.
+/// Program that obtains access tokens with its own credentials.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Its id, which is also what it calls itself.
+    /// Client id, which the client sends as `client_id`.
     pub id: OauthClientId,
-    /// As its owner calls it.
+    /// Name chosen by the account owner.
     pub name: String,
-    /// What its tokens may do at most.
+    /// Scopes that its tokens can have.
     pub scopes: Scopes,
-    /// When it was made.
+    /// Time the client was created.
     pub created_at: Timestamp,
 }
 
-/// What a client may be called.
+/// Checks the name of a client and returns it trimmed.
 ///
 /// # Errors
-/// On field `name`, when it does not have 1 to 120 characters, or has control characters.
+/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -57,12 +57,12 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Makes a client of `account`, whose row is locked meanwhile, so that those that are made at once count each other. Of its
-/// secret only the hash is stored. A member of the account's team makes none: it would
-/// outlive the membership, which a key does not. So no route that makes one honors the account header.
+/// Creates a client of `account`. The account's row is locked, so that concurrent calls count each other's clients.
+/// Only the hash of the secret is stored. A team member must not create a client, because it would remain after the end
+/// of the membership, unlike a key. The route that creates clients therefore ignores the account header.
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, the account has `most` already, or the database fails.
+/// Returns an error if the name does not have 1 to 120 characters, the account has `most` clients, or a query fails.
 pub async fn create_client(
     conn: &mut PgConnection,
     account: AccountId,
@@ -96,27 +96,27 @@ pub async fn create_client(
     Ok((Client { id, name: name.to_owned(), scopes, created_at }, secret))
 }
 
-/// Why there is no new client.
+/// Reasons why a client is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateClientError {
-    /// A field breaks a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The account has as many as it may.
+    /// The account has the maximum number of clients.
     #[error("the account has {0} OAuth clients, the maximum")]
     TooMany(u32),
-    /// The account is gone.
+    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// The clients of `account` that work, the newest first.
+/// Lists the active clients of `account`, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Client>> {
     sqlx::query!(
         "select id, name, scopes, created_at from oauth_clients where account_id = $1 and revoked_at is null order by id desc",
@@ -127,26 +127,26 @@ pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::
     .await
 }
 
-/// Ends a client and every token it got, at once. `false` when the account has no such client; ending it again changes
-/// nothing.
+/// Revokes a client and all its tokens immediately. Returns false when the account has no such client. A second call
+/// changes nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
-    let found = sqlx::query!(
+    let row = sqlx::query!(
         "update oauth_clients set revoked_at = coalesce(revoked_at, now()) where id = $1 and account_id = $2",
         id as _,
         account as _,
     )
     .execute(conn)
     .await?;
-    Ok(found.rows_affected() > 0)
+    Ok(row.rows_affected() > 0)
 }
 
-/// Ends every client of an account that is being deleted, as [`delete_client`] does.
+/// Revokes all clients of an account that is being deleted, as [`delete_client`] does.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
@@ -157,10 +157,11 @@ async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(())
 }
 
-/// Deletes clients that were revoked longer ago than `age` and whose tokens are gone, up to `limit`. Answers how many.
+/// Deletes up to `limit` clients that were revoked longer ago than `age` and have no tokens. Returns the number of
+/// deleted clients.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_clients where id in (
@@ -176,7 +177,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// A client that proved to be one.
+/// Client that authenticated with its secret.
 #[derive(Debug)]
 pub struct Authenticated {
     id: OauthClientId,
@@ -184,14 +185,14 @@ pub struct Authenticated {
     account_status: AccountStatus,
 }
 
-/// The client of this id and secret. An unknown one takes the same steps as a wrong secret. `None` for both, and for a
-/// client whose account is deleted.
+/// Returns the client with this id and secret. Returns `None` for an unknown client, a wrong secret, and a client whose
+/// account is deleted. An unknown client takes the same steps as a wrong secret.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
     let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
-    let found = sqlx::query!(
+    let row = sqlx::query!(
         r#"select c.secret_hash, c.scopes, a.status as "status: AccountStatus"
            from oauth_clients c join accounts a on a.id = c.account_id
            where c.id = $1 and c.revoked_at is null and a.status <> 'deleted'"#,
@@ -200,28 +201,28 @@ pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sq
     .fetch_optional(conn)
     .await?;
     let given = tokens::hash(secret);
-    let stored = found.as_ref().map_or(&[0; 32][..], |row| &row.secret_hash);
+    let stored = row.as_ref().map_or(&[0; 32][..], |row| &row.secret_hash);
     let matches = bool::from(given.ct_eq(stored));
-    Ok(found.filter(|_| matches).map(|row| Authenticated {
+    Ok(row.filter(|_| matches).map(|row| Authenticated {
         id,
         scopes: Scopes::stored(&row.scopes),
         account_status: row.status,
     }))
 }
 
-/// A whole access token. Only its hash is stored. Its beginning tells it from the other kinds of bearer tokens.
+/// Access token in clear text. Only its hash is stored. Its prefix distinguishes it from other bearer tokens.
 #[derive(Clone)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// What every access token begins with.
+    /// Prefix of every access token.
     pub const PREFIX: &str = "svc_oauth_";
 
     fn generate() -> Self {
         Self(format!("{}{}", Self::PREFIX, Token::generate().reveal()))
     }
 
-    /// The token itself, for the one time it is shown.
+    /// Returns the token, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -234,21 +235,21 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// Gives `client` a token for `lifetime` with the scopes it asks for, or with all it may have.
+/// Issues a token to `client` for `lifetime`, with the scopes it requests or otherwise with all of its scopes.
 ///
 /// # Errors
-/// When its account is suspended, it may not have such a scope, or the database fails.
+/// Returns an error if the account is suspended, the client does not have a requested scope, or a query fails.
 pub async fn issue_token(
     conn: &mut PgConnection,
     client: &Authenticated,
-    wanted: Option<&str>,
+    requested: Option<&str>,
     lifetime: Duration,
 ) -> Result<(AccessToken, Scopes), IssueError> {
     if client.account_status != AccountStatus::Active {
         return Err(IssueError::Suspended);
     }
-    let scopes = match wanted {
-        Some(wanted) => narrowed(&client.scopes, wanted).ok_or(IssueError::Scope)?,
+    let scopes = match requested {
+        Some(requested) => narrowed(&client.scopes, requested).ok_or(IssueError::Scope)?,
         None => client.scopes.clone(),
     };
     let token = AccessToken::generate();
@@ -265,50 +266,50 @@ pub async fn issue_token(
     Ok((token, scopes))
 }
 
-/// What `wanted` names, if a client with `scopes` may have all of it. A narrower scope is part of the broad one that
-/// satisfies it.
-fn narrowed(scopes: &Scopes, wanted: &str) -> Option<Scopes> {
-    let names: Vec<_> = wanted.split(' ').filter(|name| !name.is_empty()).collect();
+/// Returns the scopes in `requested` if a client with `scopes` has all of them. A broad scope includes the narrow scopes
+/// that it satisfies.
+fn narrowed(scopes: &Scopes, requested: &str) -> Option<Scopes> {
+    let names: Vec<_> = requested.split(' ').filter(|name| !name.is_empty()).collect();
     Scopes::grantable(&names, scopes).ok()
 }
 
-/// Why there is no token.
+/// Reasons why no token is issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// Staff stopped the client's account.
+    /// Staff suspended the client's account.
     #[error("the account of the client is suspended")]
     Suspended,
-    /// The client may not have it, or nobody may.
+    /// A requested scope is unknown or was not granted to the client.
     #[error("the scope is unknown or was not granted to the client")]
     Scope,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// What a token that exists says of its bearer.
+/// Stored state of an access token that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct TokenRecord {
-    /// Who got it.
+    /// Client the token was issued to.
     pub client_id: OauthClientId,
-    /// Whose client that is.
+    /// Account of the client.
     pub account_id: AccountId,
-    /// What it may do.
+    /// Scopes of the token.
     pub scopes: Scopes,
-    /// Until when it is good.
+    /// Time the token expires.
     pub expires_at: Timestamp,
-    /// Whether its time is over.
+    /// True when the token has expired.
     pub expired: bool,
-    /// Whether its client was deleted.
+    /// True when the client was revoked.
     pub revoked: bool,
-    /// Whether its account may act.
+    /// State of the account.
     pub account_status: AccountStatus,
-    /// What its account pays for.
+    /// Subscription level of the account.
     pub tier: Tier,
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<TokenRecord>> {
     sqlx::query!(
         r#"select t.client_id, c.account_id, t.scopes, t.expires_at, t.expires_at <= now() as "expired!",
@@ -331,11 +332,11 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     .await
 }
 
-/// Deletes access tokens that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Deletes up to `limit` access tokens that expired more than a day ago (contract: retention 7). During that day, a
+/// caller with the token receives the reason for the refusal. Returns the number of deleted tokens.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (
@@ -353,15 +354,17 @@ mod tests {
 
     /// RFC 6749, section 3.3.
     #[test]
-    fn a_token_has_no_more_than_its_client() {
-        let narrowed = |scopes: &[&str], wanted: &str| {
-            narrowed(&Scopes::parse(scopes).expect("known scopes"), wanted).map(|scopes| scopes.names().join(" "))
+    fn token_scopes_are_a_subset_of_the_client_scopes() {
+        let narrowed = |scopes: &[&str], requested: &str| {
+            narrowed(&Scopes::parse(scopes).expect("known scopes"), requested).map(|scopes| scopes.names().join(" "))
         };
         assert_eq!(narrowed(&["read", "write"], "write").as_deref(), Some("write"));
         assert_eq!(narrowed(&["read"], "read:sessions read:audit").as_deref(), Some("read:sessions read:audit"));
         assert_eq!(narrowed(&["account_owner"], "read write").as_deref(), Some("read write"));
-        for wanted in ["write", "read write", "account_owner", "nonsense", "read nonsense", "READ", " ", "read,write"] {
-            assert_eq!(narrowed(&["read"], wanted), None, "{wanted:?}");
+        for requested in
+            ["write", "read write", "account_owner", "nonsense", "read nonsense", "READ", " ", "read,write"]
+        {
+            assert_eq!(narrowed(&["read"], requested), None, "{requested:?}");
         }
         assert_eq!(narrowed(&["account_owner"], "admin"), None, "staff only");
     }

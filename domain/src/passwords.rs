@@ -1,8 +1,8 @@
 //! Passwords (contract: sign-ins 2).
 //!
-//! A password is compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that it does not matter
-//! by which keyboard a letter was composed. Spaces and case count. Hashing takes tens of milliseconds of a core: call it
-//! where that hurts nobody.
+//! Passwords are compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that the way a
+//! keyboard composes a letter does not matter. Spaces and case count. Hashing takes tens of milliseconds of CPU time,
+//! so call it on a thread where that delays no other task.
 
 use std::cell::RefCell;
 
@@ -14,32 +14,32 @@ use unicode_normalization::UnicodeNormalization;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// The hash of a password that nobody has, as costly to check as anybody's.
-const NOBODYS: &str =
+/// Hash that no password matches. Checking it costs as much as checking a real one.
+const UNMATCHED_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$8Fq2ZrXyqT0m3gJm5oY2Uw$0mFv3n4b3Hq1mTt0yS9cPzK0o8h2pZb5x7Vd6uJwQe8";
 
-/// Bytes that nobody's password has, whatever the limits are.
+/// Bytes above which no password is checked, whatever the limits are.
 const LONGEST: usize = 256 * 1024;
 
-/// A password that somebody wants to have.
+/// New password of an account, normalized.
 pub struct NewPassword(String);
 
 impl NewPassword {
     /// # Errors
-    /// On `field`, when it has too few characters, or more than anybody types.
+    /// Returns an error on `field` if the password has too few or too many characters.
     pub fn parse(text: &str, field: &str, limits: &Limits) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
-        // What is this long has too many characters in any form; some grow a lot when they are normalized.
+        // A text of this length has too many characters in any form. Normalizing it could enlarge it a lot.
         let normalized = if text.len() > 16 * limits.password_max_chars { text.to_owned() } else { normalize(text) };
         rules.length(&normalized, limits.password_min_chars, limits.password_max_chars, field);
         rules.check()?;
         Ok(Self(normalized))
     }
 
-    /// argon2id as a PHC string.
+    /// Hashes the password with argon2id and returns a PHC string.
     ///
     /// # Panics
-    /// Never: the salt is one that argon2 accepts.
+    /// Never panics: argon2 accepts the salt.
     #[must_use]
     pub fn hash(&self) -> String {
         let salt =
@@ -49,15 +49,16 @@ impl NewPassword {
     }
 }
 
-/// Whether `password` is the one that was hashed. Without a hash it is not, after just as long.
+/// Returns true when `password` matches the hash. Without a hash it returns false after the same time.
 #[must_use]
 pub fn verify(password: &str, hash: Option<&str>) -> bool {
     let (password, hash) = if password.len() > LONGEST { ("", None) } else { (password, hash) };
-    let Ok(parsed) = PasswordHash::new(hash.unwrap_or(NOBODYS)) else { return false };
+    let Ok(parsed) = PasswordHash::new(hash.unwrap_or(UNMATCHED_HASH)) else { return false };
     matches(&normalize(password), &parsed).unwrap_or(false) && hash.is_some()
 }
 
-/// Whether `password` is what was hashed, at the cost that the hash names. `None` when it is no hash of ours.
+/// Returns whether `password` matches the hash, computed with the parameters in the hash. Returns `None` when it is not
+/// an argon2id hash.
 fn matches(password: &str, hash: &PasswordHash<'_>) -> Option<bool> {
     let params = Params::try_from(hash).ok().filter(|_| hash.algorithm == Algorithm::Argon2id.ident())?;
     let (salt, stored) = (hash.salt?, hash.hash?);
@@ -67,22 +68,22 @@ fn matches(password: &str, hash: &PasswordHash<'_>) -> Option<bool> {
     Some(derived.ct_eq(stored.as_bytes()).into())
 }
 
-/// 19 MiB, two passes, one lane (OWASP's recommendation).
+/// OWASP's recommendation: 19 MiB, two passes, one lane.
 fn params() -> Params {
     Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds")
 }
 
-/// What recovery codes are stored as: 32 bytes, as costly to come by as a password's hash.
+/// Derives the stored form of a recovery code: 32 bytes, at the cost of a password hash.
 ///
 /// # Panics
-/// Never, with a salt of 8 bytes or more: the rest is within argon2's bounds.
+/// Never panics with a salt of at least 8 bytes: the other values are within argon2's bounds.
 pub(crate) fn derive_code(code: &str, salt: &[u8]) -> Vec<u8> {
     derive(params(), code.as_bytes(), salt, 32).expect("16 bytes of salt and 32 of hash are within argon2's bounds")
 }
 
 fn derive(params: Params, password: &[u8], salt: &[u8], length: usize) -> argon2::Result<Vec<u8>> {
     thread_local! {
-        // To be given this much memory anew takes as long as a good part of the hash. Threads that hash keep it.
+        // Allocating this memory takes a large part of the time of a hash, so each hashing thread keeps it.
         static MEMORY: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) };
     }
     MEMORY.with_borrow_mut(|memory| {
@@ -110,24 +111,24 @@ mod tests {
     }
 
     #[test]
-    fn a_password_has_twelve_characters_at_least() {
-        for (text, sound) in [
+    fn password_has_at_least_twelve_characters() {
+        for (text, is_valid) in [
             ("x".repeat(11), false),
             ("x".repeat(12), true),
             ("\u{1f600}".repeat(11), false),
             ("\u{1f600}".repeat(12), true),
-            // Eleven letters, the last with an accent of its own.
+            // Eleven characters, of which the last is a letter with a combining accent.
             (format!("{}e\u{301}", "x".repeat(10)), false),
             ("x".repeat(1_000), true),
             ("x".repeat(1_000_000), false),
         ] {
-            assert_eq!(new(&text).is_ok(), sound, "{} bytes", text.len());
+            assert_eq!(new(&text).is_ok(), is_valid, "{} bytes", text.len());
         }
     }
 
     #[test]
-    fn a_password_matches_however_its_letters_were_composed() {
-        let hash = new("caf\u{e9} au lait, s'il").ok().map(|password| password.hash()).expect("a sound password");
+    fn password_matches_in_any_unicode_composition() {
+        let hash = new("caf\u{e9} au lait, s'il").ok().map(|password| password.hash()).expect("a valid password");
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(verify("cafe\u{301} au lait, s'il", Some(&hash)));
         assert!(!verify("Caf\u{e9} au lait, s'il", Some(&hash)));
@@ -135,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_password_is_a_real_hash_and_matches_nothing() {
-        assert!(PasswordHash::new(NOBODYS).is_ok());
+    fn unmatched_hash_is_well_formed_and_matches_nothing() {
+        assert!(PasswordHash::new(UNMATCHED_HASH).is_ok());
         assert!(!verify("", None));
     }
 }

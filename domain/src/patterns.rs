@@ -1,9 +1,9 @@
-//! Regular expressions of customers, which an address has to match.
+//! Regular expressions of customers that a URL must match.
 //!
-//! They are of Rust's kind: looking at an address takes time that is linear in its length, times the size of the expression.
-//! Both are bounded, and yet the product can be seconds, which nothing can interrupt. So an expression is worked on by a
-//! thread of its own, which yields to everything else. Whoever waits for it may give up at any time; what it works for
-//! then has to wait until it is done, so that nobody keeps more threads busy than they have turns.
+//! They are expressions of the `regex` crate: a match takes time proportional to the length of the URL times the size
+//! of the expression. Both are limited, but the product can still be seconds, and a match cannot be interrupted. Each
+//! match therefore runs on a separate thread with idle priority. The caller can be cancelled at any time. Its permit is
+//! returned only when the thread ends, so that the number of busy threads stays limited.
 
 use std::io;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use tokio::sync::Semaphore;
 use crate::blocking::run_idle;
 use crate::validation::Invalid;
 
-/// Bytes of a compiled expression, and of the tables that it fills while it looks at an address.
+/// Maximum bytes of a compiled expression, and of its tables during a match.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// A regular expression in the syntax of the `regex` crate, of at most 1 MiB when it is compiled.
+/// Regular expression in the syntax of the `regex` crate, at most 1 MiB after compilation.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
-/// Why there is no pattern, or no answer of one.
+/// Reasons why an expression is not compiled or not evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// The expression is none, or is too large.
+    /// The expression is invalid or too large.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The machine has no thread for it.
+    /// The machine cannot create a thread.
     #[error("cannot evaluate the regular expression: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Where expressions are compiled and matched.
+/// Compiles and matches expressions.
 #[derive(Debug, Clone)]
 pub struct Patterns {
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Patterns {
-    /// A place where so many are worked on at once.
+    /// Creates an instance that runs at most `max_threads` threads at a time.
     #[must_use]
-    pub fn new(turns: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(turns)) }
+    pub fn new(max_threads: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(max_threads)) }
     }
 
     /// # Errors
-    /// On field `condition.pattern`, when it is no regular expression or too large a one.
+    /// Returns an error on field `condition.pattern` if the text is not a regular expression or is too large.
     pub async fn compile(&self, text: &str) -> Result<Pattern, PatternError> {
         let text = text.to_owned();
-        let compiled = self.apart(move || {
+        let compiled = self.run_on_thread(move || {
             RegexBuilder::new(&text).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build().map(Pattern)
         });
         Ok(compiled.await?.map_err(|error| {
@@ -61,21 +61,21 @@ impl Patterns {
         })?)
     }
 
-    /// Whether a pattern is found anywhere in an address. A future that is dropped leaves its turn to the thread, until
-    /// that is done.
+    /// Returns true when the pattern matches anywhere in a URL. When the future is dropped, the thread keeps its permit
+    /// until it ends.
     ///
     /// # Errors
-    /// When there is no thread for it.
+    /// Returns an error if the machine cannot create a thread.
     pub async fn is_match(&self, pattern: &Pattern, address: &str) -> Result<bool, PatternError> {
         let (Pattern(regex), address) = (pattern.clone(), address.to_owned());
-        Ok(self.apart(move || regex.is_match(&address)).await?)
+        Ok(self.run_on_thread(move || regex.is_match(&address)).await?)
     }
 
-    async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(io::Error::other)?;
+    async fn run_on_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
         run_idle("pattern", move || {
             let result = work();
-            drop(turn);
+            drop(permit);
             result
         })
         .await
@@ -91,25 +91,25 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_expression_is_one_and_of_bounded_size() {
+    async fn invalid_and_large_expressions_are_refused() {
         let patterns = Patterns::new(1);
         for bad in ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000})", r"\p{L}{900}"] {
-            let error = patterns.compile(bad).await.expect_err("it is none");
+            let error = patterns.compile(bad).await.expect_err("the expression is refused");
             assert!(matches!(error, PatternError::Invalid(_)), "{bad}: {error}");
         }
-        let pattern = patterns.compile(r"^https?://[^/]+/(\w+-)*\d{1,6}$").await.expect("it is one");
+        let pattern = patterns.compile(r"^https?://[^/]+/(\w+-)*\d{1,6}$").await.expect("the expression is valid");
         assert!(patterns.is_match(&pattern, "https://example.com/a-b-12").await.expect("a thread"));
         assert!(!patterns.is_match(&pattern, "https://example.com/a-b-").await.expect("a thread"));
     }
 
     #[tokio::test]
-    async fn whoever_gives_up_makes_no_room_for_another() {
+    async fn cancelled_caller_keeps_its_permit_until_the_thread_ends() {
         let patterns = Patterns::new(1);
         let (release, released) = std::sync::mpsc::channel::<()>();
-        let long = patterns.apart(move || released.recv());
+        let long = patterns.run_on_thread(move || released.recv());
         assert!(timeout(Duration::from_millis(10), long).await.is_err());
-        assert_eq!(patterns.turns.available_permits(), 0);
+        assert_eq!(patterns.permits.available_permits(), 0);
         release.send(()).expect("it still works");
-        assert_eq!(patterns.apart(|| 7).await.expect("a thread"), 7);
+        assert_eq!(patterns.run_on_thread(|| 7).await.expect("a thread"), 7);
     }
 }

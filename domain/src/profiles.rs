@@ -1,8 +1,8 @@
-//! Profiles (contract: profiles): what sessions begin with, and leave behind.
+//! Profiles (contract: profiles): the browser state that a session starts with and saves at its end.
 //!
-//! Here are their rows. What a profile holds is a store, which crate `kitfleet-profiles` writes and reads, and which is never
-//! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
-//! longer says that it may be removed.
+//! This module has the rows of profiles. The content of a profile is a store, which the crate `kitfleet-profiles`
+//! writes and reads and which never changes. A profile and its snapshots refer to stores. A reference is changed under
+//! the lock of the profile's row, and the code that removes one marks the store as removable.
 
 pub mod snapshots;
 pub mod sources;
@@ -23,9 +23,9 @@ use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
     kept: &[
-        ("profiles", "purged when they were in the recycle bin for long enough"),
+        ("profiles", "purged after their time in the recycle bin"),
         ("profile_snapshots", "purged with their profiles"),
-        ("profile_stores", "removed when nobody refers to them"),
+        ("profile_stores", "removed when they have no reference"),
         ("profile_store_chunks", "purged with their stores"),
     ],
     actions: &[
@@ -56,37 +56,37 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("profiles")
 };
 
-/// Purpose for which the vault seals profiles' keys.
+/// Purpose for which the vault seals the keys of profiles.
 pub const KEY_PURPOSE: &str = "profiles";
 
-/// Purges profiles that were in the recycle bin for long enough, removes what nobody's profile holds any more, and deletes what
-/// has reached its term of everything else.
+/// Job that purges profiles whose time in the recycle bin is over, removes stores without references, and deletes all
+/// other rows past their retention term.
 pub const SWEEP_RETENTION: ScheduledJob = ScheduledJob { name: "sweep_retention", period: 60 };
 
-/// A profile, as customers see it.
+/// Profile as customers see it.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Its id.
+    /// Profile id.
     pub id: ProfileId,
-    /// Whose it is.
+    /// Account the profile belongs to.
     pub account_id: AccountId,
-    /// What its owner calls it.
+    /// Name chosen by the account owner.
     pub name: String,
-    /// The device that its sessions are.
+    /// Device that its sessions emulate.
     pub archetype: String,
-    /// The size of what it holds, sealed.
+    /// Size of the stored state, sealed.
     pub size_bytes: i64,
-    /// When it was made.
+    /// Time the profile was created.
     pub created_at: Timestamp,
-    /// When its row last changed.
+    /// Time the row last changed.
     pub updated_at: Timestamp,
-    /// When a session last had it.
+    /// Time a session last used the profile.
     pub last_used_at: Option<Timestamp>,
-    /// When it was put into the recycle bin.
+    /// Time the profile was moved to the recycle bin.
     pub deleted_at: Option<Timestamp>,
 }
 
-/// What a profile is called.
+/// Name of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileName(String);
 
@@ -94,12 +94,14 @@ impl ProfileName {
     const MAX_CHARS: usize = 120;
 
     /// # Errors
-    /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
+    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
+    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
 
-    /// The name of what was made of one of this name: the same with a word behind it, and cut to leave room for that.
+    /// Returns the name of a profile derived from another: the same name with a word in parentheses, truncated to the
+    /// maximum length.
     #[must_use]
     pub fn of_another(name: &str, word: &str) -> Self {
         let suffix = format!(" ({word})");
@@ -108,53 +110,53 @@ impl ProfileName {
         Self(format!("{}{suffix}", cut.trim_end()))
     }
 
-    /// As its owner wrote it.
+    /// Returns the name as the account owner wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A profile to be.
+/// Values of a new profile.
 #[derive(Debug)]
 pub struct NewProfile<'a> {
-    /// Its id, which its key and its store are bound to.
+    /// Profile id, which its key and its store are bound to.
     pub id: ProfileId,
-    /// What it will be called.
+    /// Name of the profile.
     pub name: &'a ProfileName,
-    /// The device that its sessions will be.
+    /// Device that its sessions emulate.
     pub archetype: &'a str,
-    /// What its stores are sealed with, sealed.
+    /// Key that its stores are sealed with, itself sealed.
     pub sealed_key: &'a [u8],
-    /// What it holds from the start.
+    /// Initial content.
     pub content: Option<Content>,
-    /// What it is made of.
+    /// Source of the profile.
     pub origin: Origin,
 }
 
-/// A store, and how large it is.
+/// Store and its size.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
-    /// The store.
+    /// Store id.
     pub store: StoreId,
-    /// Its size, sealed.
+    /// Size of the store, sealed.
     pub size_bytes: i64,
 }
 
-/// What a profile is made of.
+/// Source of a new profile.
 #[derive(Debug)]
 pub enum Origin {
-    /// Nothing.
+    /// No source.
     New,
-    /// Another one.
+    /// Another profile.
     Clone(ProfileId),
-    /// What another one held once.
+    /// Snapshot of another profile.
     Snapshot(SnapshotId),
-    /// A document, and what that says it was written of.
+    /// Imported document, with the ids that it contains.
     Document {
-        /// Which profile, if it says so.
+        /// Exported profile, if the document has its id.
         profile: Option<String>,
-        /// Whose, if it says so.
+        /// Account of the exported profile, if the document has its id.
         account: Option<String>,
     },
 }
@@ -165,7 +167,7 @@ impl Origin {
         let mut action = "profile.created";
         match self {
             Self::New => {}
-            // The contract spells this one's prefix out (contract: profiles 6).
+            // The contract defines another prefix for this id (contract: profiles 6).
             Self::Clone(id) => payload["cloned_from"] = format!("profile_{}", id.as_uuid()).into(),
             Self::Snapshot(id) => payload["restored_from_snapshot"] = id.to_string().into(),
             Self::Document { profile, account } => {
@@ -177,39 +179,39 @@ impl Origin {
     }
 }
 
-/// Why there is no new profile.
+/// Reasons why a profile is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has as many as its own limit, or that of its tier, allows, those in the recycle bin among them.
+    /// The account has the maximum number of profiles of its own limit or its tier, including the recycle bin.
     #[error("the account has {current} profiles, including those in the recycle bin; the limit is {limit}")]
     CapReached {
-        /// Now.
+        /// Current number.
         current: i64,
-        /// Allowed.
+        /// Maximum number.
         limit: i64,
     },
-    /// What the account's profiles hold is as much as it may be.
+    /// The account has reached its limit of stored bytes.
     #[error(transparent)]
     Bytes(#[from] TooManyBytes),
-    /// The account is gone.
+    /// The account does not exist.
     #[error("there is no such account")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// What the profiles and snapshots of an account hold, sealed, is as much as it may be.
+/// Error: the profiles and snapshots of the account have reached its limit of sealed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account's profiles and snapshots store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
-    /// Now.
+    /// Current number of bytes.
     pub current: i64,
-    /// Allowed.
+    /// Maximum number of bytes.
     pub limit: i64,
 }
 
-/// Whether what the account's profiles hold may grow by so many bytes. Its caller has locked the account.
+/// Checks that the stored bytes of the account can grow by `more`. The caller must hold the lock on the account.
 pub(crate) async fn require_bytes(
     conn: &mut PgConnection,
     account: AccountId,
@@ -218,16 +220,16 @@ pub(crate) async fn require_bytes(
 ) -> sqlx::Result<Result<(), TooManyBytes>> {
     let current = stores::bytes_of(conn, account).await?;
     let limit = i64::try_from(limits.profile_bytes_per_account).unwrap_or(i64::MAX);
-    // What does not grow is nobody's to refuse.
+    // A change that does not grow is never refused.
     let fits = more <= 0 || current.saturating_add(more) <= limit;
     Ok(if fits { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
-/// Whether the account may have another profile. Its row is locked until the transaction ends, so that all who make one
-/// count each other.
+/// Checks that the account can have another profile. Its row is locked until the transaction ends, so that concurrent
+/// calls count each other's profiles.
 ///
 /// # Errors
-/// When it may not, or the database fails.
+/// Returns an error if the account has the maximum number of profiles, or a query fails.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
     let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
@@ -238,10 +240,10 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &
     if current < limit { Ok(()) } else { Err(CreateError::CapReached { current, limit }) }
 }
 
-/// The same of one that holds something from the start: there has to be room for some of it.
+/// Does the same for a profile with initial content: the account must have room for at least one byte.
 ///
 /// # Errors
-/// As [`require_room`].
+/// Returns the errors of [`require_room`], and an error if the account has reached its limit of stored bytes.
 pub async fn require_room_for_content(
     conn: &mut PgConnection,
     account: AccountId,
@@ -251,10 +253,10 @@ pub async fn require_room_for_content(
     Ok(require_bytes(conn, account, 1, limits).await??)
 }
 
-/// Makes a profile, and writes `profile.created` or `profile.imported`.
+/// Creates a profile, and writes `profile.created` or `profile.imported`.
 ///
 /// # Errors
-/// When the account may not have another, or the database fails.
+/// Returns an error if the account cannot have another profile, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -288,10 +290,10 @@ pub async fn create(
     Ok(profile)
 }
 
-/// The account's profile of this id, unless it is in the recycle bin.
+/// Returns the account's profile with this id, unless it is in the recycle bin.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Profile>> {
     sqlx::query_as!(
         Profile,
@@ -304,19 +306,19 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) ->
     .await
 }
 
-/// Which profiles to list.
+/// Filter of a list of profiles.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Those in the recycle bin instead of those that are not.
+    /// True to list the recycle bin, false to list the other profiles.
     pub deleted: bool,
-    /// Only those before this one, in the list's order.
+    /// Continues the list after this profile.
     pub after: Option<ProfileId>,
 }
 
-/// The account's profiles, newest first, at most `limit`.
+/// Lists the account's profiles, the newest first, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -338,10 +340,10 @@ pub async fn list(
     .await
 }
 
-/// Gives a profile another name. `None` when the account has no such profile.
+/// Renames a profile. Returns `None` when the account has no such profile.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     account: AccountId,
@@ -360,24 +362,24 @@ pub async fn rename(
     .await
 }
 
-/// Why a profile stays as it is.
+/// Reasons why a profile is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such profile, or has it in the recycle bin.
+    /// The account has no such profile, or it is in the recycle bin.
     #[error("there is no such profile")]
     NoProfile,
-    /// A live session has it.
+    /// A live session uses the profile.
     #[error("the session {0} uses the profile")]
     InUse(SessionId),
-    /// It is not in the recycle bin.
+    /// The profile is not in the recycle bin.
     #[error("the profile is not in the recycle bin")]
     NotDeleted,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// A profile whose row is locked until the transaction ends.
+/// Profile whose row is locked until the transaction ends.
 struct LockedProfile {
     name: String,
     archetype: String,
@@ -396,7 +398,7 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
     held.ok_or(ChangeError::NoProfile)
 }
 
-/// The same of one that no live session has.
+/// Locks the row of a profile that is not in the recycle bin and not used by a live session.
 async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
     let session = sqlx::query_scalar!("select id from sessions where profile_id = $1 and live", id as _,)
@@ -405,7 +407,7 @@ async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId)
     session.map_or(Ok(held), |session| Err(ChangeError::InUse(session)))
 }
 
-/// Locks the row of a profile that is in the recycle bin. Answers its name.
+/// Locks the row of a profile in the recycle bin. Returns its name.
 async fn hold_deleted(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<String, ChangeError> {
     let held = sqlx::query!(
         r#"select name, deleted_at is not null as "deleted!" from profiles where id = $1 and account_id = $2 for update"#,
@@ -429,10 +431,10 @@ async fn record(
     audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
 }
 
-/// Puts a profile into the recycle bin, and writes `profile.deleted`.
+/// Moves a profile to the recycle bin and writes `profile.deleted`.
 ///
 /// # Errors
-/// When there is none, a live session has it, or the database fails.
+/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -446,12 +448,12 @@ pub async fn delete(
     Ok(record(conn, account, actor, "profile.deleted", id, json!({"name": name})).await?)
 }
 
-/// Puts all profiles of an account that is deleted into the recycle bin, from which nobody can take them any more.
+/// Moves all profiles of a deleted account to the recycle bin, from which they can no longer be restored.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
-    // In the order of their ids, as whoever changes many profiles does: two of them wait for each other, not both.
+    // In the order of their ids, like all changes of several profiles, so that two such transactions cannot deadlock.
     sqlx::query!(
         "with held as (
              select id from profiles where account_id = $1 and deleted_at is null order by id for update
@@ -464,10 +466,10 @@ async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(())
 }
 
-/// Takes a profile out of the recycle bin, and writes `profile.restored`.
+/// Restores a profile from the recycle bin and writes `profile.restored`.
 ///
 /// # Errors
-/// When there is none, it is not there, or the database fails.
+/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
 pub async fn restore(
     conn: &mut PgConnection,
     account: AccountId,
@@ -482,11 +484,11 @@ pub async fn restore(
     find(conn, account, id).await?.ok_or(ChangeError::NoProfile)
 }
 
-/// Ends a profile in the recycle bin for good, with its snapshots, and writes `profile.purged`. Their stores are removed
-/// soon.
+/// Deletes a profile in the recycle bin permanently, with its snapshots, and writes `profile.purged`. Their stores are
+/// removed soon after.
 ///
 /// # Errors
-/// When there is none, it is not there, or the database fails.
+/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
 pub async fn purge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -498,7 +500,7 @@ pub async fn purge(
     Ok(record(conn, account, actor, "profile.purged", id, json!({"name": name})).await?)
 }
 
-/// Removes the rows of a profile, which its caller has locked, and of its snapshots. Answers how many snapshots it had.
+/// Deletes the rows of a profile, which the caller has locked, and of its snapshots. Returns the number of snapshots.
 async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
     let snapshots =
         sqlx::query!("delete from profile_snapshots where profile_id = $1", id as _).execute(&mut *conn).await?;
@@ -512,28 +514,28 @@ async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
     Ok(snapshots.rows_affected())
 }
 
-/// How long profiles stay in the recycle bin (contract: retention 2, 3).
+/// Time profiles stay in the recycle bin (contract: retention 2, 3).
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// Those that their owner may take out again.
+    /// Time for profiles that the account owner can restore.
     pub deleted: Duration,
-    /// Those of accounts that are deleted: what they hold is secrets, and nobody may.
+    /// Time for profiles of deleted accounts. They contain secrets and cannot be restored.
     pub of_deleted_accounts: Duration,
 }
 
-/// A profile that was in the recycle bin for long enough.
+/// Profile whose time in the recycle bin is over.
 #[derive(Debug)]
 pub struct ExpiredProfile {
-    /// Which.
+    /// Profile id.
     pub profile: ProfileId,
-    /// How many snapshots it has.
+    /// Number of its snapshots.
     pub snapshots: i64,
 }
 
-/// Profiles that were in the recycle bin for long enough, at most `limit`, beginning behind `after`.
+/// Lists profiles whose time in the recycle bin is over, after the given one, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn due_for_purge(
     conn: &mut PgConnection,
     retention: Retention,
@@ -558,13 +560,13 @@ pub async fn due_for_purge(
     .await
 }
 
-/// Ends a profile that is due ([`due_for_purge`]), as [`purge`] does, but with nobody to tell of. Answers how many snapshots
-/// it had; `None` when it is not due any more, or somebody does something with it.
+/// Deletes a profile that is due ([`due_for_purge`]) as [`purge`] does, but without an audit entry. Returns the number
+/// of its snapshots, or `None` when it is no longer due or its row is locked.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
-    // Its owner may have taken it out of the recycle bin meanwhile, and put it there once more.
+    // The account owner may have restored the profile and deleted it again in the meantime.
     let held = sqlx::query_scalar!(
         "select p.id from profiles p join accounts a on a.id = p.account_id
          where p.id = $3
@@ -583,22 +585,22 @@ pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: Profil
     }
 }
 
-/// A profile that a session has taken.
+/// Profile leased to a session.
 #[derive(Debug)]
 pub struct LeasedProfile {
-    /// What it is called.
+    /// Name of the profile.
     pub name: String,
-    /// The device that it is for.
+    /// Device of the profile.
     pub archetype: String,
-    /// How many sessions have had it, with this one.
+    /// Number of sessions that have used the profile, including this one.
     pub generation: i64,
 }
 
-/// Gives a profile to a session that is being made in this transaction. Its row is locked meanwhile, so that of any number
-/// of sessions one gets it.
+/// Leases a profile to a session that this transaction creates. The profile's row is locked, so that only one of
+/// several sessions gets it.
 ///
 /// # Errors
-/// When there is none, a live session has it, or the database fails.
+/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
 pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LeasedProfile, ChangeError> {
     let LockedProfile { name, archetype } = hold_unused(&mut *conn, account, id).await?;
     let generation = sqlx::query_scalar!(
@@ -610,23 +612,23 @@ pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) ->
     Ok(LeasedProfile { name, archetype, generation })
 }
 
-/// A profile with what it takes to read what it holds.
+/// Profile with the data for reading its content.
 #[derive(Debug)]
 pub struct StoredProfile {
-    /// The profile.
+    /// Profile without its content.
     pub profile: Profile,
-    /// What its stores are sealed with, sealed.
+    /// Key that its stores are sealed with, itself sealed.
     pub sealed_key: Vec<u8>,
-    /// What it holds, if anything was kept yet.
+    /// Store with its content, if there is one.
     pub store: Option<StoreId>,
-    /// When that was so.
+    /// Time this was read.
     pub read_at: Timestamp,
 }
 
-/// The account's profile of this id with what it holds, unless it is in the recycle bin.
+/// Returns the account's profile with its content, unless it is in the recycle bin.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -642,10 +644,10 @@ pub async fn find_kept(
     Ok(row.map(|row| StoredProfile { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
 }
 
-/// Whether a worker that lives still keeps what the last session of the account's profile left.
+/// Returns true while a live worker is still saving the state of the profile's last session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
@@ -659,11 +661,11 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
     .await
 }
 
-/// Says of a store that it may be removed, unless somebody refers to it. Its caller has locked the row of its profile, or has
-/// not got one.
+/// Marks a store as removable unless it is referenced. The caller must hold the lock on the row of its profile, or the
+/// profile must not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()
@@ -679,7 +681,7 @@ pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()
 /// Writes `profile.exported`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
     let Profile { id, account_id: account, .. } = *exported;
     let payload = json!({"source_profile_id": id, "source_account_id": account});
@@ -691,7 +693,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_copy_is_a_name() {
+    fn name_of_a_copy_is_valid() {
         assert_eq!(ProfileName::of_another("Shop", "copy").as_str(), "Shop (copy)");
         for length in 110..=120 {
             let name = ProfileName::of_another(&"ü".repeat(length), "restored");
@@ -700,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_a_length_and_shows() {
+    fn name_has_limited_length_and_no_invisible_characters() {
         for good in ["x", "  Zürich, first\u{a0}run ", &"ü".repeat(120)] {
             assert!(ProfileName::parse(good).is_ok(), "{good}");
         }

@@ -1,8 +1,8 @@
-//! Saved proxies (contract: proxies): the ways out that customers bring.
+//! Saved proxies (contract: proxies), which customers provide.
 //!
-//! Passwords and configurations are sealed before the database sees them, under the deployment's own key and no other. A session
-//! that leaves through a proxy gets a copy (`in_use`), sealed to the one worker that has its browser, so that no worker needs
-//! the deployment's key, and a proxy that is changed changes no session.
+//! Passwords and configurations are sealed before they reach the database, only with the deployment's own key. A
+//! session with a proxy gets a copy (`in_use`) that is sealed to the one worker that owns its browser. Therefore no
+//! worker needs the deployment's key, and a later change of the proxy does not affect the session.
 
 pub mod checks;
 mod in_use;
@@ -30,7 +30,7 @@ pub use self::input::{Change, Checks, Endpoint, Proxy, ProxyInput};
 pub(crate) const AREA: Area = Area {
     kept: &[
         ("session_proxies", "removed when their sessions end"),
-        ("proxy_checks", "one an account, while somebody waits"),
+        ("proxy_checks", "at most one for each account, while a request waits for it"),
     ],
     purges: &[Purge::new("proxy_secrets", "proxies", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
@@ -58,10 +58,10 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("proxies")
 };
 
-/// What the vault is told the secrets are for.
+/// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "proxies";
 
-/// What a proxy speaks.
+/// Protocol of a proxy.
 #[derive(
     Debug,
     Clone,
@@ -90,24 +90,24 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Every one.
+    /// All protocols.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// As the contract spells them.
+    /// Names of all protocols in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract, the audit log and the database spell it.
+    /// Name in the contract, the audit log and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether a configuration says where it is, and not a host and a port.
+    /// Returns true when the proxy's endpoint comes from a configuration and not from a host and a port.
     #[must_use]
     pub fn is_tunnel(self) -> bool {
         matches!(self, Self::Wireguard | Self::Openvpn)
     }
 
-    /// Bytes of its configuration, at most (contract: proxies 4). 0 where it has none.
+    /// Returns the maximum size of its configuration in bytes (contract: proxies 4), or 0 for a protocol without one.
     #[must_use]
     pub fn most_config_bytes(self) -> usize {
         match self {
@@ -118,32 +118,32 @@ impl Scheme {
     }
 }
 
-/// A saved proxy, as customers see it: without its secrets.
+/// Saved proxy as customers see it, without its secrets.
 #[derive(Debug, Clone)]
 pub struct SavedProxy {
-    /// Its id.
+    /// Proxy id.
     pub id: ProxyId,
-    /// What its owner calls it.
+    /// Label chosen by the account owner.
     pub label: String,
-    /// What it speaks.
+    /// Protocol of the proxy.
     pub scheme: Scheme,
-    /// A name or an address, as [`url::Host`] spells it.
+    /// Host name or address, as [`url::Host`] writes it.
     pub host: String,
-    /// Its port.
+    /// Port of the proxy.
     pub port: i32,
-    /// Who it is told that asks.
+    /// User name sent to the proxy.
     pub username: Option<String>,
-    /// Whether a password is kept.
+    /// True when a password is stored.
     pub has_password: bool,
-    /// Whether a configuration is kept.
+    /// True when a configuration is stored.
     pub has_config: bool,
-    /// When it was saved.
+    /// Time the proxy was saved.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time the proxy last changed.
     pub updated_at: Timestamp,
 }
 
-/// What of a proxy is secret, each for one column of its row.
+/// Secret part of a proxy, stored in its own column.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 enum Part {
@@ -165,33 +165,33 @@ fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizi
     String::from_utf8(opened).map(Zeroizing::new).map_err(|_| UnsealError)
 }
 
-/// Why there is no new proxy.
+/// Reasons why a proxy is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has as many as it may have.
+    /// The account has the maximum number of proxies.
     #[error("the account has {current} saved proxies; the limit is {limit}")]
     TooMany {
-        /// Now.
+        /// Current number.
         current: i64,
-        /// Allowed.
+        /// Maximum number.
         limit: i64,
     },
-    /// The account is gone.
+    /// The account does not exist.
     #[error("there is no such account")]
     NoAccount,
-    /// It would break a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Saves a proxy, and writes `proxy.created`. The account's row is locked meanwhile, so that those that are saved at once count
-/// each other; it may have `limit`.
+/// Saves a proxy and writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's
+/// proxies. The account can have `limit` of them.
 ///
 /// # Errors
-/// When it has as many as it may have, or the database fails.
+/// Returns an error if the account has the maximum number of proxies, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -234,16 +234,16 @@ pub async fn create(
     Ok(saved)
 }
 
-/// A row of the audit log: what it is, and nothing of its secrets (contract: proxies 9).
+/// Returns the audit entry of a proxy, without its secrets (contract: proxies 9).
 fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
     let payload = json!({"proxy_id": proxy.id, "label": proxy.label, "scheme": proxy.scheme.name()});
     Entry { action, target: Some(proxy.id.to_string()), payload }
 }
 
-/// The account's proxies, newest first.
+/// Lists the account's proxies, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -256,10 +256,10 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// The account's proxy of this id.
+/// Returns the account's proxy with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -273,29 +273,29 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
     .await
 }
 
-/// Why a proxy stays as it is.
+/// Reasons why a proxy is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The account has no such proxy.
     #[error("there is no such saved proxy")]
     NoProxy,
-    /// A live session leaves through it.
+    /// A live session uses the proxy.
     #[error("the agent session {0} uses the proxy")]
     InUse(AgentSessionId),
-    /// It would break a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Replaces what is said of a proxy, and writes `proxy.updated`. A secret that the new one does not mention is kept, unless the proxy
-/// then is elsewhere: whoever may change where it is could otherwise have the password sent there (contract: proxies 6). Sessions
-/// that leave through it are not touched.
+/// Replaces the values of a proxy and writes `proxy.updated`. A secret that the request does not contain is kept,
+/// unless the proxy's endpoint changes. Otherwise, a caller who can change the endpoint could have the stored password
+/// sent there (contract: proxies 6). Sessions that use the proxy are not affected.
 ///
 /// # Errors
-/// When there is none, the change would break a rule, or the database fails.
+/// Returns an error if the proxy does not exist, the change is invalid, or a query fails.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -314,7 +314,7 @@ pub async fn replace(
         Some(at) => (at.host.to_string(), i32::from(at.port)),
         None => (kept.host.clone(), kept.port),
     };
-    // A configuration that cannot be opened any more is another one than whatever is sent.
+    // A stored configuration that can no longer be opened counts as different from any that is sent.
     let stays = new.config.sent().is_none_or(|config| {
         let sealed = kept.sealed_config.as_deref();
         sealed.is_some_and(|sealed| open(vault, id, Part::Config, sealed).is_ok_and(|kept| *kept == config))
@@ -357,17 +357,17 @@ pub async fn replace(
     Ok(saved)
 }
 
-/// Forgets a proxy that no live session leaves through, and writes `proxy.deleted`.
+/// Deletes a proxy that no live session uses and writes `proxy.deleted`.
 ///
 /// # Errors
-/// When there is none, a live session leaves through it, or the database fails.
+/// Returns an error if the proxy does not exist, a live session uses it, or a query fails.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
     id: ProxyId,
     actor: &Actor,
 ) -> Result<(), ChangeError> {
-    // Whoever makes a session that is to leave through it has locked its row, or waits for this.
+    // A transaction that creates a session with this proxy has locked its row, or waits for this lock.
     sqlx::query!("select from proxies where id = $1 and account_id = $2 for update", id as _, account as _)
         .fetch_optional(&mut *conn)
         .await?
@@ -387,7 +387,7 @@ pub async fn delete(
     Ok(audit::record(conn, account, actor, entry("proxy.deleted", &deleted)).await?)
 }
 
-/// A live agent session that leaves through the proxy.
+/// Returns a live agent session that uses the proxy.
 async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<AgentSessionId>> {
     sqlx::query_scalar!(
         "select a.id from sessions s join agent_sessions a on a.session_id = s.id where s.proxy_id = $1 and s.live limit 1",
@@ -397,11 +397,11 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
     .await
 }
 
-/// Whom somebody else would take the packets from who leaves through this proxy as well: a WireGuard server sends everything to
-/// whoever was heard of last with a key.
+/// Returns a live agent session that would lose its packets if another session used the same proxy. A WireGuard server
+/// sends all packets to the client that last used a key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,
@@ -409,14 +409,14 @@ pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Re
     }
 }
 
-/// Nobody can use the proxies of an account that is being deleted any more.
+/// Marks the proxies of an account that is being deleted as unusable and deletes its checks.
 async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update proxies set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes proxies whose accounts were deleted longer ago than `age`. Answers how many.
+/// Deletes proxies whose accounts were deleted longer ago than `age`. Returns the number of deleted proxies.
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from proxies where id = any(array(
@@ -430,7 +430,7 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     Ok(purged.rows_affected())
 }
 
-/// How many of those proxies there are.
+/// Counts the proxies that [`purge_lost`] would delete.
 async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from proxies where lost_at < now() - make_interval(secs => $1)"#,

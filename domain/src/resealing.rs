@@ -1,7 +1,7 @@
-//! Resealing of all secrets with the deployment's present key, after which earlier keys can be removed.
+//! Reseals all secrets with the deployment's current key, after which earlier keys can be removed.
 //!
-//! Each batch is a transaction of its own, and a row says by its first bytes which key sealed it. So a run that was interrupted is
-//! continued by the next one, and a second run changes nothing.
+//! Each batch is a separate transaction, and the first bytes of a secret show which key sealed it. Therefore, the next
+//! run continues an interrupted one, and a second run changes nothing.
 
 use std::time::Duration;
 
@@ -17,33 +17,33 @@ use crate::{areas, database};
 const BATCH_ROWS: i64 = 500;
 /// Bytes of a batch. A larger secret is a batch of its own.
 const BATCH_BYTES: i64 = 16 * 1024 * 1024;
-/// Times that a column is read for rows that other transactions had locked.
+/// Maximum number of passes over a column, for rows that other transactions have locked.
 const PASSES: u32 = 10;
 const PAUSE_BETWEEN_PASSES: Duration = Duration::from_secs(1);
-/// Unreadable secrets of a kind that are named.
+/// Maximum number of unreadable secrets that are listed for each kind.
 const NAMED_UNREADABLE: usize = 20;
 
-/// Counts of one kind of secret.
+/// Counts for one kind of secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ResealedKind {
-    /// The kind ([`Sealed::kind`]).
+    /// Kind of secret ([`Sealed::kind`]).
     pub kind: &'static str,
-    /// Secrets that were sealed with the present key by this run.
+    /// Secrets that this run sealed with the current key.
     pub resealed: u64,
-    /// Secrets that the present key had sealed before this run.
+    /// Secrets that were sealed with the current key before this run.
     pub already: u64,
-    /// Secrets that none of the configured keys opens. They stay as they are.
+    /// Secrets that none of the configured keys opens. They are not changed.
     pub unreadable: u64,
-    /// Secrets whose rows stayed locked by other transactions.
+    /// Secrets whose rows remained locked by other transactions.
     pub locked: u64,
     /// Owners of the unreadable secrets, at most 20.
     pub unreadable_ids: Vec<String>,
 }
 
-/// Seals every secret with the present key of the deployment, and calls `progress` after each batch.
+/// Seals every secret with the deployment's current key and calls `progress` after each batch.
 ///
 /// # Errors
-/// When the database fails. Batches that were committed before stay.
+/// Returns an error if a query fails. Batches committed before remain.
 pub async fn reseal_all(
     conn: &mut PgConnection,
     configured: &Vault,
@@ -72,7 +72,6 @@ pub async fn reseal_all(
     Ok(kinds)
 }
 
-/// A sealed column.
 struct Column<'a> {
     sealed: &'static Sealed,
     name: &'static str,
@@ -80,7 +79,7 @@ struct Column<'a> {
     vault: &'a Vault,
 }
 
-/// Outcome of a batch.
+/// Result of a batch.
 struct Batch {
     resealed: u64,
     unreadable: Vec<String>,
@@ -118,12 +117,12 @@ impl Column<'_> {
         Ok(())
     }
 
-    /// A key that comes before those of all rows.
+    /// Returns a key that sorts before all rows.
     fn first_key(&self) -> RowKey {
         RowKey { id: Uuid::nil(), part: self.sealed.part.map(|_| String::new()) }
     }
 
-    /// Counts the secrets whose key is the present one (`=`), or another (`<>`).
+    /// Counts the secrets sealed with the current key (`=`) or with another key (`<>`).
     async fn count(&self, conn: &mut PgConnection, comparison: &str) -> sqlx::Result<u64> {
         let (Self { name, .. }, Sealed { table, .. }) = (self, self.sealed);
         let select = format!("select count(*) from {table} where substr({name}, 1, 4) {comparison} $1");
@@ -131,10 +130,11 @@ impl Column<'_> {
         Ok(u64::try_from(count.fetch_one(conn).await?).unwrap_or_default())
     }
 
-    /// Reseals the next rows after this key. `None` when there are none but those that other transactions have locked.
+    /// Reseals the next rows after this key. Returns `None` when the only remaining rows are locked by other
+    /// transactions.
     ///
-    /// A locked row is skipped, so that no transaction waits for this one while this one waits for it. The row lock keeps a change
-    /// that another process makes at the same time.
+    /// Locked rows are skipped, so that this transaction and another cannot wait for each other. The row lock prevents
+    /// a concurrent change from being overwritten.
     async fn reseal_batch(&self, conn: &mut PgConnection, after: &RowKey) -> sqlx::Result<Option<Batch>> {
         let mut tx = conn.begin().await?;
         let rows = self.lock_batch(&mut tx, after).await?;
@@ -165,7 +165,7 @@ impl Column<'_> {
         after: &RowKey,
     ) -> sqlx::Result<Vec<(Uuid, Option<String>, Vec<u8>)>> {
         let (Self { name, .. }, Sealed { table, id, part, .. }) = (self, self.sealed);
-        let (selected, behind, order) = match part {
+        let (selected, after_key, order) = match part {
             Some(part) => (format!("{part} as part"), format!("({id}, {part}) > ($2, $5)"), format!("{id}, {part}")),
             None => ("null::text as part".to_owned(), format!("{id} > $2"), (*id).to_owned()),
         };
@@ -174,7 +174,7 @@ impl Column<'_> {
                  select id, part, secret,
                         sum(octet_length(secret)) over (order by id, part) - octet_length(secret) as bytes_before
                  from (select {id} as id, {selected}, {name} as secret from {table}
-                       where substr({name}, 1, 4) <> $1 and {behind}
+                       where substr({name}, 1, 4) <> $1 and {after_key}
                        order by {order} limit $3 for no key update skip locked) batch
              ) summed where bytes_before < $4 order by id, part"
         );

@@ -1,24 +1,24 @@
-//! How long what has ended is kept (contract: retention). What ends, and how it is deleted, is said by the area whose it is
+//! Retention terms of ended objects (contract: retention). Each area declares which rows are purged and how
 //! ([`crate::area::Purge`]).
 
 use std::time::Duration;
 
-/// What customers entrusted to us, and are promised the end of: how that goes is counted for itself.
+/// Purges of customer data with a promised end of retention. They have a metric of their own.
 const ENTRUSTED: [&str; 4] = ["byok", "proxy_secrets", "profiles", "snapshots"];
 
-/// What became of something that had reached its term (contract: retention 15).
+/// Result of purging a row or object past its term (contract: retention 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeOutcome {
-    /// It is gone.
+    /// It was deleted.
     Purged,
-    /// The database, or where it is kept, refused.
+    /// The database or the storage returned an error.
     Failed,
-    /// Somebody had it in hand, or took it back: the next sweep looks again.
+    /// It was locked or restored, and the next sweep tries again.
     Skipped,
 }
 
 impl PurgeOutcome {
-    /// What can become of `arm`. Of rows that are merely old nobody counts those that somebody has in hand.
+    /// Returns the possible results for `arm`. For ordinary rows, locked ones are not counted.
     #[must_use]
     pub fn possible(arm: &str) -> &'static [Self] {
         if ENTRUSTED.contains(&arm) {
@@ -28,7 +28,7 @@ impl PurgeOutcome {
         }
     }
 
-    /// As metrics spell it.
+    /// Name of the result in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,32 +38,32 @@ impl PurgeOutcome {
         }
     }
 
-    /// The metric that counts what became of `arm`.
+    /// Returns the metric that counts the results for `arm`.
     #[must_use]
     pub fn metric(arm: &str) -> &'static str {
         if ENTRUSTED.contains(&arm) { "service_retention_purge_total" } else { "service_rows_purge_total" }
     }
 }
 
-/// How long what has ended is kept.
+/// Retention terms.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// Operations and mails, as the jobs that saw to them.
+    /// Finished operations and mails, like the jobs that processed them.
     pub jobs: Duration,
-    /// Webhook deliveries, and their events.
+    /// Webhook deliveries and their events.
     pub webhooks: Duration,
     /// Sessions.
     pub sessions: Duration,
-    /// Agent sessions, with all that was said in them.
+    /// Agent sessions with their messages.
     pub agent_sessions: Duration,
-    /// Incarnations of workers.
+    /// Workers that stopped or were lost.
     pub workers: Duration,
-    /// What was counted on a day.
+    /// Daily usage counts.
     pub usage: Duration,
     /// Notifications.
     pub notifications: Duration,
-    /// OAuth clients that are revoked, webhook endpoints that are deleted, and invitations that were accepted.
+    /// Revoked OAuth clients, deleted webhook endpoints and accepted invitations.
     pub revoked: Duration,
-    /// The secrets of accounts that are deleted.
+    /// Secrets of deleted accounts.
     pub deleted_account_secrets: Duration,
 }

@@ -1,11 +1,11 @@
-//! What somebody may do with what is another account's: who is on its team ([`crate::teams`]).
+//! Roles of team members ([`crate::teams`]), which limit access to the owner's account.
 
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-/// What a member may do with what is the owner's.
+/// Role of a member in the owner's team.
 #[derive(
     Debug,
     Clone,
@@ -24,38 +24,38 @@ use crate::ids::AccountId;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
-    /// Read.
+    /// Read access.
     Member,
-    /// Read and write.
+    /// Read and write access.
     Admin,
 }
 
 impl Role {
-    /// How the contract spells them.
+    /// Names of all roles in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the role in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Who made a key on somebody else's account: a member of its team, for whom the key acts. It may do what they may do there
-/// through the account header, as long as they may.
+/// Team member who created a key on the owner's account. The key acts for the member: it has the rights that the member
+/// has through the account header, as long as the membership lasts.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMaker {
-    /// Their own account.
+    /// Account of the member.
     pub account: AccountId,
-    /// What they are on the team now.
+    /// Current role in the team.
     pub role: Role,
 }
 
-/// Sees to it that `member` stays on the owner's team until the transaction ends, as what they are. `None` when they are not
-/// on it.
+/// Returns the role of `member` in the owner's team and locks the membership until the transaction ends. Returns `None`
+/// when there is no membership.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
     sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,

@@ -1,5 +1,5 @@
-//! What becomes of somebody who has proven to hold an account: a web session or, when the account has a second factor, a
-//! challenge (contract: sign-ins 9).
+//! Completes sign-ins. The result is a web session or, when the account has a second factor, a challenge
+//! (contract: sign-ins 9).
 
 use std::time::Duration;
 
@@ -30,65 +30,65 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("sign_ins")
 };
 
-/// How somebody proved it.
+/// First factor of a sign-in.
 #[derive(Clone, Copy)]
 pub enum Method<'a> {
-    /// By the password.
+    /// Password.
     Password {
-        /// The hash that it was held against: another password may have been chosen since.
+        /// Hash that the password was checked against. The password may have been changed since.
         hash: &'a str,
     },
-    /// By a link that was mailed: to sign in, to prove the address or to choose a new password. Such a sign-in leaves
-    /// no row of its own in the audit log.
+    /// Link in a mail to sign in, to verify the address or to set a new password. Such a sign-in has no entry of its
+    /// own in the audit log.
     MailLink,
-    /// By an account at this identity provider.
+    /// Account at an identity provider.
     Oauth {
-        /// Its name in the configuration.
+        /// Name of the provider in the configuration.
         provider: &'a str,
     },
 }
 
-/// How long things last.
+/// Lifetimes of the results of a sign-in.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetimes {
-    /// A web session.
+    /// Lifetime of a web session.
     pub session: Duration,
-    /// A challenge.
+    /// Lifetime of a challenge.
     pub challenge: Duration,
 }
 
-/// What they get.
+/// Result of a sign-in.
 #[derive(Debug)]
 pub enum SignedIn {
-    /// They are in.
+    /// The user is signed in.
     Session(NewWebSession),
-    /// They have to give a second factor.
+    /// The user must provide a second factor.
     Challenge {
-        /// What they show with it.
+        /// Token of the challenge.
         token: Token,
-        /// Until when.
+        /// Time the challenge expires.
         expires_at: Timestamp,
     },
 }
 
-/// Why they get nothing.
+/// Reasons why a sign-in is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// The account is suspended.
     #[error("the account is suspended")]
     Suspended,
-    /// The account was deleted meanwhile, or its password changed.
+    /// The account was deleted or its password changed in the meantime.
     #[error("the account was deleted or its password changed during the sign-in")]
     Gone,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Signs in. The account's row stays locked, so that a deletion or a suspension that comes meanwhile finds the session.
+/// Signs in. The account's row stays locked, so that a concurrent deletion or suspension finds the session.
 ///
 /// # Errors
-/// When the account may not act, or the database fails.
+/// Returns an error if the account is not active or a query fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -120,10 +120,10 @@ pub async fn complete(
     Ok(SignedIn::Session(session))
 }
 
-/// Networks that are remembered for an account: those that were used last.
+/// Maximum number of networks stored for an account: the most recently used.
 const MOST_NETWORKS: i64 = 32;
 
-/// Begins a web session, and remembers the network that it was begun from.
+/// Creates a web session and stores the network of the client.
 async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -152,10 +152,11 @@ async fn begin(
     web_sessions::begin(conn, account, origin, lifetime, proven).await
 }
 
-/// Whether a sign-in to the account of this address has succeeded from this network before (contract: rate-limits 5).
+/// Returns true when an earlier sign-in to the account with this address succeeded from this network
+/// (contract: rate-limits 5).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn knows_network(
     conn: &mut PgConnection,
     email: &EmailAddress,
@@ -171,13 +172,13 @@ pub async fn knows_network(
     .await
 }
 
-/// Forgets from which networks an account was signed in to.
+/// Deletes the stored networks of an account.
 async fn forget_networks(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from sign_in_networks where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes networks that were not used for half a year, up to `limit`. Returns how many.
+/// Deletes up to `limit` networks that were not used for 180 days. Returns the number of deleted rows.
 async fn purge_networks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from sign_in_networks where (account_id, network) in (
@@ -203,10 +204,11 @@ async fn record_login(
     audit::record(conn, account, &Actor::person(account, origin), entry).await
 }
 
-/// Signs in somebody who met their challenge, and writes `account.login`. The session begins with a second-factor proof.
+/// Signs in a user who completed the challenge, and writes `account.login`. The session starts with a proof of the
+/// second factor.
 ///
 /// # Errors
-/// When the account may not act any more, or the database fails.
+/// Returns an error if the account is no longer active or a query fails.
 pub async fn prove(
     conn: &mut PgConnection,
     account: AccountId,
@@ -224,11 +226,11 @@ pub async fn prove(
     Ok(session)
 }
 
-/// Gives the account another password, ends whatever was signed in, waiting or mailed under the one before, and writes
+/// Sets a new password, ends all web sessions, pending challenges and mailed links of the account, and writes
 /// `account.password_changed`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reset_password(
     conn: &mut PgConnection,
     account: AccountId,
@@ -242,27 +244,27 @@ pub async fn reset_password(
     audit::record(conn, account, &Actor::person(account, origin), entry).await
 }
 
-/// Makes the password worthless, and whatever is signed in, waiting or mailed: it was chosen when the address was not
-/// proven, by somebody who may not be the one who has proven it since.
+/// Removes the password and ends all web sessions, pending challenges and mailed links. The password was set before the
+/// address was verified, possibly by a person other than the owner of the address.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     accounts::remove_password(&mut *conn, account).await?;
     end_all(conn, account).await
 }
 
-/// Ends whatever is signed in to an account, waits for its second factor, or is on its way in a mail.
+/// Ends all web sessions of an account and deletes its pending challenges and mailed links.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     web_sessions::end_all(&mut *conn, account, None).await?;
     challenges::revoke_all(&mut *conn, account).await?;
     mail_links::revoke_all(conn, account).await
 }
 
-/// Sees to it that the account may act until the transaction ends.
+/// Checks that the account is active, and locks its row until the transaction ends.
 async fn hold_active(conn: &mut PgConnection, account: AccountId) -> Result<LockedAccount, SignInError> {
     match accounts::hold(conn, account).await? {
         Some(held) if held.status == AccountStatus::Active => Ok(held),

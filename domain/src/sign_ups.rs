@@ -1,4 +1,4 @@
-//! How an account begins: with its row, and with all that no account is without.
+//! Creation of an account with the rows that every account has.
 
 use sqlx::{Connection as _, PgConnection};
 
@@ -6,10 +6,10 @@ use crate::accounts::{self, CreateError, NewAccount};
 use crate::ids::AccountId;
 use crate::teams;
 
-/// Makes an account, and its team.
+/// Creates an account and its team.
 ///
 /// # Errors
-/// When a field breaks a rule, or the address has an account.
+/// Returns an error if a field is invalid or another account has the address.
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let mut tx = conn.begin().await?;
     let account = accounts::create(&mut tx, new).await?;

@@ -1,8 +1,8 @@
-//! Staff, who run the service: their credentials, and what they did and why (contract: staff).
+//! Staff of the operator: their credentials, and the log of their actions with reasons (contract: staff).
 //!
-//! A credential of staff belongs to no account, and opens no customer's route. What it is used for is written twice, in the
-//! transaction of the deed: into the log of the customer whom it concerns, without a word of who it was, and into staff's own,
-//! which can only be added to.
+//! A staff credential belongs to no account and cannot call customer routes. Each action is recorded in two logs, in
+//! the transaction of the action: in the log of the affected customer, without the staff member, and in the staff log,
+//! which is append-only.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,43 +26,43 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("staff")
 };
 
-/// Characters of a credential's name, at most.
+/// Maximum length of a credential's name, in characters.
 const NAME_CHARS: usize = 120;
-/// Characters of a reason, at most.
+/// Maximum length of a reason, in characters.
 pub const REASON_CHARS: usize = 500;
 
-/// A credential, as operators see it.
+/// Staff credential without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct StaffCredential {
-    /// Its id.
+    /// Credential id.
     pub id: StaffCredentialId,
-    /// Whose it is, or what it is for.
+    /// Person or purpose of the credential.
     pub name: String,
-    /// How it begins.
+    /// First characters of the secret.
     pub key_prefix: String,
-    /// When it was made.
+    /// Time the credential was created.
     pub created_at: Timestamp,
-    /// When it was last used.
+    /// Time of the last use.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time the credential was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Why there is no new credential.
+/// Reasons why a credential is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// The name breaks a rule.
+    /// The name is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Makes a credential. Its secret is shown this once, and only its hash is stored (contract: staff 1).
+/// Creates a credential. Its secret is shown once, and only its hash is stored (contract: staff 1).
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, or the database fails.
+/// Returns an error if the name does not have 1 to 120 characters, or a query fails.
 pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredential, Secret), MintError> {
     let name = validation::name(name, NAME_CHARS)?;
     let secret = Secret::generate_for_staff();
@@ -80,10 +80,10 @@ pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredentia
     Ok((credential, secret))
 }
 
-/// Every credential, revoked ones too, the newest first.
+/// Lists all credentials, including revoked ones, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>> {
     sqlx::query_as!(
         StaffCredential,
@@ -93,10 +93,10 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>>
     .await
 }
 
-/// Revokes a credential, for good. Once more changes nothing. `false` when there is none.
+/// Revokes a credential permanently. A second call changes nothing. Returns false when there is no such credential.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Result<bool> {
     let known =
         sqlx::query!("update staff_credentials set revoked_at = coalesce(revoked_at, now()) where id = $1", id as _,)
@@ -105,19 +105,20 @@ pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Res
     Ok(known.rows_affected() == 1)
 }
 
-/// What a token says of a member of staff who sends it.
+/// Stored state of a staff credential that authenticates a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bearer {
-    /// Their credential.
+    /// Credential id.
     pub id: StaffCredentialId,
-    /// Whether it was revoked.
+    /// True when the credential was revoked.
     pub revoked: bool,
 }
 
-/// The credential of this token, whose use is noted. `None` when it is none of staff's.
+/// Returns the staff credential with this token and records its use. Returns `None` when the token is not a staff
+/// credential.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     let Some(secret) = Secret::parse_of_staff(token) else { return Ok(None) };
     sqlx::query_as!(
@@ -132,13 +133,13 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
     .await
 }
 
-/// Why somebody of the staff did something.
+/// Reason that staff give for an action.
 #[derive(Debug, Clone)]
 pub struct Reason(String);
 
 impl Reason {
     /// # Errors
-    /// On field `reason`, when it does not have 1 to 500 characters (contract: staff 5).
+    /// Returns an error on field `reason` if it does not have 1 to 500 characters (contract: staff 5).
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim();
         let mut rules = Rules::default();
@@ -148,57 +149,57 @@ impl Reason {
     }
 }
 
-/// Who of the staff does something, and why.
+/// Staff member who acts, and the reason.
 #[derive(Debug, Clone)]
 pub struct StaffActor {
-    /// With which credential.
+    /// Credential of the staff member.
     pub credential: StaffCredentialId,
-    /// Why.
+    /// Reason for the action.
     pub reason: Reason,
 }
 
 impl StaffActor {
-    /// As customers' logs know them.
+    /// Returns the actor for the logs of customers.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::Staff(self.credential)
     }
 }
 
-/// What staff can do, as their log names it.
+/// Action of staff, as the staff log names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Operation {
-    /// Stopped an account from acting.
+    /// Suspended an account.
     #[strum(serialize = "account.suspended")]
     AccountSuspended,
-    /// Let it act again.
+    /// Reactivated an account.
     #[strum(serialize = "account.reactivated")]
     AccountReactivated,
-    /// Moved it to another tier.
+    /// Moved an account to another tier.
     #[strum(serialize = "account.tier_changed")]
     TierChanged,
-    /// Changed its limits.
+    /// Changed the limits of an account.
     #[strum(serialize = "account.limits_set")]
     LimitsSet,
-    /// Noted something about it.
+    /// Wrote a note about an account.
     #[strum(serialize = "account.note_written")]
     NoteWritten,
-    /// Noted that money was given back.
+    /// Recorded a refund.
     #[strum(serialize = "account.refund_recorded")]
     RefundRecorded,
-    /// Had dead letters sent once more.
+    /// Requeued dead letters.
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
-    /// Ended a crypto order that nobody paid in time.
+    /// Ended a crypto order whose payment window passed.
     #[strum(serialize = "crypto_order.expired")]
     OrderExpired,
-    /// Took a crypto order for paid.
+    /// Marked a crypto order as paid.
     #[strum(serialize = "crypto_order.settled")]
     OrderSettled,
-    /// Let a job run once more.
+    /// Retried a job.
     #[strum(serialize = "job.retried")]
     JobRetried,
-    /// Kept a job from running.
+    /// Cancelled a job.
     #[strum(serialize = "job.cancelled")]
     JobCancelled,
     /// Ended a session.
@@ -210,25 +211,25 @@ pub enum Operation {
     /// Returned a worker to service.
     #[strum(serialize = "worker.undrained")]
     WorkerUndrained,
-    /// Told of something that goes wrong.
+    /// Posted an incident.
     #[strum(serialize = "incident.posted")]
     IncidentPosted,
-    /// Said more of it.
+    /// Updated an incident.
     #[strum(serialize = "incident.updated")]
     IncidentUpdated,
-    /// Said that it is over.
+    /// Resolved an incident.
     #[strum(serialize = "incident.resolved")]
     IncidentResolved,
 }
 
 impl Operation {
-    /// As the log names it.
+    /// Name in the staff log.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// As what a customer's log has it.
+    /// Returns the action in the customer's audit log.
     fn action(self) -> &'static str {
         match self {
             Self::RefundRecorded => "admin.refund_recorded",
@@ -236,7 +237,7 @@ impl Operation {
         }
     }
 
-    /// What the customer reads of it: a note says itself what it is.
+    /// Returns the payload in the customer's audit log. For notes and refunds, the action already names the operation.
     fn payload(self, mut details: Value, reason: &Reason) -> Value {
         if !matches!(self, Self::NoteWritten | Self::RefundRecorded) {
             details["operation"] = self.name().into();
@@ -246,40 +247,40 @@ impl Operation {
     }
 }
 
-/// Something that staff did.
+/// Action of staff to record.
 #[derive(Debug)]
 pub struct StaffRecord {
-    /// What.
+    /// Type of the action.
     pub operation: Operation,
-    /// To whom, if it concerns a customer, whose log then has it.
+    /// Affected customer, whose audit log gets an entry.
     pub account: Option<AccountId>,
-    /// To what.
+    /// Id of the affected object.
     pub target: Option<String>,
-    /// Its details, an object.
+    /// Details, an object.
     pub details: Value,
 }
 
 impl StaffRecord {
-    /// Something done to an account.
+    /// Creates the record of an action on an account.
     #[must_use]
     pub fn to_account(operation: Operation, account: AccountId, details: Value) -> Self {
         Self { operation, account: Some(account), target: Some(account.to_string()), details }
     }
 
-    /// Something that concerns no customer.
+    /// Creates the record of an action that affects no customer.
     #[must_use]
     pub fn to_service(operation: Operation, target: String) -> Self {
         Self { operation, account: None, target: Some(target), details: json!({}) }
     }
 }
 
-/// Writes what staff did into their log and, when it concerns a customer, into that customer's, in the caller's transaction
-/// (contract: staff 6).
+/// Writes an action of staff to the staff log and, if it affects a customer, to the customer's audit log, in the
+/// caller's transaction (contract: staff 6).
 ///
 /// # Errors
-/// When the database fails.
-pub async fn record(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -> sqlx::Result<()> {
-    let StaffRecord { operation, account, target, details } = deed;
+/// Returns an error if a query fails.
+pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
+    let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(
         "insert into staff_log (id, credential_id, operation, account_id, target_resource_id, reason, payload)
          values ($1, $2, $3, $4, $5, $6, $7)",

@@ -1,4 +1,5 @@
-//! The status page (contract: status): how the service does by its own measure, what staff tell of it, and who is mailed.
+//! Status page (contract: status): the measured state of the service, incidents posted by staff, and subscribers to
+//! mails.
 
 pub mod components;
 pub mod history;
@@ -19,8 +20,8 @@ use crate::timestamp::Timestamp;
 pub(crate) const AREA: Area = Area {
     kept: &[
         ("incidents", "a few a year, written by staff"),
-        ("incident_updates", "a few an incident"),
-        ("incident_notices", "a few an incident"),
+        ("incident_updates", "a few for each incident"),
+        ("incident_notices", "a few for each incident"),
     ],
     purges: &[
         Purge::new("status", "status_days", |conn, _, limit| Box::pin(history::purge(conn, limit))),
@@ -42,18 +43,18 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("status")
 };
 
-/// Measures every component, for the history.
+/// Job that measures every component for the history.
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
-/// Mails subscribers what is to be told of incidents.
+/// Job that mails incident notices to subscribers.
 pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
-/// How subscribers are mailed.
+/// Settings of mails to subscribers.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The least time between two updates of an incident to a subscriber.
+    /// Minimum interval between two updates of an incident to a subscriber.
     pub update_interval: Duration,
-    /// How long the link is good that confirms a subscription.
+    /// Lifetime of the link that confirms a subscription.
     pub confirm_ttl: Duration,
 }
 
@@ -63,23 +64,23 @@ impl Default for Settings {
     }
 }
 
-/// All that the status page shows.
+/// Content of the status page.
 #[derive(Debug, Clone)]
 pub struct StatusPage {
-    /// Each component, as it is.
+    /// Current state of each component.
     pub components: Vec<Measured>,
-    /// What is not resolved, the newest first.
+    /// Unresolved incidents, the newest first.
     pub incidents: Vec<Incident>,
-    /// The last 90 days, the newest first.
+    /// Last 90 days, the newest first.
     pub history: Vec<Day>,
-    /// When it was so.
+    /// Time of the measurement.
     pub at: Timestamp,
 }
 
-/// Looks how everything is.
+/// Reads the content of the status page.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;

@@ -1,4 +1,4 @@
-//! Teams (contract: teams; authorization 9): other people's accounts that may act on an owner's.
+//! Teams (contract: teams; authorization 9): other accounts that can act on an owner's account.
 //!
 //! Locks are taken in one order: accounts, then the owner's team, then invites or memberships, then keys.
 
@@ -18,7 +18,7 @@ use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("teams", "one an account"), ("team_members", "a row a membership that lasts")],
+    kept: &[("teams", "one for each account"), ("team_members", "one row for each membership, until it ends")],
     purges: &[
         Purge::new("tokens", "team_invites", |conn, _, limit| Box::pin(invites::purge_expired(conn, limit))),
         Purge::new("invites", "team_invites", |conn, terms, limit| {
@@ -39,19 +39,19 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("teams")
 };
 
-/// Somebody's standing with an owner.
+/// Role of a member and state of the owner's account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMembership {
-    /// What they may do.
+    /// Role of the member.
     pub role: Role,
-    /// Whether the owner's account may act.
+    /// State of the owner's account.
     pub owner_status: AccountStatus,
 }
 
-/// How `member` stands with `owner`; `None` when they are not on that team.
+/// Returns the membership of `member` in `owner`'s team, or `None` when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn standing(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -69,37 +69,37 @@ pub async fn standing(
     .await
 }
 
-/// A team. Every account has one, made with it.
+/// Team. Every account has one, which is created with the account.
 #[derive(Debug, Clone)]
 pub struct Team {
-    /// Its id.
+    /// Team id.
     pub id: TeamId,
-    /// What it is called.
+    /// Name of the team.
     pub name: String,
-    /// Whose it is.
+    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// When its account signed up.
+    /// Time the team was created, with its account.
     pub created_at: Timestamp,
-    /// When it was last renamed.
+    /// Time of the last rename.
     pub updated_at: Timestamp,
 }
 
-/// What a team is called.
+/// Name of a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeamName(String);
 
 impl TeamName {
     /// # Errors
-    /// On field `name`, when it is empty, too long, or holds a character that does not show.
+    /// Returns an error on field `name` if it is empty, too long or contains an invisible character.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
         validation::name(text, limits.team_name_chars).map(Self)
     }
 }
 
-/// Makes the team that an account has from its beginning, and which is called as its owner is.
+/// Creates the team of a new account, with the name of the account owner.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",
@@ -111,10 +111,10 @@ pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<(
     Ok(())
 }
 
-/// The teams that the account owns.
+/// Lists the teams of the account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Team>> {
     sqlx::query_as!(
         Team,
@@ -125,10 +125,10 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
     .await
 }
 
-/// Gives a team of the account's another name, and writes `team.updated`. `None` when it has no such team.
+/// Renames a team of the account and writes `team.updated`. Returns `None` when the account has no such team.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     owner: AccountId,

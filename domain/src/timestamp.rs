@@ -1,4 +1,4 @@
-//! Instants as the contract writes them (contract: requests 2): RFC 3339 in UTC, milliseconds, `Z`.
+//! Timestamps as the contract writes them (contract: requests 2): RFC 3339 in UTC with milliseconds and `Z`.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An instant of the database's clock.
+/// Time by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Timestamp(pub DateTime<Utc>);
 
 impl Timestamp {
-    /// The beginning of 1970.
+    /// Start of 1970.
     pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
 }
 
@@ -32,7 +32,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let read = DateTime::parse_from_rfc3339(&text).map(|instant| instant.to_utc());
-        // A year of RFC 3339 has four digits, and the database knows fewer years than the calendar does.
+        // The year must have four digits in RFC 3339, and the database supports fewer years than the calendar type.
         let known = read.ok().filter(|instant| (1..=9_999).contains(&instant.year()));
         known.map(Self).ok_or_else(|| D::Error::custom("must be a time such as 2026-11-20T18:05:00Z"))
     }

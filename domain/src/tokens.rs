@@ -1,5 +1,5 @@
-//! Random tokens that are shown once and stored hashed: of web sessions, links in mails, invites, challenges, device
-//! codes and OAuth clients.
+//! Random tokens that are shown once and stored as hashes: for web sessions, links in mails, invites, challenges,
+//! device codes and OAuth clients.
 
 use std::fmt;
 
@@ -7,24 +7,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// 32 random bytes in URL-safe base64. With 256 bits of randomness a fast hash protects it as well as a slow one would.
+/// Token of 32 random bytes in URL-safe base64. With 256 bits of randomness, a fast hash protects it as well as a slow
+/// one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A fresh one.
+    /// Generates a token.
     #[must_use]
     pub fn generate() -> Self {
         Self(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
     }
 
-    /// The token itself.
+    /// Returns the token in clear text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is stored of it.
+    /// Returns the hash that is stored.
     #[must_use]
     pub fn hash(&self) -> Vec<u8> {
         hash(&self.0)
@@ -37,7 +38,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What would be stored of `text`, if it were a token.
+/// Returns the hash of a token in clear text.
 #[must_use]
 pub fn hash(text: &str) -> Vec<u8> {
     Sha256::digest(text.as_bytes()).to_vec()

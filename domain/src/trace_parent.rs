@@ -1,16 +1,16 @@
-//! Which part of a trace asked for something, as a row carries it from one process to another.
+//! Trace context that a row carries from one process to another.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A `traceparent` of version 00 (W3C Trace Context, section 3.2.2). Both ids are other than zero.
+/// `traceparent` of version 00 (W3C Trace Context, section 3.2.2). Neither id is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace.
+    /// Trace id.
     pub trace: u128,
-    /// The span that asked.
+    /// Id of the calling span.
     pub span: u64,
-    /// Whether it is told of.
+    /// True when the trace is recorded.
     pub sampled: bool,
 }
 
@@ -20,9 +20,9 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// It is none of ours.
+/// Error: the text is not a valid `traceparent` of version 00.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no traceparent of version 00")]
+#[error("not a traceparent of version 00")]
 pub struct NoTraceParent;
 
 impl FromStr for TraceParent {
@@ -43,7 +43,7 @@ mod tests {
     use super::TraceParent;
 
     #[test]
-    fn a_traceparent_is_written_as_it_is_read() {
+    fn traceparent_is_written_as_it_was_read() {
         let text = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         let parent: TraceParent = text.parse().expect("the example of the recommendation");
         assert_eq!((parent.sampled, parent.to_string()), (true, text.to_owned()));

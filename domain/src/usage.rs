@@ -1,8 +1,8 @@
-//! Usage (contract: usage): what an account did, by UTC day. It is for people to look at; nothing is gated by it.
+//! Usage of an account by UTC day (contract: usage). It is only displayed, and no limit depends on it.
 //!
-//! Operations are counted by the statement that ends them ([`crate::sessions::intents::finish`]), and the minutes of a session by a
-//! trigger when it ends; whoever reads adds the minutes of those that live. A minute counts when it has begun, on the
-//! day it began in. A session that never was ready counts none.
+//! The statement that ends an operation counts it ([`crate::sessions::intents::finish`]). A trigger counts the minutes
+//! of a session when the session ends, and readers add the minutes of live sessions. A minute counts when it begins, on
+//! the day it begins. A session that never became ready has no minutes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,36 +22,36 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("usage")
 };
 
-/// Kinds of usage.
+/// Type of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum UsageKind {
-    /// A minute of a live session.
+    /// Minute of a live session.
     SessionMinute,
-    /// A page load.
+    /// Page load.
     Navigate,
-    /// An interaction.
+    /// Interaction with a page.
     Interact,
-    /// A wait.
+    /// Wait for a condition.
     Wait,
-    /// A read of the state.
+    /// Read of the state.
     StateCapture,
-    /// A screenshot.
+    /// Screenshot of a page.
     ScreenshotCapture,
 }
 
-/// How much of everything there was.
+/// Usage by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Minutes of sessions that have begun.
+    /// Started minutes of sessions.
     pub session_minute: i64,
-    /// Pages loaded.
+    /// Page loads.
     pub navigate: i64,
-    /// Taps, texts, scrolls and keys.
+    /// Taps, typed texts, scrolls and key presses.
     pub interact: i64,
-    /// Waits.
+    /// Waits for conditions.
     pub wait: i64,
-    /// State reads.
+    /// Reads of the state.
     pub state_capture: i64,
     /// Screenshots.
     pub screenshot_capture: i64,
@@ -70,23 +70,23 @@ impl Totals {
     }
 }
 
-/// A calendar month so far.
+/// Usage of the current calendar month.
 #[derive(Debug)]
 pub struct Summary {
-    /// The month's first instant.
+    /// Start of the month.
     pub period_start: Timestamp,
-    /// The next month's first instant.
+    /// Start of the next month.
     pub period_end: Timestamp,
-    /// What the account pays for.
+    /// Subscription level of the account.
     pub tier: Tier,
-    /// What it did.
+    /// Usage so far.
     pub totals: Totals,
 }
 
-/// What the account did in the present UTC month. `None` when there is no such account.
+/// Returns the account's usage in the current UTC month, or `None` when the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Summary>> {
     let Some(owner) = accounts::find(&mut *conn, account).await? else { return Ok(None) };
     let today = today(&mut *conn).await?;
@@ -100,19 +100,19 @@ pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     Ok(Some(Summary { period_start: midnight(first), period_end: midnight(next), tier: owner.tier, totals }))
 }
 
-/// A UTC day.
+/// Usage of one UTC day.
 #[derive(Debug)]
 pub struct Day {
-    /// Which.
+    /// Date in UTC.
     pub date: NaiveDate,
-    /// What the account did on it.
+    /// Usage of the account.
     pub totals: Totals,
 }
 
-/// The last so many UTC days that are over, the oldest first.
+/// Returns the usage of the last `days` complete UTC days, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> sqlx::Result<Vec<Day>> {
     let today = today(&mut *conn).await?;
     let first = today - Days::new(u64::from(days));
@@ -124,26 +124,27 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
     Ok(closed.map(|date| Day { date, totals: by_day.remove(&date).unwrap_or_default() }).collect())
 }
 
-/// Usage of one account over some days.
+/// Usage of one account over several days.
 #[derive(Debug, Serialize)]
 pub struct AccountUsage {
-    /// Account.
+    /// Account id.
     pub account_id: AccountId,
     /// E-mail address of the account.
     pub email: String,
     /// Tier of the account.
     pub tier: Tier,
-    /// Live sessions now.
+    /// Number of live sessions at present.
     pub live_sessions: i64,
-    /// Usage of these days.
+    /// Usage of the days.
     pub totals: Totals,
 }
 
-/// Usage of accounts over the last UTC days, today included: at most `limit` accounts that used something, those with the most session
-/// minutes first and then those with the most operations, or `only` this one, whatever it used (contract: staff 22).
+/// Returns the usage of accounts over the last `days` UTC days, including today (contract: staff 22). Lists at most
+/// `limit` accounts with usage, ordered by session minutes and then by operations. With `only`, returns that account,
+/// even without usage.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     days: u32,
@@ -205,10 +206,10 @@ pub async fn by_account(
     Ok(accounts.collect())
 }
 
-/// Deletes what was counted on days that were over longer ago than `age`, up to `limit` rows. Answers how many.
+/// Deletes up to `limit` rows of days that ended longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from usage_counts where ctid = any(array(
@@ -233,7 +234,7 @@ struct UsageCount {
     count: i64,
 }
 
-/// What the account did on each day from one until another.
+/// Returns the account's usage by day, from `from` to before `until`.
 async fn used(
     conn: &mut PgConnection,
     account: AccountId,

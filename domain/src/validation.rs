@@ -1,30 +1,30 @@
-//! Input that breaks a rule, told field by field (contract: errors 4).
+//! Validation errors, listed by field (contract: errors 4).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
-/// One broken rule.
+/// Error of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldError {
-    /// A dotted path, such as `action.text`.
+    /// Path of the field with dots, such as `action.text`.
     pub field: String,
-    /// What the field must be.
+    /// Rule that the field must satisfy.
     pub message: String,
 }
 
-/// Input that breaks at least one rule.
+/// Input with at least one invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(|e| format!("{}: {}", e.field, e.message)).collect::<Vec<_>>().join("; "))]
 pub struct Invalid(pub Vec<FieldError>);
 
 impl Invalid {
-    /// One broken rule.
+    /// Creates an error for one field.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
-    /// With what another check found in other fields.
+    /// Adds the errors of another check for other fields.
     #[must_use]
     pub fn and<T>(mut self, other: Result<T, Self>) -> Self {
         let known = self.0.len();
@@ -38,10 +38,10 @@ impl Invalid {
     }
 }
 
-/// What two checks answer, or all that they found.
+/// Returns the results of two checks, or the errors of both.
 ///
 /// # Errors
-/// When either found something.
+/// Returns an error if either check failed.
 pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -50,7 +50,7 @@ pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B)
     }
 }
 
-/// Whether there is U+0000 in a value, which the database stores in no text.
+/// Returns true when a value contains U+0000, which the database cannot store in a text.
 #[must_use]
 pub fn has_nul(value: &Value) -> bool {
     match value {
@@ -61,10 +61,10 @@ pub fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// Characters of a member's name in a path, at most: a customer's own names can be as long as a body.
+/// Maximum length of a member's name in a path, in characters. Names sent by a customer can be as long as the body.
 const MOST_NAME_CHARS: usize = 256;
 
-/// The path of a member or an item of what is at `parent`.
+/// Returns the path of a member or an item of the value at `parent`.
 #[must_use]
 pub fn join_path(parent: &str, child: &str) -> String {
     let child = child.char_indices().nth(MOST_NAME_CHARS).map_or(child, |(end, _)| &child[..end]);
@@ -74,7 +74,7 @@ pub fn join_path(parent: &str, child: &str) -> String {
     }
 }
 
-/// Adds to `found`, which has `most` paths at most, where there is U+0000 in a value that stands at `at`.
+/// Adds to `found` the paths in the value at `at` that contain U+0000, up to `most` paths in total.
 pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) {
     if found.len() >= most || !has_nul(value) {
         return;
@@ -94,24 +94,24 @@ pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) 
     }
 }
 
-/// Collects broken rules, so that a caller hears of all of them at once.
+/// Collects the errors of several rules, so that the caller receives all of them at once.
 #[derive(Debug, Default)]
 pub struct Rules(Vec<FieldError>);
 
 impl Rules {
-    /// Notes that `field` breaks a rule unless `holds`.
+    /// Adds an error on `field` unless `holds`.
     pub fn require(&mut self, holds: bool, field: &str, message: impl Into<String>) {
         if !holds {
             self.0.push(FieldError { field: field.to_owned(), message: message.into() });
         }
     }
 
-    /// Notes what another check found.
+    /// Adds the errors of another check.
     pub fn note(&mut self, found: Option<Invalid>) {
         self.0.extend(found.into_iter().flat_map(|invalid| invalid.0));
     }
 
-    /// `text` must have `min` to `max` characters.
+    /// Requires that `text` has `min` to `max` characters.
     pub fn length(&mut self, text: &str, min: usize, max: usize, field: &str) {
         let characters = text.chars().count();
         let bounds = if min == 0 { format!("at most {max}") } else { format!("{min} to {max}") };
@@ -119,16 +119,16 @@ impl Rules {
     }
 
     /// # Errors
-    /// When a rule was broken.
+    /// Returns an error if a rule was broken.
     pub fn check(self) -> Result<(), Invalid> {
         if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
     }
 }
 
-/// What somebody calls something, spelled in one way. It stands in logs and on pages, so that it holds no control characters.
+/// Returns a name in normalized form. Logs and pages show names, so a name contains no control characters.
 ///
 /// # Errors
-/// On field `name`, when it does not have 1 to `max` characters or holds one that does not show.
+/// Returns an error on field `name` if it does not have 1 to `max` characters or contains an invisible character.
 pub fn name(text: &str, max: usize) -> Result<String, Invalid> {
     let name: String = text.trim().nfc().collect();
     let mut rules = Rules::default();

@@ -1,8 +1,8 @@
-//! Secrets that have to be read again, sealed at rest with AES-256-GCM.
+//! Secrets that must be readable later, sealed at rest with AES-256-GCM.
 //!
-//! The deployment's key is never used itself: one is derived from it for each purpose. A sealed secret names the key it
-//! was sealed with, so that a new key can seal while those before it still open, and is bound to what it belongs to, so
-//! that it opens nowhere else.
+//! The deployment's key is not used directly: a key is derived from it for each purpose. A sealed secret begins with
+//! the id of its key. A new key can therefore seal while earlier keys still open. A secret is bound to its owner and
+//! cannot be opened for another.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Bytes of a key's name, which a sealed secret begins with.
+/// Length of a key id, with which a sealed secret begins, in bytes.
 const KEY_ID: usize = 4;
 const NONCE: usize = 12;
 
-/// Seals and opens with the deployment's keys.
+/// Seals and opens secrets with the deployment's keys.
 #[derive(Clone)]
 pub struct Vault {
     current: Key,
@@ -36,29 +36,30 @@ struct Key {
     bytes: [u8; 32],
 }
 
-/// A sealed secret that none of our keys opens, or that belongs elsewhere.
+/// Error: none of the configured keys opens the secret, or it belongs to another owner or purpose.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("cannot decrypt a secret with the configured keys")]
 pub struct UnsealError;
 
 impl Vault {
-    /// Seals with `current`; opens what that and `retired` sealed.
+    /// Creates a vault that seals with `current` and opens with `current` and `retired`.
     #[must_use]
     pub fn new(current: [u8; 32], retired: &[[u8; 32]]) -> Self {
         Self { current: Key::new(current), retired: retired.iter().copied().map(Key::new).collect() }
     }
 
-    /// Opens what `key` sealed, too.
+    /// Adds a key that opens secrets.
     #[must_use]
     pub fn opening_also(mut self, key: [u8; 32]) -> Self {
         self.retired.push(Key::new(key));
         self
     }
 
-    /// Tells `text` from others for `purpose`, and says nothing else of it: by the present key, and by those before it.
+    /// Returns fingerprints of `text` for `purpose`, by the current key and each retired key. They identify the text
+    /// without revealing it.
     ///
     /// # Panics
-    /// Never: HMAC takes keys of any length.
+    /// Never panics: HMAC accepts keys of any length.
     #[must_use]
     pub fn fingerprints(&self, purpose: &str, text: &[u8]) -> Vec<Vec<u8>> {
         let by = |key: &Key| {
@@ -68,20 +69,20 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(by).collect()
     }
 
-    /// First bytes of everything that the present key sealed.
+    /// Returns the key id with which secrets sealed by the current key begin.
     pub(crate) fn present_key_id(&self) -> Vec<u8> {
         self.current.id.to_vec()
     }
 
-    /// First bytes of everything that one of the keys sealed.
+    /// Returns the ids of all keys.
     pub(crate) fn key_ids(&self) -> Vec<Vec<u8>> {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }
 
-    /// Seals `secret`, which is of `purpose` and belongs to `owner`.
+    /// Seals `secret` for `purpose` and `owner`.
     ///
     /// # Panics
-    /// Never: AES-GCM fails on texts of 64 GiB only.
+    /// Never panics: AES-GCM fails only on texts of 64 GiB.
     #[must_use]
     pub fn seal(&self, purpose: &str, owner: &str, secret: &[u8]) -> Vec<u8> {
         let nonce = rand::random::<[u8; NONCE]>();
@@ -91,7 +92,7 @@ impl Vault {
     }
 
     /// # Errors
-    /// When it was sealed with an unknown key, for another purpose or owner, or was tampered with.
+    /// Returns an error if the secret was sealed with an unknown key, for another purpose or owner, or was modified.
     pub fn open(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(UnsealError)?;
         let (nonce, text) = rest.split_first_chunk::<NONCE>().ok_or(UnsealError)?;
@@ -100,10 +101,10 @@ impl Vault {
         key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| UnsealError)
     }
 
-    /// Seals a sealed secret with the present key, for the same purpose and owner.
+    /// Reseals a secret with the current key, for the same purpose and owner.
     ///
     /// # Errors
-    /// As [`Vault::open`].
+    /// Returns the errors of [`Vault::open`].
     pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_opens_for_its_purpose_and_owner_only() {
+    fn secret_opens_for_its_purpose_and_owner_only() {
         let vault = Vault::new([1; 32], &[]);
         let sealed = vault.seal("mfa", "acc_1", b"secret");
         assert_eq!(vault.open("mfa", "acc_1", &sealed).ok().as_deref(), Some(&b"secret"[..]));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_outlives_the_key_that_made_it() {
+    fn fingerprint_remains_after_a_key_rotation() {
         let (old, new) = (Vault::new([1; 32], &[]), Vault::new([2; 32], &[[1; 32]]));
         let made = old.fingerprints("receipts", b"text");
         assert_eq!(made.len(), 1);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_key_opens_and_does_not_seal() {
+    fn retired_key_opens_and_does_not_seal() {
         let (old, new) = (Vault::new([1; 32], &[]), Vault::new([2; 32], &[[1; 32]]));
         let sealed = old.seal("mfa", "acc_1", b"secret");
         assert!(new.open("mfa", "acc_1", &sealed).is_ok());
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resealed_secret_opens_with_the_present_key_alone() {
+    fn resealed_secret_opens_with_the_current_key_only() {
         let (old, both) = (Vault::new([1; 32], &[]), Vault::new([2; 32], &[[1; 32]]));
         let sealed = old.seal("mfa", "acc_1", b"secret");
         let resealed = both.reseal("mfa", "acc_1", &sealed).expect("the retired key opens it");

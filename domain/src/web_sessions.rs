@@ -1,4 +1,4 @@
-//! Web sessions: signed-in devices (contract: web-sessions).
+//! Web sessions: signed-in browsers (contract: web-sessions).
 
 use std::time::Duration;
 
@@ -19,27 +19,28 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("web_sessions")
 };
 
-/// Sessions of an account at once. Beyond them the oldest end: nobody signs in on so many devices, and each is a row.
-const MOST: i64 = 1_000;
+/// Maximum number of sessions of an account. A new session above it ends the oldest. No user signs in on so many
+/// devices, and each session is a row.
+const MAX_SESSIONS: i64 = 1_000;
 
-/// A session that was just begun, or refreshed: the only moment its token is known.
+/// New or refreshed session with its token, which is known only at this moment.
 #[derive(Debug)]
 pub struct NewWebSession {
-    /// Its id.
+    /// Session id.
     pub id: WebSessionId,
-    /// Its bearer token.
+    /// Bearer token.
     pub token: Token,
-    /// Until when it is good.
+    /// Time the session expires.
     pub expires_at: Timestamp,
-    /// Who signed in.
+    /// Account of the session.
     pub account_id: AccountId,
 }
 
-/// Begins a session of an account that the caller knows to be active and holds a lock on, and ends the oldest when there
-/// are too many. With `proven` it starts with a second-factor proof.
+/// Creates a session of an active account on whose row the caller holds a lock. Ends the oldest session when there are
+/// too many. With `proven`, the session starts with a proof of the second factor.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account_id: AccountId,
@@ -65,34 +66,34 @@ pub async fn begin(
         "update web_sessions set revoked_at = now()
          where id in (select id from web_sessions where account_id = $1 and revoked_at is null order by id desc offset $2)",
         account_id as _,
-        MOST,
+        MAX_SESSIONS,
     )
     .execute(conn)
     .await?;
     Ok(NewWebSession { id, token, expires_at, account_id })
 }
 
-/// What a token says of its bearer.
+/// Stored state of a session that authenticates a request.
 #[derive(Debug)]
 pub struct SessionRecord {
-    /// The session.
+    /// Session id.
     pub id: WebSessionId,
-    /// Who signed in.
+    /// Account of the session.
     pub account_id: AccountId,
-    /// How long ago the last second-factor proof was given.
+    /// Time since the last proof of a second factor.
     pub proof_age: Option<Duration>,
-    /// Whether it was ended.
+    /// True when the session was ended.
     pub revoked: bool,
-    /// Whether its time is over.
+    /// True when the session has expired.
     pub expired: bool,
-    /// Whether its account may act.
+    /// State of the account.
     pub account_status: AccountStatus,
-    /// What its account pays for.
+    /// Subscription level of the account.
     pub tier: Tier,
 }
 
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SessionRecord>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, s.revoked_at is not null as "revoked!", s.expires_at <= now() as "expired!",
@@ -114,11 +115,11 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     }))
 }
 
-/// Gives the session another token and another lifetime; the token before is worthless. `None` when the session is not
-/// good any more: of several callers with one token one succeeds.
+/// Gives the session a new token and a new expiry. The previous token stops working. Returns `None` when the session is
+/// no longer valid. Of several callers with one token, one succeeds.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sqlx::Result<Option<NewWebSession>> {
     let fresh = Token::generate();
     let row = sqlx::query!(
@@ -140,10 +141,10 @@ pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sql
     }))
 }
 
-/// Ends the session of this token and writes `account.logout`. A token that is worthless already stays so.
+/// Ends the session with this token and writes `account.logout`. Does nothing for an invalid token.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> sqlx::Result<()> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -158,27 +159,27 @@ pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> s
     audit::record(conn, ended.account_id, &Actor::person(ended.account_id, origin), entry).await
 }
 
-/// A signed-in device.
+/// Web session as the account owner sees it.
 #[derive(Debug)]
 pub struct WebSession {
-    /// Its id.
+    /// Session id.
     pub id: WebSessionId,
-    /// When it signed in.
+    /// Time of the sign-in.
     pub created_at: Timestamp,
-    /// When it was last seen, to about a minute.
+    /// Time of the last use, accurate to about a minute.
     pub last_used_at: Timestamp,
-    /// Until when it is good.
+    /// Time the session expires.
     pub expires_at: Timestamp,
-    /// From where it signed in.
+    /// IP address of the sign-in.
     pub ip_address: Option<String>,
-    /// With what.
+    /// User agent of the sign-in.
     pub user_agent: Option<String>,
 }
 
-/// The account's sessions that are good, the newest first.
+/// Lists the account's active sessions, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<WebSession>> {
     sqlx::query_as!(
         WebSession,
@@ -190,11 +191,11 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Ends one session of the account, and writes `account.web_session_revoked`. `false` when it has no such session that
-/// is good.
+/// Ends one session of the account and writes `account.web_session_revoked`. Returns false when the account has no such
+/// active session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke(
     conn: &mut PgConnection,
     account: AccountId,
@@ -218,10 +219,11 @@ pub async fn revoke(
     Ok(true)
 }
 
-/// Ends all of the account's sessions but `current`, and writes `account.web_session_revoked`. Answers how many.
+/// Ends all sessions of the account except `current` and writes `account.web_session_revoked`. Returns the number of
+/// ended sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn revoke_others(
     conn: &mut PgConnection,
     account: AccountId,
@@ -234,26 +236,26 @@ pub async fn revoke_others(
     Ok(revoked)
 }
 
-/// Ends all of the account's sessions, but for `spared`. Answers how many.
+/// Ends all sessions of the account except `except`. Returns the number of ended sessions.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn end_all(conn: &mut PgConnection, account: AccountId, spared: Option<WebSessionId>) -> sqlx::Result<u64> {
+/// Returns an error if a query fails.
+pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option<WebSessionId>) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
          where account_id = $1 and id is distinct from $2 and revoked_at is null and expires_at > now()",
         account as _,
-        spared as _,
+        except as _,
     )
     .execute(conn)
     .await?;
     Ok(ended.rows_affected())
 }
 
-/// Notes a second-factor proof. `None` when the session was ended meanwhile.
+/// Records a proof of the second factor. Returns `None` when the session was ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Result<Option<Timestamp>> {
     let satisfied = sqlx::query_scalar!(
         "update web_sessions set mfa_satisfied_at = now() where id = $1 and revoked_at is null returning mfa_satisfied_at",
@@ -264,13 +266,13 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
     Ok(satisfied.flatten())
 }
 
-/// Notes that these were used.
+/// Records that these sessions were used.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
-    // A row that somebody holds is in use anyway; waiting for it could end in a deadlock.
+    // Skip rows locked by other transactions: those sessions are in use anyway, and waiting could end in a deadlock.
     sqlx::query!(
         "update web_sessions t set last_used_at = now()
          from (select id from web_sessions where id = any($1) for no key update skip locked) free where t.id = free.id",
@@ -281,11 +283,11 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
     Ok(())
 }
 
-/// Deletes sessions that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Deletes up to `limit` sessions that expired more than a day ago (contract: retention 7). During that day, a caller
+/// with the token receives the reason for the refusal. Returns the number of deleted sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (

@@ -1,7 +1,8 @@
 //! Webhooks (contract: webhooks).
 //!
-//! An event's deliveries are rows that the database writes along with the event (`fan_out_event` in the migrations), in the
-//! transaction of what happened: who is told is decided in that moment, and nothing that was committed is lost.
+//! The database inserts the deliveries of an event together with the event (`fan_out_event` in the migrations), in the
+//! transaction of its cause. The receiving endpoints are selected at that moment, and no delivery of a committed event
+//! is lost.
 
 pub mod dead_letters;
 pub mod deliveries;
@@ -71,25 +72,25 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("webhooks")
 };
 
-/// Fails deliveries to endpoints that are disabled.
+/// Job that fails deliveries to disabled endpoints.
 pub const GIVE_UP: ScheduledJob = ScheduledJob { name: "give_up_deliveries", period: 5 };
 
-/// Sends dead letters once more that staff want sent, many at a time.
+/// Job that sends dead letters again in batches, as requested by staff.
 pub const REQUEUE: ScheduledJob = ScheduledJob { name: "requeue_dead_letters", period: 5 };
 
-/// Mails the owners of endpoints whose secrets are old, or stop to sign soon.
+/// Job that mails the owners of endpoints whose secrets are old or will soon stop signing.
 pub const REMIND_OF_SECRETS: ScheduledJob = ScheduledJob { name: "remind_webhook_secrets", period: 60 };
 
-/// Characters of an endpoint's URL, at most.
+/// Maximum length of an endpoint's URL, in characters.
 const URL_CHARS: usize = 2_048;
 
-/// Where deliveries go: an https URL, as its owner wrote it.
+/// Target of deliveries: an https URL, as its owner wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookUrl(String);
 
 impl WebhookUrl {
     /// # Errors
-    /// On field `url`, when it is not an absolute https URL without user and password.
+    /// Returns an error on field `url` if it is not an absolute https URL, or contains a user name or a password.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |message: &str| Invalid::field("url", message.to_owned());
         let text = text.trim();
@@ -100,7 +101,7 @@ impl WebhookUrl {
         if url.scheme() != "https" {
             return Err(refuse("must be an https URL"));
         }
-        // What a browser would forgive is a mistake here.
+        // Browsers correct these forms, but here they are errors.
         let authority = text.get("https:".len()..).and_then(|rest| rest.strip_prefix("//")).unwrap_or_default();
         if authority.starts_with('/') || text.contains(|c: char| c.is_control() || c == '\\') || authority.is_empty() {
             return Err(refuse("must be an absolute URL"));
@@ -114,22 +115,23 @@ impl WebhookUrl {
         Ok(Self(text.to_owned()))
     }
 
-    /// As its owner wrote it.
+    /// Returns the URL as its owner wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What an endpoint is told of.
+/// Event types that an endpoint receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
-    /// Reads their names, in their order; one that stands twice counts once.
+    /// Parses the names of event types in their order, without duplicates.
     ///
     /// # Errors
-    /// On `events`, when there are too few, too many, or one that nobody can subscribe to.
+    /// Returns an error on `events` if there are too few or too many names, or an endpoint cannot subscribe to one of
+    /// them.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
         let most = limits.webhook_events;
         if names.is_empty() || names.len() > most {
@@ -149,7 +151,7 @@ impl Subscriptions {
         Ok(Self(types))
     }
 
-    /// As the contract spells them.
+    /// Returns the names in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|event| event.name().to_owned()).collect()
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_an_https_url_without_credentials() {
+    fn url_must_be_https_without_credentials() {
         for good in
             ["https://example.com", "https://example.com:8443/a?b=c", "https://bücher.example/", "https://10.0.0.1/"]
         {
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_subscribed_to_is() {
+    fn only_subscribable_types_are_accepted() {
         let parse = |names: &[&str]| Subscriptions::parse(names, &Limits::default()).map(|all| all.names());
         assert_eq!(parse(&["session.failed", "session.failed"]), Ok(vec!["session.failed".to_owned()]));
         let both = ["session.failed", "session.completed"];

@@ -1,7 +1,7 @@
 //! Workers and their leases.
 //!
-//! A row is one incarnation: a worker that restarts is another one, because its browsers are gone. It lives as long as
-//! its heartbeat is younger than [`LEASE`]; a worker that finds itself declared lost must not go on.
+//! A row is one run of a worker process. A restarted worker gets a new row, because its browsers no longer exist. It is
+//! alive while its last heartbeat is less than [`LEASE`] ago. A worker that was declared lost must stop.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::ids::{SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("worker_slots", "they go with their worker")],
+    kept: &[("worker_slots", "deleted with their worker")],
     purges: &[Purge::new("workers", "workers", |conn, terms, limit| Box::pin(purge(conn, terms.workers, limit)))],
     bounds: &[
         ("workers", Bound::Operator("one for each start of a worker; `retention.stopped_workers` (7 days)")),
@@ -25,14 +25,14 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("workers")
 };
 
-/// How long a worker lives without a heartbeat.
+/// Time after which a worker without a heartbeat counts as lost.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// How often it sends one.
+/// Interval of heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Live sessions that any worker may have at most: each of them is a row.
+/// Maximum number of live sessions of any worker, because each needs a row.
 pub const MOST_SESSIONS: u32 = 10_000;
 
-/// What a worker's sessions are made of (contract: operations 25).
+/// Browser engine of a worker's sessions (contract: operations 25).
 #[derive(
     Debug,
     Clone,
@@ -51,17 +51,17 @@ pub const MOST_SESSIONS: u32 = 10_000;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Driver {
-    /// The real engine.
+    /// WebKit.
     #[default]
     Webkit,
-    /// Nothing: for load tests.
+    /// No browser, for load tests.
     Simulated,
-    /// It takes no sessions.
+    /// No sessions.
     None,
 }
 
 impl Driver {
-    /// As the configuration spells it.
+    /// Name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -72,86 +72,90 @@ impl FromStr for Driver {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::VARIANTS.iter().copied().find(|driver| driver.name() == text).ok_or_else(|| format!("no driver {text:?}"))
+        Self::VARIANTS
+            .iter()
+            .copied()
+            .find(|driver| driver.name() == text)
+            .ok_or_else(|| format!("unknown driver {text:?}"))
     }
 }
 
-/// On which worker a session is placed, of those that have room (contract: workers 17).
+/// Selection of the worker for a new session among those with free slots (contract: workers 17).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// The one with the most free slots.
+    /// Selects the worker with the most free slots.
     #[default]
     Spread,
-    /// One worker is filled after the other.
+    /// Fills one worker after another.
     Pack,
 }
 
-/// A worker, as operators see it.
+/// Worker as operators see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Worker {
-    /// This incarnation.
+    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// What its operator calls it.
+    /// Name set by the operator.
     pub name: String,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
-    /// What its sessions are made of.
+    /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Live sessions now.
+    /// Number of live sessions.
     pub live_sessions: i64,
-    /// Live sessions at most.
+    /// Maximum number of live sessions.
     pub max_sessions: i32,
-    /// When it started.
+    /// Time the worker started.
     pub started_at: Timestamp,
-    /// Its last heartbeat.
+    /// Time of its last heartbeat.
     pub last_seen_at: Timestamp,
     /// Time at which the sessions of a draining worker are ended.
     pub drain_by: Option<Timestamp>,
     /// Version of its program.
     pub version: Option<String>,
-    /// Whether its browsers are confined; `None` for a worker without real browsers.
+    /// True when its browsers are sandboxed; `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
     /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
-    /// Memory that its machine, or its control group, has left.
+    /// Available memory of its machine or control group.
     pub free_memory_bytes: Option<i64>,
 }
 
-/// A worker that starts.
+/// Values of a starting worker.
 #[derive(Debug)]
 pub struct NewWorker<'a> {
-    /// This incarnation.
+    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// What its operator calls it.
+    /// Name set by the operator.
     pub name: &'a str,
-    /// What its sessions are made of.
+    /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Live sessions at most.
+    /// Maximum number of live sessions.
     pub max_sessions: i32,
-    /// What secrets are sealed to.
+    /// Public key to which secrets for the worker are sealed.
     pub public_key: &'a [u8],
-    /// Where its browsers can be seen, if they can.
+    /// Endpoint of its live views, if it has one.
     pub live: Option<&'a LiveEnd>,
     /// Version of its program.
     pub version: &'a str,
-    /// Whether its browsers are confined; `None` for a worker without real browsers.
+    /// True when its browsers are sandboxed; `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
 }
 
-/// Where the browsers of a worker can be seen (contract: live 21).
+/// Endpoint of a worker's live views (contract: live 21).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveEnd {
-    /// As `address:port`.
+    /// Address as `address:port`.
     pub address: String,
-    /// SHA-256 of the certificate that it has there. `None` where it speaks no TLS, which is on its own machine alone.
+    /// SHA-256 of its TLS certificate. `None` without TLS, which is permitted only on the same machine.
     pub fingerprint: Option<Vec<u8>>,
 }
 
-/// Begins an incarnation, with the slots that sessions are placed in.
+/// Inserts the row of a worker and the slots for its sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "with worker as (
@@ -175,10 +179,11 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
     Ok(())
 }
 
-/// Where the browser of a live session can be seen. `None` when the session has ended, or its worker shows nothing.
+/// Returns the live-view endpoint of a live session's worker. Returns `None` when the session has ended or the worker
+/// has no such endpoint.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<LiveEnd>> {
     let end = sqlx::query!(
         r#"select w.live_address as "address!", w.live_fingerprint as fingerprint
@@ -191,27 +196,27 @@ pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
     Ok(end.map(|end| LiveEnd { address: end.address, fingerprint: end.fingerprint }))
 }
 
-/// What secrets are sealed to that are for this worker.
+/// Returns the public key to which secrets for the worker are sealed.
 ///
 /// # Errors
-/// When there is no such worker, or the database fails.
+/// Returns an error if the worker does not exist or a query fails.
 pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Vec<u8>> {
     sqlx::query_scalar!("select public_key from workers where id = $1", id as _).fetch_one(conn).await
 }
 
-/// A worker that is to do something.
+/// Worker selected for a task.
 #[derive(Debug)]
 pub struct SelectedWorker {
-    /// Which.
+    /// Worker id.
     pub id: WorkerId,
-    /// What secrets are sealed to that are for it.
+    /// Public key to which secrets for the worker are sealed.
     pub public_key: Vec<u8>,
 }
 
-/// Any worker that lives and has browsers. `None` when there is none.
+/// Returns a random live worker with browsers, or `None` when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>> {
     sqlx::query_as!(
         SelectedWorker,
@@ -224,30 +229,31 @@ pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>
     .await
 }
 
-/// What a worker hears when it renews its lease.
+/// State that a worker receives when it renews its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// It takes no more sessions.
+    /// True when the worker must not accept more sessions.
     pub draining: bool,
-    /// What still lives on it is to be ended, by the database's time.
+    /// True when the worker must end its remaining sessions, by the database's clock.
     pub overdue: bool,
 }
 
 /// Resources of a worker's machine, as a heartbeat reports them.
 #[derive(Debug, Clone, Copy)]
 pub struct Resources {
-    /// Whether the disk has room for more sessions (contract: workers 17).
+    /// True when the disk has room for more sessions (contract: workers 17).
     pub has_room: bool,
     /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
-    /// Memory that the machine, or the control group of the worker, has left.
+    /// Available memory of the machine or of the worker's control group.
     pub free_memory_bytes: Option<i64>,
 }
 
-/// Renews a worker's lease and reports its resources. `None` when it was declared lost, or stopped: it must not go on.
+/// Renews a worker's lease and reports its resources. Returns `None` when the worker was declared lost or stopped, and
+/// must not continue.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resources) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
@@ -264,11 +270,11 @@ pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resourc
     .await
 }
 
-/// Takes no more sessions; those it has live on (contract: workers 11, 20). Creates that had a slot of it in their hands are done
-/// when this is. `false` when no such worker is active.
+/// Drains a worker: it accepts no more sessions, and its live sessions continue (contract: workers 11, 20). This waits
+/// for creates that hold one of its slots. Returns false when the worker is not active.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let drained = sqlx::query!("update workers set status = 'draining' where id = $1 and status = 'active'", id as _)
         .execute(conn)
@@ -276,11 +282,11 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
     Ok(drained.rows_affected() == 1)
 }
 
-/// Returns a draining worker to service, with the slots that it lost when it began to drain (contract: workers 28). `false` when no such
-/// worker drains, when it was told to stop, and when it runs a version that cannot return to service.
+/// Returns a draining worker to service and restores its slots (contract: workers 28). Returns false when the worker is
+/// not draining, is stopping, or runs a version that cannot return to service.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let returned = sqlx::query_scalar!(
         r#"with returned as (
@@ -299,10 +305,10 @@ pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool
     Ok(returned.is_some())
 }
 
-/// Drains a worker that was told to stop, and keeps it from returning to service.
+/// Drains a worker that is stopping, and prevents its return to service.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!(
         "update workers set status = 'draining', stopping_at = coalesce(stopping_at, now())
@@ -314,53 +320,53 @@ pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<(
     Ok(())
 }
 
-/// Whether a worker drains. It cannot return to service before the transaction of `conn` has ended.
+/// Returns true when a worker is draining. It cannot return to service until the transaction of `conn` ends.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let status = sqlx::query_scalar!("select status from workers where id = $1 for share", id as _);
     Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
 }
 
-/// Longest time that a worker can be given to drain.
+/// Longest period that a worker can have to drain.
 pub const LONGEST_DRAIN: Duration = Duration::from_hours(30 * 24);
 
-/// Says when what still lives on a worker that drains is ended (contract: workers 20), in place of what was said before. `false`
-/// when no such worker drains.
+/// Sets the time at which the remaining sessions of a draining worker are ended (contract: workers 20), and replaces an
+/// earlier one. Returns false when the worker is not draining.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duration) -> sqlx::Result<bool> {
-    let said = sqlx::query!(
+    let updated = sqlx::query!(
         "update workers set drain_by = now() + make_interval(secs => $2) where id = $1 and status = 'draining'",
         id as _,
         within.as_secs_f64(),
     )
     .execute(conn)
     .await?;
-    Ok(said.rows_affected() == 1)
+    Ok(updated.rows_affected() == 1)
 }
 
-/// How far a worker has come that drains, by the database's time.
+/// Progress of a draining worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DrainProgress {
-    /// Which.
+    /// Worker id.
     pub id: WorkerId,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
-    /// Live sessions now.
+    /// Number of live sessions.
     pub live_sessions: i64,
-    /// Sessions that it failed since it was to end what still lived.
+    /// Number of sessions that failed after `drain_by`.
     pub ended_sessions: i64,
-    /// When that is, or was.
+    /// Time at which the remaining sessions are ended.
     pub drain_by: Option<Timestamp>,
 }
 
-/// How far a worker has come that drains. `None` when there is no such worker.
+/// Returns the progress of a draining worker, or `None` when the worker does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<DrainProgress>> {
     sqlx::query_as!(
         DrainProgress,
@@ -375,10 +381,10 @@ pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Opti
     .await
 }
 
-/// Whether a worker has no live session.
+/// Returns true when a worker has no live session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from sessions where worker_id = $1 and live) as "empty!""#,
@@ -388,27 +394,28 @@ pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<boo
     .await
 }
 
-/// Ended in an orderly way.
+/// Marks a worker as stopped.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!("update workers set status = 'stopped' where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// The database's time, by which leases are judged.
+/// Returns the time of the database's clock, which decides when leases expire.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn now(conn: &mut PgConnection) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
 }
 
-/// Declares workers lost whose lease had run out at that moment, whenever the database gets to it. Answers which.
+/// Declares workers lost whose lease had expired at time `at`, and returns their ids. The caller reads `at` before this
+/// statement. If the database stalls in between, workers that cannot renew their leases meanwhile are not declared lost.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Result<Vec<WorkerId>> {
     sqlx::query_scalar!(
         "update workers set status = 'lost'
@@ -420,31 +427,31 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
     .await
 }
 
-/// What the workers that are alive do for whoever wants a session: the best of them.
+/// Best state of all live workers with respect to new sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type, strum::VariantNames, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum WorkerStatus {
-    /// One takes sessions.
+    /// A worker accepts sessions.
     Ok,
-    /// Those that have browsers serve the sessions that they have, and take no more.
+    /// All workers with browsers are draining: they serve their sessions and accept no more.
     Draining,
-    /// None has browsers. They send mails and webhooks, and sweep.
+    /// No worker has browsers. The workers only run jobs, such as mails and webhooks.
     NoDriver,
-    /// The disks of those that have browsers are nearly full: they serve the sessions that they have.
+    /// The disks of all workers with browsers are nearly full: they serve their sessions and accept no more.
     NoRoom,
 }
 
 impl WorkerStatus {
-    /// How the contract spells them.
+    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
-/// How the workers stand; `None` when none is alive.
+/// Returns the best state of the live workers, or `None` when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
@@ -457,14 +464,14 @@ pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStat
     .await
 }
 
-/// How workers stand, as [`census`] tells it.
+/// Statuses of workers, in the order of [`census`].
 pub const STATUSES: [&str; 4] = ["active", "draining", "stopped", "lost"];
 
-/// How many workers there are, by status. Whose lease has run out is lost, whether somebody has said so yet or not. Those that are gone
-/// count for an hour.
+/// Counts workers by status. A worker with an expired lease counts as lost, even if it was not declared lost yet.
+/// Stopped and lost workers count for 1 h.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
     let counted = sqlx::query!(
         r#"select case when status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1)
@@ -477,19 +484,19 @@ pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64
     Ok(STATUSES.map(|status| (status, counted.iter().find(|row| row.status == status).map_or(0, |row| row.workers))))
 }
 
-/// Room for sessions.
+/// Slots for sessions.
 #[derive(Debug)]
 pub struct Slots {
-    /// What there is.
+    /// Total number of slots.
     pub all: i64,
-    /// What nobody has.
+    /// Number of free slots.
     pub free: i64,
 }
 
-/// The slots of the workers that take sessions.
+/// Counts the slots of workers that accept sessions.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     sqlx::query_as!(
         Slots,
@@ -502,21 +509,21 @@ pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     .await
 }
 
-/// Why there is no slot to be had.
+/// Reason why no slot is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSlotReason {
-    /// Of slots: all are taken, or their workers take no more.
+    /// All slots are in use, or their workers accept no more sessions.
     Slots,
-    /// Of news: there are workers that nobody has heard of for a while, and that were not found dead.
+    /// There are workers whose lease has expired and which were not declared lost yet.
     News,
-    /// Of workers.
+    /// There are no workers with browsers.
     Workers,
 }
 
-/// Why no session can be placed, when none can.
+/// Returns the reason why no session can be placed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     let workers = sqlx::query!(
         r#"select coalesce(bool_or(heard), false) as "heard!", coalesce(bool_or(not heard and status = 'active'), false) as "silent!"
@@ -535,11 +542,11 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     })
 }
 
-/// Workers that left live sessions which nobody ends any more: all that stopped, and those that have been lost for `patience`
-/// and have some that are `ready`.
+/// Returns dead workers with live sessions that no process will end: workers that stopped, and workers that have been
+/// lost for `patience` and have sessions in the state `ready`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
         DeadWorker,
@@ -555,20 +562,20 @@ pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Res
     .await
 }
 
-/// A worker that left live sessions.
+/// Dead worker with live sessions.
 #[derive(Debug)]
 pub struct DeadWorker {
-    /// Which.
+    /// Worker id.
     pub id: WorkerId,
-    /// Whether it was found dead, and did not stop in good order.
+    /// True when the worker was declared lost, false when it stopped.
     pub was_lost: bool,
 }
 
-/// Deletes workers that are gone for longer than `age`, of whose sessions none is live and nothing is still to be saved, up
-/// to `limit`. Answers how many.
+/// Deletes up to `limit` workers that ended longer ago than `age` and have neither live sessions nor state to save.
+/// Returns the number of deleted workers.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from workers where id = any(array(
@@ -586,10 +593,10 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Declares one worker lost, which its machine knows to be gone.
+/// Declares one worker lost, because its machine knows that it has ended. Returns true when it was alive.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let lost =
         sqlx::query!("update workers set status = 'lost' where id = $1 and status in ('active', 'draining')", id as _,)
@@ -598,18 +605,18 @@ pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Re
     Ok(lost.rows_affected() == 1)
 }
 
-/// The workers that live, and with `all` the others too, the newest first.
+/// Lists live workers, or with `all` every worker, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker>> {
     list_before(conn, all, None, 1_000).await
 }
 
-/// Those of them that are older than one, up to `limit`.
+/// Lists those workers that are older than `before`, up to `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_before(
     conn: &mut PgConnection,
     all: bool,
@@ -631,10 +638,10 @@ pub async fn list_before(
     .await
 }
 
-/// A worker, whether it lives or not.
+/// Returns a worker in any status.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Worker>> {
     sqlx::query_as!(
         Worker,

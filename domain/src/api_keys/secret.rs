@@ -1,4 +1,4 @@
-//! What a key says, which is shown once.
+//! Secret of an API key, which is shown once.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use super::KeyKind;
 use crate::accounts::Tier;
 use crate::tokens;
 
-/// A whole key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, so that a secret scanner can tell a key from
-/// a look-alike without asking us. Only its hash is stored.
+/// Full key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, with which a secret scanner recognizes a key
+/// without a request to the service. Only its hash is stored.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Of every key but those that end in the next.
+    /// Prefix of all other account keys.
     const LIVE: &str = "svc_live_";
-    /// Of devices on the free tier (contract: devices 9).
+    /// Prefix of device keys on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
-    /// Of staff, whose credentials are no account's.
+    /// Prefix of staff credentials, which belong to no account.
     const STAFF: &str = "svc_staff_";
     const LIVE_OR_TEST: [&str; 2] = [Self::LIVE, Self::TEST];
 
@@ -28,7 +28,7 @@ impl Secret {
         Self::random(prefix)
     }
 
-    /// One of staff.
+    /// Generates the secret of a staff credential.
     pub(crate) fn generate_for_staff() -> Self {
         Self::random(Self::STAFF)
     }
@@ -38,13 +38,13 @@ impl Secret {
         Self(format!("{prefix}{body}{}", checksum(&body)))
     }
 
-    /// A key of the right form, or nothing: a mistyped one need not reach the database.
+    /// Returns the key if its prefix and checksum are right, so that a mistyped key does not reach the database.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::LIVE_OR_TEST.iter().find_map(|prefix| Self::after(prefix, text))
     }
 
-    /// A staff's of the right form.
+    /// Returns a staff credential if its prefix and checksum are right.
     pub(crate) fn parse_of_staff(text: &str) -> Option<Self> {
         Self::after(Self::STAFF, text)
     }
@@ -54,13 +54,13 @@ impl Secret {
         (checksum(body) == sum).then(|| Self(text.to_owned()))
     }
 
-    /// The key itself, for the one time it is shown.
+    /// Returns the secret, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What people tell keys apart by.
+    /// First characters of the secret, by which people distinguish keys.
     pub(crate) fn shown_prefix(&self) -> &str {
         &self.0[..12]
     }

@@ -1,4 +1,4 @@
-//! What holds of all areas. The sources tell.
+//! Rules that hold for all areas, checked on the source code and the migrations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,18 +12,18 @@ use crate::audit::changes::{COUNTED, NOT_COUNTED};
 use crate::emails::Template;
 use crate::events::EventType;
 
-/// Who writes into another area's table, and which. There is one reason: an operation's end is one statement
-/// (`sessions::intents::end`), its fence and what it counts. Each statement more would be one that every operation waits for, while
-/// it holds its session. What else sessions write into other areas' tables they write by functions of those areas, which the
-/// migrations have.
-const TOGETHER: [(&str, &str); 1] = [("sessions", "usage_counts")];
+/// Modules that write a table of another area. There is one exception, for speed: an operation ends in one statement
+/// (`sessions::intents::end`), which checks its fence and counts its usage. Every operation holds its session until
+/// that statement ends, so a second statement would delay all of them. Sessions write other areas' tables through
+/// database functions of those areas, which the migrations define.
+const ALLOWED_FOREIGN_WRITES: [(&str, &str); 1] = [("sessions", "usage_counts")];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The code of each module of this crate, with what lies in its folder, without comments and tests.
+/// Returns the code of each module of this crate, including its folder, without comments and tests.
 fn modules() -> BTreeMap<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut modules = BTreeMap::<_, String>::new();
@@ -47,7 +47,7 @@ fn regex(pattern: &str) -> Regex {
 }
 
 #[test]
-fn no_modules_need_each_other() {
+fn modules_have_no_dependency_cycles() {
     let modules = modules();
     let (path, name) = (regex(r"\bcrate::(?:\{([^;]*)\};|(\w+))"), regex(r"\w+"));
     let mut left = BTreeMap::new();
@@ -64,31 +64,34 @@ fn no_modules_need_each_other() {
     while let Some(module) = free(&left) {
         left.remove(module);
     }
-    assert!(left.is_empty(), "these need each other, or need some that do: {left:#?}");
+    assert!(left.is_empty(), "dependency cycle among or below: {left:#?}");
 }
 
 fn owner(table: &str) -> &'static str {
     let mut owners = ALL.iter().filter(|area| area.tables().any(|own| own == table)).map(|area| area.name);
-    let owner = owners.next().unwrap_or_else(|| panic!("the table {table} is no area's"));
-    assert_eq!(owners.next(), None, "another area that has the table {table}");
+    let owner = owners.next().unwrap_or_else(|| panic!("no area owns the table {table}"));
+    assert_eq!(owners.next(), None, "a second area owns the table {table}");
     owner
 }
 
 #[test]
-fn each_area_alone_writes_its_tables() {
+fn only_the_owner_area_writes_a_table() {
     let write = regex(r"\b(?:(?:insert\s+into|delete\s+from)\s+(\w+)|update\s+(\w+)(?:\s+\w+)?\s+set\s)");
-    let mut together = BTreeSet::new();
+    let mut foreign_writes = BTreeSet::new();
     for (module, code) in modules() {
         for table in write.captures_iter(&code).filter_map(|found| found.get(1).or(found.get(2))) {
             if owner(table.as_str()) != module {
-                together.insert((module.clone(), table.as_str().to_owned()));
+                foreign_writes.insert((module.clone(), table.as_str().to_owned()));
             }
         }
     }
-    assert_eq!(together, TOGETHER.map(|(module, table)| (module.to_owned(), table.to_owned())).into());
+    assert_eq!(
+        foreign_writes,
+        ALLOWED_FOREIGN_WRITES.map(|(module, table)| (module.to_owned(), table.to_owned())).into()
+    );
 }
 
-/// The statements of all migrations.
+/// Returns the statements of all migrations.
 fn migrations() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut paths = files(&folder);
@@ -97,9 +100,9 @@ fn migrations() -> Vec<String> {
     texts.flat_map(|text| text.split(';').map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Contract: retention 16. What is deleted in batches is deleted past those rows that somebody has in hand, so that nobody is waited for.
+/// Contract: retention 16. A deletion in batches skips rows locked by another transaction, so that it waits for none.
 #[test]
-fn a_batch_waits_for_nobody() {
+fn batch_deletions_skip_locked_rows() {
     let batch = regex(r#""[^"]*\bdelete\s+from\s[^"]*\blimit\s+\$[^"]*""#);
     let mut batches = 0;
     for (module, code) in modules() {
@@ -113,7 +116,7 @@ fn a_batch_waits_for_nobody() {
 }
 
 #[test]
-fn every_table_is_some_areas() {
+fn every_table_belongs_to_an_area() {
     let create = regex(r"(?m)^create table (\w+)");
     let made: BTreeSet<_> = migrations().iter().filter_map(|text| Some(create.captures(text)?[1].to_owned())).collect();
     assert!(made.iter().all(|table| !owner(table).is_empty()));
@@ -121,7 +124,7 @@ fn every_table_is_some_areas() {
     assert_eq!(made, owned);
 }
 
-/// Contract: limits 8. Each table has a bound or a term, and the page of quotas has the same.
+/// Contract: limits 8. Each table has a bound or a term, and `docs/quotas.md` lists the same.
 #[test]
 fn every_table_has_a_bound_or_a_term() {
     let page = |name: &str| {
@@ -152,7 +155,7 @@ fn every_table_has_a_bound_or_a_term() {
 }
 
 #[test]
-fn who_refers_comes_before_who_is_referred_to() {
+fn areas_with_references_come_before_referenced_areas() {
     let place = |table: &str| ALL.iter().position(|area| area.name == owner(table));
     let (table, referred) = (regex(r"(?m)^(?:create|alter) table (\w+)"), regex(r"\breferences (\w+)"));
     for statement in migrations() {
@@ -164,29 +167,31 @@ fn who_refers_comes_before_who_is_referred_to() {
 }
 
 #[test]
-fn each_area_writes_the_actions_that_it_tells() {
+fn each_area_writes_exactly_its_declared_actions() {
     let (modules, action) = (modules(), regex(r#""([a-z_]+(?:\.[a-z_]+)+)""#));
     for (module, code) in &modules {
         for name in action.captures_iter(code) {
-            // An event can be called as an action is, and all events are named in one place; so is which actions are counted.
+            // An event can have the name of an action, and the module `events` names all events. The module `audit`
+            // lists which actions count.
             let lists = ["events", "audit"];
-            let teller = ALL.iter().find(|area| area.actions.contains(&&name[1]) && !lists.contains(&module.as_str()));
-            assert!(teller.is_none_or(|area| area.name == module), "{module} writes {}", &name[1]);
+            let declaring =
+                ALL.iter().find(|area| area.actions.contains(&&name[1]) && !lists.contains(&module.as_str()));
+            assert!(declaring.is_none_or(|area| area.name == module), "{module} writes {}", &name[1]);
             let written = code.contains(&format!("action: {}", &name[0]));
-            assert!(teller.is_some() || !written, "nobody tells of {}", &name[1]);
+            assert!(declaring.is_some() || !written, "no area declares {}", &name[1]);
         }
     }
     for area in &ALL {
         for action in area.actions {
-            let told_and_written = modules[area.name].matches(&format!("\"{action}\"")).count() > 1;
-            assert!(told_and_written, "{} tells of {action} and does not write it", area.name);
+            let is_written = modules[area.name].matches(&format!("\"{action}\"")).count() > 1;
+            assert!(is_written, "{} declares {action} and does not write it", area.name);
         }
     }
 }
 
-/// Contract: audit-log 20, 21. A new action says whether it is counted.
+/// Contract: audit-log 20, 21. Each action is listed as counted or as not counted.
 #[test]
-fn each_action_is_counted_or_says_why_not() {
+fn each_action_is_listed_as_counted_or_not_counted() {
     let sorted = |names: &mut dyn Iterator<Item = &'static str>| {
         let mut names: Vec<_> = names.collect();
         names.sort_unstable();
@@ -197,19 +202,20 @@ fn each_action_is_counted_or_says_why_not() {
 }
 
 #[test]
-fn every_event_and_every_mail_is_some_areas() {
+fn every_event_and_mail_belongs_to_an_area() {
     let sorted = |names: &mut dyn Iterator<Item = &'static str>| {
         let mut names: Vec<_> = names.collect();
         names.sort_unstable();
         names
     };
-    let told = sorted(&mut ALL.iter().flat_map(|area| area.events).copied());
-    assert_eq!(told, sorted(&mut EventType::NAMES.iter().copied()));
-    let told = sorted(&mut ALL.iter().flat_map(|area| area.mails).copied());
-    assert_eq!(told, sorted(&mut Template::ALL.iter().map(|template| template.name())));
+    let declared = sorted(&mut ALL.iter().flat_map(|area| area.events).copied());
+    assert_eq!(declared, sorted(&mut EventType::NAMES.iter().copied()));
+    let declared = sorted(&mut ALL.iter().flat_map(|area| area.mails).copied());
+    assert_eq!(declared, sorted(&mut Template::ALL.iter().map(|template| template.name())));
 }
 
-/// Contract: command-line 15. Whatever is sealed for some purpose is in a column that an area declares, of a table of its own.
+/// Contract: command-line 15. Every purpose of the vault belongs to a column that an area declares, in one of its own
+/// tables.
 #[test]
 fn every_purpose_of_the_vault_has_declared_columns() {
     let (purpose, literal) = (regex(r#"\bconst (?:KEY_)?PURPOSE: &str = "([^"]+)";"#), regex(r#"\.seal\(\s*""#));
@@ -223,9 +229,14 @@ fn every_purpose_of_the_vault_has_declared_columns() {
     assert_eq!(used, declared);
     for area in &ALL {
         for sealed in area.sealed {
-            assert_eq!(owner(sealed.table), area.name, "{} is not of the area that declares it", sealed.table);
+            assert_eq!(
+                owner(sealed.table),
+                area.name,
+                "{} belongs to an area other than the one that declares it",
+                sealed.table
+            );
         }
     }
     let kinds: BTreeSet<_> = sealed().map(|sealed| sealed.kind).collect();
-    assert_eq!(kinds.len(), sealed().count(), "two kinds have one name");
+    assert_eq!(kinds.len(), sealed().count(), "two kinds have the same name");
 }

@@ -1,8 +1,9 @@
-//! How often an account may change its configuration (contract: audit-log 20 to 22). The audit log keeps a row of each change for ever,
-//! so that an account that changes something in a loop fills the database.
+//! Limits how often an account can change its configuration (contract: audit-log 20 to 22). The audit log keeps a row
+//! of each change permanently, so without a limit an account could fill the database by changing a setting in a loop.
 //!
-//! A change is counted by the first statement of its transaction, on the account's row of `audited_changes`: only committed changes
-//! count, at whatever process. The count is a bucket that fills up evenly, as those of the rate limits do.
+//! The first statement of a transaction counts its change in the account's row of `audited_changes`. Therefore only
+//! committed changes count, in all processes together. The limit is a bucket that refills evenly, like those of the
+//! rate limits.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-/// Actions that are counted.
+/// Actions that count toward the limit.
 pub const COUNTED: [&str; 22] = [
     "account.bundled_llm_consent_changed",
     "account.byok_provider_key_set",
@@ -37,7 +38,7 @@ pub const COUNTED: [&str; 22] = [
     "webhook_endpoint.updated",
 ];
 
-/// Actions that are not counted, each with the reason.
+/// Actions that do not count, each with the reason.
 pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("account.byok_provider_key_cleared", "a deletion"),
     ("account.email_verified", "a sign-in"),
@@ -69,30 +70,31 @@ pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("webhook_endpoint.deleted", "a deletion"),
 ];
 
-/// The account has made as many changes in an hour as it may.
+/// Error: the account has reached its limit of changes per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account has reached its limit of configuration changes per hour ({limit})")]
 pub struct TooManyChanges {
-    /// Changes that it may make in an hour.
+    /// Maximum number of changes per hour.
     pub limit: NonZeroU32,
-    /// Time until it may make the next one.
+    /// Time after which the next change is possible.
     pub wait: Duration,
 }
 
-/// The time in which a bucket that is empty is full again.
+/// Time in which an empty bucket refills completely.
 const WINDOW: Duration = Duration::from_hours(1);
 
-/// Time in which one change becomes possible.
+/// Returns the time in which the bucket refills by one change.
 fn share(per_hour: NonZeroU32) -> Duration {
-    // Whole microseconds, as the database counts: the shares of an hour are not to come to more than the hour.
+    // Rounded down to whole microseconds, the resolution of the database, so that the sum of all shares does not exceed
+    // 1 h.
     Duration::from_micros(u64::try_from(WINDOW.as_micros()).unwrap_or(u64::MAX) / u64::from(per_hour.get()))
 }
 
-/// Counts a change of the account's configuration, unless there were too many. `conn` is in the transaction that makes it, and has
-/// locked nothing yet.
+/// Counts a change of the account's configuration unless the account has reached its limit. `conn` must be in the
+/// transaction of the change and must not hold locks yet.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count(
     conn: &mut PgConnection,
     account: AccountId,
@@ -101,11 +103,11 @@ pub async fn count(
     count_shares(conn, account, per_hour, 1).await
 }
 
-/// Counts a change together with the later one that undoes it and is never refused. Counts as one change where an account can make
-/// only one.
+/// Counts a change together with the later change that reverses it, which is never refused. When the limit is 1, both
+/// count as one change.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn count_with_undoing(
     conn: &mut PgConnection,
     account: AccountId,
@@ -147,10 +149,10 @@ async fn count_shares(
     Ok(Err(TooManyChanges { limit: per_hour, wait }))
 }
 
-/// Takes back what [`count`] has counted in this transaction, of a change that has turned out to change nothing.
+/// Reverts [`count`] in the same transaction, for a change that turned out to change nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn uncount(conn: &mut PgConnection, account: AccountId, per_hour: NonZeroU32) -> sqlx::Result<()> {
     sqlx::query!(
         "update audited_changes set full_at = full_at - make_interval(secs => $2) where account_id = $1",
@@ -167,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_come_to_no_more_than_an_hour() {
+    fn shares_do_not_exceed_an_hour() {
         for count in [1, 3, 7, 1_000, 50_000] {
             let share = share(NonZeroU32::new(count).expect("more than none"));
             assert!(share * count <= WINDOW, "{count}");

@@ -1,7 +1,8 @@
-//! Reading the log (contract: audit-log 4 to 6): what a reader may see of a row is decided here, for every way of reading it.
+//! Reads the audit log (contract: audit-log 4 to 6) and redacts each row for its reader.
 //!
-//! A row that another account caused tells nobody where its actor is: its address and user agent are null, and its payload
-//! loses the members that tell the same. It loses them in every row for a reader from another account.
+//! A row caused by another account does not show the location of its actor: the IP address and the user agent are null,
+//! and the payload members with the same data are removed. A reader from another account sees no such members in any
+//! row.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -10,61 +11,61 @@ use uuid::Uuid;
 use crate::ids::{AccountId, ApiKeyId};
 use crate::timestamp::Timestamp;
 
-/// Members of payloads that tell where somebody was.
-const WHEREABOUTS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address", "user_agent", "issued_user_agent"];
+/// Members of payloads that show the location of a user.
+const LOCATION_MEMBERS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address", "user_agent", "issued_user_agent"];
 
-/// A log, for somebody's eyes.
+/// Audit log of an account, as seen by one reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
-    /// Whose log it is.
+    /// Account the log belongs to.
     pub account: AccountId,
-    /// Who reads it; `None` when it is nobody's account.
+    /// Account of the reader; `None` when the reader is not an account.
     pub reader: Option<AccountId>,
 }
 
-/// A row, as its reader may see it.
+/// Row of the log, redacted for its reader.
 #[derive(Debug)]
 pub struct Row {
-    /// Its id, which sorts by time.
+    /// Row id, which sorts by time.
     pub id: Uuid,
-    /// Whose log it is in.
+    /// Account the log belongs to.
     pub account_id: AccountId,
     /// `customer`, `system` or `staff`.
     pub actor_type: String,
-    /// Whose credential it was; `None` when it was nobody's.
+    /// Account of the actor; `None` when the actor is not an account.
     pub actor_account_id: Option<AccountId>,
-    /// Which key.
+    /// API key of the actor.
     pub actor_key_id: Option<ApiKeyId>,
-    /// What was done.
+    /// Name of the action.
     pub action: String,
-    /// To what.
+    /// Id of the resource that changed.
     pub target_resource_id: Option<String>,
-    /// The details, of whatever shape.
+    /// Details, in any JSON shape.
     pub payload: Value,
-    /// From where.
+    /// IP address of the actor.
     pub ip_address: Option<String>,
-    /// With what.
+    /// User agent of the actor.
     pub user_agent: Option<String>,
-    /// When.
+    /// Time of the action.
     pub timestamp: Timestamp,
 }
 
-/// Which rows to list.
+/// Filter of a list of rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Only those of this action, one of [`crate::areas::actions`].
+    /// Selects rows with this action, one of [`crate::areas::actions`].
     pub action: Option<&'static str>,
-    /// Only those before this one, in the list's order.
+    /// Continues the list after this row.
     pub after: Option<Uuid>,
 }
 
-/// The log's rows, newest first, at most `limit`.
+/// Lists the rows of the log, newest first, at most `limit`.
 ///
-/// Each of its two statements can only be answered by walking one index from a point on, however long the log is: a
-/// condition that sometimes does not apply would leave the choice to the planner.
+/// There is a statement for each filter, so that each walks one index from a point on, whatever the size of the log.
+/// One statement with an optional condition would leave the choice of index to the planner.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64) -> sqlx::Result<Vec<Row>> {
     let before = filter.after.unwrap_or(Uuid::max());
     let stored = match filter.action {
@@ -99,28 +100,28 @@ pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64)
     Ok(stored.into_iter().map(|row| row.shown_to(log.reader)).collect())
 }
 
-/// The newest rows of a log at one moment. Rows never change and never go, so that their ids are all it takes to read
-/// exactly these rows later, a few at a time and without a transaction that waits for its reader.
+/// Ids of the newest rows of a log at one moment. Rows are never changed or deleted, so the ids are enough to read
+/// exactly these rows later in batches, without a transaction that stays open for a slow reader.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The moment.
+    /// Time of the snapshot.
     pub taken_at: Timestamp,
-    /// The rows, newest first.
+    /// Ids of the rows, newest first.
     pub ids: Vec<Uuid>,
-    /// Whether there are older ones.
+    /// True when the log has older rows.
     pub truncated: bool,
 }
 
-/// The newest rows of the account's log, at most `limit`.
+/// Takes a snapshot of the newest rows of the account's log, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -> sqlx::Result<Snapshot> {
     let newest = sqlx::query!(
         r#"select now() as "taken_at!",
                   array(select id from audit_log where account_id = $1 order by id desc limit $2) as "ids!""#,
         account as _,
-        // One more than wanted tells whether there are older ones.
+        // One row more than `limit` shows whether there are older rows.
         i64::from(limit) + 1,
     )
     .fetch_one(conn)
@@ -131,10 +132,10 @@ pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -
     Ok(Snapshot { taken_at, ids, truncated })
 }
 
-/// These rows of the log, newest first.
+/// Returns these rows of the log, newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn rows(conn: &mut PgConnection, log: Log, ids: &[Uuid]) -> sqlx::Result<Vec<Row>> {
     let stored = sqlx::query_as!(
         Stored,
@@ -149,7 +150,6 @@ pub async fn rows(conn: &mut PgConnection, log: Log, ids: &[Uuid]) -> sqlx::Resu
     Ok(stored.into_iter().map(|row| row.shown_to(log.reader)).collect())
 }
 
-/// A row as it is stored.
 struct Stored {
     id: Uuid,
     account_id: AccountId,
@@ -167,8 +167,8 @@ struct Stored {
 impl Stored {
     fn shown_to(self, reader: Option<AccountId>) -> Row {
         let by_another = self.actor_account_id.is_some_and(|actor| actor != self.account_id);
-        let whereabouts = (self.ip_address, self.user_agent);
-        let (ip_address, user_agent) = if by_another { (None, None) } else { whereabouts };
+        let location = (self.ip_address, self.user_agent);
+        let (ip_address, user_agent) = if by_another { (None, None) } else { location };
         Row {
             id: self.id,
             account_id: self.account_id,
@@ -185,9 +185,9 @@ impl Stored {
     }
 }
 
-/// A stored payload, which is an object, `redacted` or whole. One that this program did not write may be JSON that it cannot
-/// hold, with numbers out of its range or deeper than it reads: its text is passed on as a member or, where it might tell too
-/// much, not at all.
+/// Returns a stored payload, which is an object, complete or redacted. A payload that another program wrote can be JSON
+/// that this program cannot parse, with numbers out of range or deeper nesting. Its text is then returned in the member
+/// `unparsed`, or dropped when the payload must be redacted.
 fn shown(payload: &str, redacted: bool) -> Value {
     match serde_json::from_str(payload) {
         Ok(mut value) => {
@@ -204,7 +204,7 @@ fn shown(payload: &str, redacted: bool) -> Value {
 fn redact(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, _| !WHEREABOUTS.contains(&name.as_str()));
+            members.retain(|name, _| !LOCATION_MEMBERS.contains(&name.as_str()));
             members.values_mut().for_each(redact);
         }
         Value::Array(items) => items.iter_mut().for_each(redact),
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whereabouts_are_removed_at_any_depth() {
+    fn location_members_are_removed_at_any_depth() {
         let payload = json!({
             "ip_address": "::1", "method": "password", "user_agent": {"a": 1},
             "more": [{"source_ip": 1, "kept": [[{"issued_user_agent": "x", "issued_from_ip": "y"}]]}],

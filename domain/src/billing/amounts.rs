@@ -1,4 +1,4 @@
-//! Amounts of money, exactly as they were written.
+//! Exact amounts of money.
 
 use std::fmt;
 
@@ -7,25 +7,26 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// An amount, of 28 digits at most and not less than nothing. In JSON it is a number, of which no digit is lost; a text is read too.
+/// Non-negative amount with at most 28 digits. It is written to JSON as a number with all its digits, and read from a
+/// number or a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(Decimal);
 
 impl Amount {
-    /// So many hundredths.
+    /// Creates an amount from cents.
     #[must_use]
     pub fn of_cents(cents: i32) -> Self {
         Self(Decimal::new(cents.into(), 2))
     }
 
-    /// `None` when it is no number, less than nothing, or has more digits than are kept.
+    /// Returns `None` when the text is not a number, is negative or has more than 28 digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let amount = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
         (!amount.is_sign_negative() || amount.is_zero()).then_some(Self(amount))
     }
 
-    /// Whether it is nothing.
+    /// Returns true when the amount is zero.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self.0.is_zero()
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_digit_is_lost_and_the_same_amount_is_equal_however_it_is_written() {
+    fn amounts_keep_all_digits_and_compare_by_value() {
         let read = |text: &str| serde_json::from_str::<Amount>(text).ok();
         assert_eq!(serde_json::to_string(&read("0.123456789012345678")).expect("JSON"), "0.123456789012345678");
         assert_eq!(read("1e-7"), read("\"0.00000010\""));

@@ -1,8 +1,9 @@
-//! Who pays by card (contract: billing 6, 16 to 25): the provider's customers and their subscriptions, what they were mailed of, and the
-//! idempotency keys that the provider was sent.
+//! Card payments (contract: billing 6, 16 to 25): the provider's customers and their subscriptions, the mails sent
+//! about them, and the idempotency keys sent to the provider.
 //!
-//! What the provider tells may come twice, at once, and in any order. So an event's id is written first, which whoever has the
-//! same event waits for; then the row of its customer is locked, and then that of the account.
+//! The provider can deliver an event more than once, concurrently and in any order. A transaction therefore inserts the
+//! event's id first, which another delivery of the same event waits for. It then locks the row of the customer, and
+//! after it the row of the account.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -14,17 +15,17 @@ use crate::emails::Template;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
-/// Characters of an idempotency key, as the provider takes them.
+/// Maximum length of an idempotency key at the provider, in characters.
 const KEY_CHARS: usize = 255;
-/// How long the provider remembers a key at least, in hours.
+/// Minimum time the provider remembers a key, in hours.
 const KEY_HOURS: i32 = 24;
-/// After how many days a key is forgotten: the provider has forgotten it by then.
+/// Days after which a key is deleted. The provider has forgotten it by then.
 const KEY_DAYS: i32 = 30;
 
-/// Writes down that an event came. `false` when it did before.
+/// Records an event's id. Returns false when the event was recorded before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "insert into card_events (id, type, created_at) values ($1, $2, $3) on conflict do nothing",
@@ -37,10 +38,10 @@ pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<
     Ok(noted.rows_affected() == 1)
 }
 
-/// Locks a customer's row until the transaction ends. Answers whose customer it is, as far as is known.
+/// Locks a customer's row until the transaction ends. Returns the customer's account, if it is known.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"insert into card_customers (id) values ($1)
@@ -51,10 +52,10 @@ pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Res
     .await
 }
 
-/// Says whose customer this is, unless that was said before.
+/// Assigns a customer to an account, unless it has one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, at: Timestamp) -> sqlx::Result<()> {
     sqlx::query!(
         "update card_customers set account_id = $2, bound_at = $3 where id = $1 and account_id is null",
@@ -67,10 +68,10 @@ pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, a
     Ok(())
 }
 
-/// Whose subscription this is, if we have heard of it.
+/// Returns the account of a subscription, if the subscription is known.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"select account_id as "account_id: AccountId" from card_subscriptions where id = $1"#,
@@ -80,10 +81,10 @@ pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Re
     .await
 }
 
-/// The customer as whom an account pays: that of its newest subscription, else the one that was bound last.
+/// Returns the customer that an account pays as: that of its newest subscription, or otherwise the one assigned last.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "select c.id from card_customers c
@@ -96,24 +97,24 @@ pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     .await
 }
 
-/// In which order events of the same second happened.
+/// Order of events with the same timestamp (in seconds).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOrder {
-    /// A checkout, which tells that there is a subscription and no more.
+    /// Checkout, which shows only that the subscription exists.
     Checkout,
-    /// The subscription's beginning.
+    /// Creation of the subscription.
     Created,
-    /// Any change.
+    /// Change of the subscription.
     Updated,
-    /// Its end.
+    /// End of the subscription.
     Deleted,
 }
 
-/// Notes how a subscription stands, unless something later has said so, or it has ended; what was not known of it is noted even then
-/// (contract: billing 17).
+/// Stores the state of a subscription, unless a later event has stored one or the subscription has ended. Values that
+/// were not known are stored even then (contract: billing 17).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_subscription(
     conn: &mut PgConnection,
     account: AccountId,
@@ -167,11 +168,11 @@ pub async fn note_subscription(
     Ok(())
 }
 
-/// Notes whether a subscription gives its tier, and answers `true`, unless something later has said so, or it has ended. What
-/// happened since and says neither is nothing that this would come too late for (contract: billing 17).
+/// Stores whether a subscription gives its tier, unless a later event decided it or the subscription has ended. Returns
+/// true when it was stored. Later events that do not decide it have no effect here (contract: billing 17).
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_decision(
     conn: &mut PgConnection,
     subscription: &str,
@@ -194,19 +195,19 @@ pub async fn note_decision(
     Ok(noted.rows_affected() == 1)
 }
 
-/// A subscription that gives its tier.
+/// Subscription that gives its tier.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TierSubscription {
-    /// The provider's id of it.
+    /// Id at the provider.
     pub id: String,
-    /// What it pays for.
+    /// Tier of the subscription.
     pub tier: Tier,
 }
 
-/// The tier that this subscription gives; `None` when it gives none, as far as is known.
+/// Returns the tier that this subscription gives, or `None` when it is not known to give one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<Tier>> {
     let given = sqlx::query_scalar!(
         r#"select tier as "tier!: Tier" from card_subscriptions where id = $1 and gives and not ended and tier is not null"#,
@@ -215,10 +216,10 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
     given.fetch_optional(conn).await
 }
 
-/// Of the account's subscriptions that give their tier the one that began last.
+/// Returns the newest of the account's subscriptions that give their tier.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
         TierSubscription,
@@ -230,21 +231,21 @@ pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     .await
 }
 
-/// A subscription, as its owner sees it.
+/// Subscription as its owner sees it.
 #[derive(Debug)]
 pub struct OwnedSubscription {
-    /// The provider's word for how it stands.
+    /// Status in the provider's terms.
     pub status: String,
-    /// Until when it is paid, or is to be.
+    /// End of the current period.
     pub current_period_end: Option<Timestamp>,
-    /// Whether it ends then.
+    /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
 }
 
-/// The account's subscription: of those that go on the one that began last, else of those that have ended.
+/// Returns the account's subscription: the newest active one, or otherwise the newest that has ended.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
         OwnedSubscription,
@@ -257,23 +258,23 @@ pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Something that a customer is mailed of, once.
+/// Mail to a customer about one subject, which is sent once.
 #[derive(Debug)]
 pub struct CardNotice<'a> {
-    /// By which mail.
+    /// Template of the mail.
     pub template: Template,
-    /// What tells it from others of this template.
+    /// Key that distinguishes the mail from others with the same template.
     pub about: String,
-    /// Whose customer it concerns.
+    /// Customer at the provider.
     pub customer: Option<&'a str>,
-    /// What the mail tells.
+    /// Values for the template.
     pub details: Value,
 }
 
-/// Writes down that a customer is mailed of something; without an account the mail waits for [`found`]. `false` when it was before.
+/// Records a mail. Without an account, the mail waits for [`found`]. Returns false when it was recorded before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn note_notice(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -293,19 +294,19 @@ pub async fn note_notice(
     Ok(noted.rows_affected() == 1)
 }
 
-/// A mail that has waited.
+/// Mail that waited until its customer's account was known.
 #[derive(Debug)]
 pub struct PendingNotice {
-    /// Which.
+    /// Template of the mail.
     pub template: Template,
-    /// What it tells.
+    /// Values for the template.
     pub details: Value,
 }
 
-/// What a customer is to be mailed of, now that it is known whose it is: each is handed out once.
+/// Assigns the waiting mails of a customer to its account and returns them. Each mail is returned once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
         PendingNotice,
@@ -318,22 +319,23 @@ pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) 
     .await
 }
 
-/// A request to the provider that can be repeated.
+/// Request to the provider that can be repeated.
 #[derive(Debug)]
 pub struct SentKey {
-    /// The key that the provider is sent.
+    /// Idempotency key sent to the provider.
     pub key: String,
-    /// Who was to pay when it was first sent: a customer, or an e-mail address.
+    /// Payer of the first request: a customer or an e-mail address.
     pub payer: String,
-    /// Whether the provider remembers what it answered.
+    /// True when the provider still remembers its response.
     pub is_remembered: bool,
 }
 
-/// The key that the provider is sent for an account's key, the same each time (contract: billing 6). Keys of all accounts are
-/// one account's at the provider: where another one has used it, or could, it is made the account's own.
+/// Returns the idempotency key that the provider receives for an account's key, the same for each repetition
+/// (contract: billing 6). All keys belong to one account at the provider. A key that another account has used or could
+/// use therefore gets the account's id as a prefix.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, payer: &str) -> sqlx::Result<SentKey> {
     if !key.starts_with(AccountId::PREFIX)
         && let Some(sent) = claim_key(&mut *conn, account, key, payer).await?
@@ -345,7 +347,7 @@ pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, pa
     claim_key(conn, account, &own, payer).await?.ok_or(sqlx::Error::RowNotFound)
 }
 
-/// `None` when it is another account's.
+/// Returns `None` when the key belongs to another account.
 async fn claim_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -370,10 +372,10 @@ async fn claim_key(
     Ok(claimed.map(|row| SentKey { key: key.to_owned(), payer: row.payer, is_remembered: row.is_remembered }))
 }
 
-/// Deletes keys that the provider has forgotten, up to `limit`. Answers how many.
+/// Deletes up to `limit` keys that the provider has forgotten. Returns the number of deleted keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_keys(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from card_checkout_keys where sent_key = any(array(

@@ -1,7 +1,7 @@
-//! What the card provider tells, as far as anybody here wants to know it.
+//! Parses the events of the card provider that the service uses.
 //!
-//! An object has its members where one version of the provider's API or another puts them: which version an event is written in, the
-//! provider's dashboard decides.
+//! The location of some members depends on the version of the provider's API, which is set in the provider's dashboard.
+//! The parser accepts all locations.
 
 use chrono::DateTime;
 use serde::Deserialize;
@@ -12,102 +12,102 @@ use crate::accounts::Tier;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
-/// Characters of the provider's ids, at most.
+/// Maximum length of the provider's ids, in characters.
 const ID_CHARS: usize = 255;
-/// The last second that is told, of the year 9999.
+/// Last accepted second, the end of the year 9999.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// A body that is no event, or one of a kind that we know without what such an event has.
+/// Error: the body is not an event, or lacks a required member of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event of the card provider")]
 pub struct Malformed;
 
-/// An event.
+/// Event of the provider.
 #[derive(Debug)]
 pub struct Event {
-    /// The provider's id of it, the same however often it is sent.
+    /// Id at the provider, the same for each delivery of the event.
     pub id: String,
-    /// Its type, as the provider calls it.
+    /// Type of the event in the provider's terms.
     pub kind: String,
-    /// When it happened, by the provider's clock, which tells seconds.
+    /// Time of the event by the provider's clock, in whole seconds.
     pub created: Timestamp,
-    /// What it tells; `None` when nobody here wants to know.
+    /// Content of the event; `None` for types that the service ignores.
     pub told: Option<CardEventContent>,
 }
 
-/// What an event tells.
+/// Content of an event, by type.
 #[derive(Debug)]
 pub enum CardEventContent {
-    /// Somebody has gone through the checkout.
+    /// A customer completed the checkout.
     Checkout(Checkout),
-    /// A subscription has begun, or is another.
+    /// A subscription was created or changed.
     Subscription(Subscription),
-    /// It has ended for good.
+    /// A subscription ended permanently.
     Deleted(Subscription),
     /// An invoice was paid.
     Paid(Invoice),
-    /// An attempt to collect an invoice has failed.
+    /// An attempt to collect an invoice failed.
     Failed(Invoice),
-    /// An invoice is coming.
+    /// An invoice will be due.
     Upcoming(Invoice),
 }
 
-/// A checkout that was gone through.
+/// Completed checkout.
 #[derive(Debug)]
 pub struct Checkout {
-    /// Whose it is.
+    /// Account that started the checkout.
     pub account: Option<AccountId>,
-    /// The customer that it made, or had.
+    /// Customer that the checkout created or used.
     pub customer: Option<String>,
-    /// The subscription that it made.
+    /// Subscription that the checkout created.
     pub subscription: Option<String>,
-    /// What was bought.
+    /// Tier that was bought.
     pub tier: Option<Tier>,
-    /// Whether there is nothing left to pay.
+    /// True when no payment is outstanding.
     pub is_paid: bool,
 }
 
-/// A subscription, as it was when its event happened.
+/// Subscription at the time of its event.
 #[derive(Debug)]
 pub struct Subscription {
-    /// The provider's id of it.
+    /// Id at the provider.
     pub id: String,
-    /// Whose it is, if that was said when it was made.
+    /// Account of the subscription, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Who pays it.
+    /// Customer that pays.
     pub customer: Option<String>,
-    /// What it pays for.
+    /// Tier of the subscription.
     pub tier: Option<Tier>,
-    /// The provider's word for how it stands.
+    /// Status in the provider's terms.
     pub status: String,
-    /// Until when it is paid, or is to be.
+    /// End of the current period.
     pub current_period_end: Option<Timestamp>,
-    /// Whether it ends then.
+    /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
-    /// When it began.
+    /// Time the subscription was created.
     pub started_at: Option<Timestamp>,
 }
 
-/// An invoice, as it was when its event happened.
+/// Invoice at the time of its event.
 #[derive(Debug)]
 pub struct Invoice {
-    /// The provider's id of it; one that is coming has none yet.
+    /// Id at the provider; `None` for an invoice that will be due.
     pub id: Option<String>,
-    /// Whose it is, if that was said when its subscription was made.
+    /// Account of the invoice, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Who pays it.
+    /// Customer that pays.
     pub customer: Option<String>,
-    /// The subscription that it is of.
+    /// Subscription of the invoice.
     pub subscription: Option<String>,
-    /// What was paid, in the currency's smallest unit.
+    /// Amount paid, in the currency's smallest unit.
     pub amount_paid: i64,
-    /// What is to be paid.
+    /// Amount due, in the currency's smallest unit.
     pub amount_due: i64,
-    /// ISO 4217, in small letters.
+    /// Currency code of ISO 4217 in lower case.
     pub currency: Option<String>,
-    /// How often it was tried to collect it, if that is told.
+    /// Number of attempts to collect the invoice, if the event contains it.
     pub attempts: Option<i64>,
-    /// When the period ends at whose end it is due.
+    /// End of the billing period, at which the invoice is due.
     pub due_at: Option<Timestamp>,
 }
 
@@ -125,7 +125,7 @@ struct Data {
     object: Map<String, Value>,
 }
 
-/// Another object: its id, or all of it.
+/// Reference to another object: its id, or the complete object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reference {
@@ -194,10 +194,10 @@ struct SubscriptionDetails {
 }
 
 impl Event {
-    /// The event that came at this second. One that does not say when it happened has happened then.
+    /// Parses an event received at second `now`, which is also the time of an event without one.
     ///
     /// # Errors
-    /// When the body is no event, or lacks what an event of its type has.
+    /// Returns an error if the body is not an event or lacks a required member of its type.
     pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
         let told = match kind.as_str() {
@@ -214,7 +214,7 @@ impl Event {
         Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
     }
 
-    /// The customer that it tells of.
+    /// Returns the customer of the event.
     #[must_use]
     pub fn customer(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -228,7 +228,7 @@ impl Event {
         }
     }
 
-    /// The subscription that it tells of.
+    /// Returns the subscription of the event.
     #[must_use]
     pub fn subscription(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -242,7 +242,7 @@ impl Event {
         }
     }
 
-    /// Whose account it names itself.
+    /// Returns the account that the event itself contains.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self.told.as_ref()? {
@@ -257,7 +257,7 @@ impl Event {
     }
 }
 
-/// `None` when it is the checkout of something that is no subscription.
+/// Returns `None` for the checkout of something other than a subscription.
 fn checkout(object: Map<String, Value>) -> Result<Option<CardEventContent>, Malformed> {
     let object: CheckoutObject = read(object)?;
     if object.mode.as_deref().is_some_and(|mode| mode != "subscription") {
@@ -291,7 +291,7 @@ fn subscription(object: Map<String, Value>) -> Result<Subscription, Malformed> {
     })
 }
 
-/// An invoice that there is.
+/// Parses an invoice that must have an id.
 fn billed(object: Map<String, Value>) -> Result<Invoice, Malformed> {
     let invoice = invoice(object)?;
     if invoice.id.is_some() { Ok(invoice) } else { Err(Malformed) }
@@ -336,15 +336,15 @@ fn id_of(reference: Option<Reference>) -> Result<Option<String>, Malformed> {
     id.map(checked).transpose()
 }
 
-/// What the provider calls something.
+/// Checks an id or name of the provider.
 fn checked(name: String) -> Result<String, Malformed> {
     let is_name = (1..=ID_CHARS).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_graphic());
     if is_name { Ok(name) } else { Err(Malformed) }
 }
 
 fn instant(seconds: i64) -> Result<Timestamp, Malformed> {
-    let told = (0..=LAST_SECOND).contains(&seconds).then(|| DateTime::from_timestamp(seconds, 0)).flatten();
-    told.map(Timestamp).ok_or(Malformed)
+    let time = (0..=LAST_SECOND).contains(&seconds).then(|| DateTime::from_timestamp(seconds, 0)).flatten();
+    time.map(Timestamp).ok_or(Malformed)
 }
 
 #[cfg(test)]
@@ -362,7 +362,7 @@ mod tests {
 
     /// Contract: billing 14.
     #[test]
-    fn what_an_event_lacks_makes_it_none() {
+    fn event_without_a_required_member_is_malformed() {
         let whole = json!({"id": "evt_1", "type": "x", "created": 1, "data": {"object": {}}});
         assert!(Event::parse(whole.to_string().as_bytes(), NOW).expect("an event").told.is_none());
         for (member, bad) in [
@@ -402,9 +402,9 @@ mod tests {
         }
     }
 
-    /// Contract: billing 15. Members are found where either version of the provider's API has them.
+    /// Contract: billing 15. Members are accepted in the locations of both versions of the provider's API.
     #[test]
-    fn members_are_found_in_either_place() {
+    fn members_are_read_from_either_location() {
         let account = AccountId::generate();
         let metadata = json!({"account_id": account.to_string(), "tier": "api_scale"});
         for object in [
@@ -414,9 +414,9 @@ mod tests {
         ] {
             let event = parse("customer.subscription.updated", &object).expect("an event");
             assert_eq!((event.account(), event.customer()), (Some(account), Some("cus_1")));
-            let Some(CardEventContent::Subscription(told)) = event.told else { panic!("a subscription") };
+            let Some(CardEventContent::Subscription(subscription)) = event.told else { panic!("a subscription") };
             let seventh = Timestamp(DateTime::from_timestamp(7, 0).expect("a time"));
-            assert_eq!((told.tier, told.current_period_end), (Some(Tier::ApiScale), Some(seventh)));
+            assert_eq!((subscription.tier, subscription.current_period_end), (Some(Tier::ApiScale), Some(seventh)));
         }
         for object in [
             json!({"id": "in_1", "subscription": "sub_1", "subscription_details": {"metadata": metadata}, "amount_paid": 5}),

@@ -1,16 +1,16 @@
-//! The signature under which the card provider sends its events: `t=<seconds>,v1=<hex>` over `<seconds>.<body>`.
+//! Verifies the signature of the card provider's events: `t=<seconds>,v1=<hex>` over `<seconds>.<body>`.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// How long after its signing an event is taken, in seconds.
+/// Maximum difference between the signing time and now, in seconds.
 pub const TOLERANCE_SECONDS: i64 = 300;
 
-/// Whether `header` signs exactly these bytes with `secret`, at most [`TOLERANCE_SECONDS`] from `now` (Unix seconds).
-/// One good `v1` among several is enough, as the provider sends two while a secret is being changed.
+/// Returns true when `header` contains a signature of exactly these bytes with `secret`, at most [`TOLERANCE_SECONDS`]
+/// from `now` (Unix seconds). One valid `v1` is enough: the provider sends two while a secret is rotated.
 ///
 /// # Panics
-/// Never: HMAC takes keys of any length.
+/// Never panics: HMAC accepts keys of any length.
 #[must_use]
 pub fn is_valid(header: &str, body: &[u8], secret: &str, now: i64) -> bool {
     let members = || header.split(',').filter_map(|member| member.trim().split_once('='));
@@ -20,7 +20,7 @@ pub fn is_valid(header: &str, body: &[u8], secret: &str, now: i64) -> bool {
         return false;
     }
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
-    // The time is signed as it was written, not as it was understood.
+    // The signature covers the time as text, not as a parsed number.
     mac.update(time.as_bytes());
     mac.update(b".");
     mac.update(body);
@@ -39,14 +39,14 @@ mod tests {
     // printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
     const GOOD: &str = "c89214b5b5da833daed6f0b8c5bb6bd58cea9022bd80ccc78230f3942d632925";
 
-    fn judged(header: &str) -> bool {
+    fn is_signed(header: &str) -> bool {
         is_valid(header, BODY, "whsec_test", NOW)
     }
 
     #[test]
     fn one_good_signature_among_several_is_enough() {
-        assert!(judged(&format!("t={NOW},v1={GOOD}")));
-        assert!(judged(&format!("t={NOW},v1={},v0=x,v1={GOOD}", "0".repeat(64))));
+        assert!(is_signed(&format!("t={NOW},v1={GOOD}")));
+        assert!(is_signed(&format!("t={NOW},v1={},v0=x,v1={GOOD}", "0".repeat(64))));
     }
 
     #[test]
@@ -54,11 +54,11 @@ mod tests {
         let header = format!("t={NOW},v1={GOOD}");
         assert!(!is_valid(&header, br#"{"id":"evt_2"}"#, "whsec_test", NOW));
         assert!(!is_valid(&header, BODY, "whsec_other", NOW));
-        assert!(!judged(&format!("t={},v1={GOOD}", NOW + 1)));
+        assert!(!is_signed(&format!("t={},v1={GOOD}", NOW + 1)));
     }
 
     #[test]
-    fn an_event_is_taken_for_300_seconds() {
+    fn event_is_accepted_for_300_seconds() {
         let header = format!("t={NOW},v1={GOOD}");
         assert!(is_valid(&header, BODY, "whsec_test", NOW + TOLERANCE_SECONDS));
         assert!(!is_valid(&header, BODY, "whsec_test", NOW + TOLERANCE_SECONDS + 1));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_another_form_is_no_signature() {
+    fn malformed_header_is_rejected() {
         for header in [
             "",
             "t=",
@@ -76,8 +76,8 @@ mod tests {
             &format!("t={NOW},v0={GOOD}"),
             &format!("t={NOW},v1=zz"),
         ] {
-            assert!(!judged(header), "{header:?}");
+            assert!(!is_signed(header), "{header:?}");
         }
-        assert!(!judged(&format!("t={},v1={GOOD}", i64::MIN)));
+        assert!(!is_signed(&format!("t={},v1={GOOD}", i64::MIN)));
     }
 }

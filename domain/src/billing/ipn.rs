@@ -1,4 +1,4 @@
-//! What the crypto processor tells of a payment: in its notices, and when it is asked.
+//! Payments reported by the crypto processor, in its notices and in responses to queries.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -8,114 +8,115 @@ use super::amounts::Amount;
 use super::orders::{Order, Status};
 use crate::ids::OrderId;
 
-/// Characters of a payment's id.
+/// Maximum length of a payment's id, in characters.
 const ID_CHARS: usize = 100;
-/// The processor's word for money that was given back.
+/// Status of a payment that was refunded, in the processor's terms.
 const REFUNDED: &str = "refunded";
 
-/// How a payment stands.
+/// State of a payment.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PaymentNotice {
-    /// Which order it is for, as we called it when it was made; `None` when it is none of ours.
-    #[serde(default, deserialize_with = "ours")]
+    /// Order of the payment, under the id that the service gave it; `None` when the id is not one of the service.
+    #[serde(default, deserialize_with = "own_order_id")]
     pub order_id: Option<OrderId>,
-    /// The processor's id of the payment. A customer who pays in parts, or twice, makes several of one order.
+    /// Id of the payment at the processor. A customer who pays in parts or twice creates several payments for one
+    /// order.
     #[serde(deserialize_with = "payment_id")]
     pub payment_id: String,
-    /// The processor's word for how it stands.
+    /// Status in the processor's terms.
     pub payment_status: String,
-    /// What was to be paid,
+    /// Price in the notice.
     #[serde(default)]
     pub price_amount: Option<Amount>,
-    /// and in which currency.
+    /// Currency of the price.
     #[serde(default)]
     pub price_currency: Option<String>,
-    /// What has come,
+    /// Amount that arrived.
     #[serde(default)]
     pub actually_paid: Option<Amount>,
-    /// and in which currency.
+    /// Currency of the payment.
     #[serde(default)]
     pub pay_currency: Option<String>,
 }
 
-/// What a notice means for an order.
+/// Effect of a payment on its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaymentEffect {
-    /// It is paid.
+    /// The order is paid.
     Paid,
-    /// It will not be.
+    /// The order will not be paid.
     Failed,
-    /// Nothing yet.
+    /// The payment is still in progress.
     Open,
-    /// The processor takes it for paid, and it is not what was asked for.
+    /// The processor reports the payment as complete, but it does not match the order.
     Amiss(&'static str),
 }
 
 impl PaymentNotice {
     /// # Errors
-    /// When it is no notice of a payment.
+    /// Returns an error if the body is not a notice of a payment.
     pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(body)
     }
 
-    /// What it means for the order that it is about (contract: billing 36).
+    /// Returns the effect on the payment's order (contract: billing 36).
     #[must_use]
     pub fn means(&self, order: &Order) -> PaymentEffect {
         match self.payment_status.as_str() {
-            "finished" => self.judged(order),
+            "finished" => self.check_amounts(order),
             "failed" | REFUNDED | "expired" => PaymentEffect::Failed,
             _ => PaymentEffect::Open,
         }
     }
 
-    fn judged(&self, order: &Order) -> PaymentEffect {
-        let is = |said: &String, wanted: &str| said.eq_ignore_ascii_case(wanted);
+    fn check_amounts(&self, order: &Order) -> PaymentEffect {
+        let is = |reported: &String, expected: &str| reported.eq_ignore_ascii_case(expected);
         if self.price_amount != Some(Amount::of_cents(order.price_cents)) {
             return PaymentEffect::Amiss("the price of the payment differs from the price of the order");
         }
-        if !self.price_currency.as_ref().is_some_and(|said| is(said, &order.price_currency))
-            || self.pay_currency.as_ref().is_some_and(|said| !is(said, &order.pay_currency))
+        if !self.price_currency.as_ref().is_some_and(|reported| is(reported, &order.price_currency))
+            || self.pay_currency.as_ref().is_some_and(|reported| !is(reported, &order.pay_currency))
         {
             return PaymentEffect::Amiss("the currency of the payment differs from the currency of the order");
         }
         match (self.actually_paid, order.pay_amount) {
-            (Some(paid), Some(wanted)) if paid >= wanted => PaymentEffect::Paid,
+            (Some(paid), Some(requested)) if paid >= requested => PaymentEffect::Paid,
             _ => PaymentEffect::Amiss("the amount paid is less than the amount requested"),
         }
     }
 
-    /// Whether it tells that money was given back.
+    /// Returns true when the payment was refunded.
     #[must_use]
     pub fn is_refund(&self) -> bool {
         self.payment_status == REFUNDED
     }
 
-    /// Why staff should look at an order that is not paid by this payment any more, although some of its money came and was not given
-    /// back (contract: billing 36).
+    /// Returns the reason why staff should check an order that this payment no longer pays, although money arrived and
+    /// was not refunded (contract: billing 36).
     #[must_use]
     pub fn leaves(&self, order: &Order) -> Option<&'static str> {
-        let came = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
-        came.then(|| match self.judged(order) {
+        let arrived = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
+        arrived.then(|| match self.check_amounts(order) {
             PaymentEffect::Amiss(why) => why,
             _ => "the payment arrived, but the processor reported it as failed",
         })
     }
 
-    /// Whether it tells again what has ended the order already.
+    /// Returns true when this payment has already completed the order.
     #[must_use]
     pub fn repeats(&self, order: &Order) -> bool {
         order.status == Status::Paid && order.paid_by.as_ref() == Some(&self.payment_id)
     }
 }
 
-fn ours<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D::Error> {
+fn own_order_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
-/// The processor writes it as a number or as a text.
+/// Reads an id that the processor writes as a number or as a string.
 ///
 /// # Errors
-/// When it is neither, or too long.
+/// Returns an error if the id is neither or is too long.
 pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let written = Box::<RawValue>::deserialize(deserializer)?;
     let id = written.get().trim_matches('"');

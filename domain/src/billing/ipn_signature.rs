@@ -1,5 +1,5 @@
-//! The signature under which the crypto processor sends its notices: hex of HMAC-SHA512 over the body with the keys of
-//! every object sorted, without white space, and each scalar as it was written.
+//! Verifies the signature of the crypto processor's notices: hex of HMAC-SHA512 over the body, with sorted keys in
+//! every object, without white space, and with each scalar in its original spelling.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,35 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::value::RawValue;
 use sha2::Sha512;
 
-/// How deep a notice may be nested. Each level is read once more than the one around it, so that depth has to end.
+/// Maximum nesting depth of a notice. Each level is parsed once more than the level around it, so the depth must be
+/// limited.
 const DEEPEST: usize = 16;
 
-/// How the sender writes an array before it signs.
+/// Form in which the sender writes an array before it signs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrays {
     Kept,
-    /// The processor's own JavaScript rebuilds arrays as objects whose keys are the indices.
+    /// The processor's own JavaScript turns arrays into objects whose keys are the indices.
     AsObjects,
 }
 
-/// Whether `signature` signs this notice with `secret`, in either of the forms that the processor sends.
-/// What is not JSON has no keys, and is signed as it is; what is nested too deep is signed by nothing.
+/// Returns true when `signature` signs this notice with `secret`, in one of the processor's two forms.
+///
+/// A body that is not JSON has no keys to sort and is verified unchanged. A body that is nested too deeply has no valid
+/// signature.
 ///
 /// # Panics
-/// Never: HMAC takes keys of any length.
+/// Never panics: HMAC accepts keys of any length.
 #[must_use]
 pub fn is_valid(signature: &str, body: &[u8], secret: &str) -> bool {
-    let mut wanted = [0; 64];
-    if hex::decode_to_slice(signature.trim(), &mut wanted).is_err() {
+    let mut expected = [0; 64];
+    if hex::decode_to_slice(signature.trim(), &mut expected).is_err() {
         return false;
     }
     let signs = |signed: &[u8]| {
         let mut mac = Hmac::<Sha512>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(signed);
-        mac.verify_slice(&wanted).is_ok()
+        mac.verify_slice(&expected).is_ok()
     };
     let Ok(notice) = serde_json::from_slice::<&RawValue>(body) else { return signs(body) };
     [Arrays::Kept, Arrays::AsObjects].into_iter().any(|arrays| {
@@ -41,7 +44,8 @@ pub fn is_valid(signature: &str, body: &[u8], secret: &str) -> bool {
     })
 }
 
-/// Writes a value with sorted keys; `None` when it is nested too deep. Of a key that is there twice the last value counts.
+/// Writes a value with sorted keys. Returns `None` when it is nested too deeply. The last value of a repeated key is
+/// used.
 fn write_sorted(value: &RawValue, arrays: Arrays, levels: usize, out: &mut String) -> Option<()> {
     let text = value.get();
     match text.as_bytes().first()? {
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_at_every_depth_and_white_space_goes() {
+    fn keys_are_sorted_at_every_depth_and_white_space_is_removed() {
         let body = r#" { "b" : { "z" : 1, "a" : [ { "y": 2, "x": 3 } ] }, "a" : null } "#;
         assert_eq!(sorted(body, Arrays::Kept).expect("JSON"), r#"{"a":null,"b":{"a":[{"x":3,"y":2}],"z":1}}"#);
     }
@@ -131,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_taken_and_no_other() {
+    fn only_the_two_forms_are_accepted() {
         let body = r#"{"order_id":"ord_1","fee":{"b":0.10,"a":["é"]}}"#.as_bytes();
-        // Made with Python's hmac over the two sorted texts.
+        // Computed with Python's hmac over the two sorted texts.
         let kept = "eb4fca5eb952925ed6e2ed5d72b5aaddaac0d289a2bd2ba1f57ae9b193d8aff3820642687c8137228be4be0db3b7af8d2f87703b38763a7bb387c8bb27b6d9d0";
         let as_objects = "80274f05748f5c9f07fdf70090408e186795f253c26f9f4e99dcf0f070e268a9a3259230342d203c265f51a654f0f5f4aec984102b51bf337a381b7118dbc9bd";
         for signature in [kept, as_objects] {
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_signed_by_nothing() {
+    fn body_nested_too_deeply_has_no_valid_signature() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(sorted(&nested(DEEPEST), Arrays::Kept).is_some());
         assert!(sorted(&nested(DEEPEST + 1), Arrays::Kept).is_none());

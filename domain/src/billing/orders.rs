@@ -1,6 +1,7 @@
-//! Crypto orders (contract: billing 28 to 42): a tier that is paid for once, and lasts for a period.
+//! Crypto orders (contract: billing 28 to 42). An order pays once for a period of a tier.
 //!
-//! An order ends once: whoever ends it holds its row, and then the account's. What comes later changes nothing, and is flagged.
+//! An order ends once: the transaction that ends it locks its row first and then the row of the account. A later report
+//! of a payment does not change the order, and flags it for staff.
 
 use std::time::Duration;
 
@@ -13,123 +14,122 @@ use crate::area::ScheduledJob;
 use crate::ids::{AccountId, OrderId};
 use crate::timestamp::Timestamp;
 
-/// Asks the processor about orders that have waited for long, and ends what was paid for a period that is over.
+/// Job that asks the processor about orders that have been pending for long, and ends tiers whose paid period is over.
 pub const SWEEP: ScheduledJob = ScheduledJob { name: "sweep_crypto_orders", period: 300 };
 
-/// Orders of an account that may be paid at a time.
+/// Maximum number of orders of an account that can be paid at a time.
 pub const MOST_OPEN: i64 = 20;
 
-/// How an order stands.
+/// State of an order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames,
 )]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
-    /// It may be paid.
+    /// The order can be paid.
     Pending,
-    /// It was.
+    /// The order was paid.
     Paid,
-    /// It was not.
+    /// The order was not paid.
     Failed,
 }
 
 impl Status {
-    /// How the contract spells them.
+    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The one of this name.
+    /// Returns the state with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         <Self as strum::VariantArray>::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// Why an order failed.
+/// Reason why an order failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Reason {
-    /// The processor said so.
+    /// The processor reported it.
     Ipn,
-    /// The window to pay it was over, and staff ended it.
+    /// The payment window passed and staff ended the order.
     Expired,
-    /// Nobody heard of it for long.
+    /// The order was pending for too long without a final notice from the processor.
     Swept,
 }
 
 impl Reason {
-    /// How the contract spells them.
+    /// Names of all reasons in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the reason in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What is bought.
+/// Values of a new order.
 #[derive(Debug, Clone)]
 pub struct OrderRequest {
-    /// For a period.
+    /// Tier that is bought for a period.
     pub product: Tier,
-    /// Hundredths of its currency.
+    /// Price in hundredths of its currency.
     pub price_cents: i32,
-    /// In lower case.
+    /// Currency of the price, in lower case.
     pub price_currency: String,
-    /// In lower case.
+    /// Currency of the payment, in lower case.
     pub pay_currency: String,
 }
 
-/// An order.
+/// Order of a customer.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Its id.
+    /// Order id.
     pub id: OrderId,
-    /// Whose it is.
+    /// Account of the order.
     pub account: AccountId,
-    /// What it buys, for a period.
+    /// Tier that is bought for a period.
     pub product: Tier,
-    /// What that costs, in hundredths of
+    /// Price in hundredths of its currency.
     pub price_cents: i32,
-    /// this.
+    /// Currency of the price.
     pub price_currency: String,
-    /// In what it is paid.
+    /// Currency of the payment.
     pub pay_currency: String,
-    /// What the processor calls its payment; `None` before it was asked, as what follows is.
+    /// Id of the payment at the processor; `None` until the processor responded.
     pub payment_id: Option<String>,
-    /// Where it is paid,
+    /// Address the payment goes to; `None` until the processor responded.
     pub pay_address: Option<String>,
-    /// and how much.
+    /// Amount to pay; `None` until the processor responded.
     pub pay_amount: Option<Amount>,
-    /// How it stands.
+    /// State of the order.
     pub status: Status,
-    /// Why it failed.
+    /// Reason why the order failed.
     pub reason: Option<Reason>,
-    /// By which payment it was paid.
+    /// Payment that paid the order.
     pub paid_by: Option<String>,
-    /// When it was paid or failed.
+    /// Time the order was paid or failed.
     pub ended_at: Option<Timestamp>,
-    /// Until when what was paid lasts.
+    /// End of the paid period.
     pub paid_until: Option<Timestamp>,
-    /// What staff should look at first,
+    /// Reason why staff should check the order; `None` when no check is needed.
     pub flag: Option<String>,
-    /// and which payment is the reason.
+    /// Payment that is the reason for the flag.
     pub flagged_by: Option<String>,
-    /// When it was made.
+    /// Time the order was created.
     pub created_at: Timestamp,
-    /// Until when it should be paid.
+    /// End of the payment window.
     pub expires_at: Timestamp,
 }
 
-/// A row, as it is read.
 struct Row {
     id: OrderId,
     account_id: AccountId,
@@ -176,7 +176,7 @@ impl From<Row> for Order {
     }
 }
 
-/// The orders of this condition, which are read as they stand.
+/// Selects the orders that match a condition.
 macro_rules! orders {
     ($conn:expr, $condition:tt $(, $value:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -189,27 +189,27 @@ macro_rules! orders {
     };
 }
 
-/// What there is of an account's key.
+/// Result of looking up an account's idempotency key.
 #[derive(Debug)]
 pub enum OrderByKey {
-    /// What was answered of this order, word for word.
+    /// The order exists, and its response is repeated unchanged.
     Answered {
-        /// Which.
+        /// Order id.
         id: OrderId,
-        /// The answer's body.
+        /// Body of the response.
         body: String,
     },
-    /// Somebody asks the processor right now.
+    /// Another request is waiting for the processor.
     Asked,
-    /// Whoever asked did not live to hear the answer, and the caller asks now.
+    /// The request that asked the processor did not finish, and the caller asks now.
     TakenOver(Box<Order>),
 }
 
-/// What there is of the account's key; `None` when it was never used. Who asks the processor is given `patience`; what is taken over
-/// can be paid within `window` from now.
+/// Looks up the account's idempotency key; `None` when it was never used. If another request has waited for the
+/// processor for longer than `patience`, the caller takes over its order, which can be paid within `window` from now.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn of_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -240,26 +240,26 @@ pub async fn of_key(
     Ok(order.map(|order| OrderByKey::TakenOver(Box::new(order.into()))))
 }
 
-/// What came of the wish for an order.
+/// Result of creating an order.
 #[derive(Debug)]
 pub enum OrderOutcome {
-    /// The caller asks the processor about this one.
+    /// The order was created, and the caller asks the processor for a payment.
     New(Box<Order>),
-    /// The key is another order's.
+    /// Another order has the key.
     KeyInUse,
-    /// The account has [`MOST_OPEN`] that it can pay.
+    /// The account has [`MOST_OPEN`] orders that can be paid.
     TooMany,
 }
 
-/// Writes an order that can be paid within `window`. The caller holds the account's row.
+/// Inserts an order that can be paid within `window`. The caller must hold the lock on the account's row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
     key: Option<&str>,
-    wanted: &OrderRequest,
+    request: &OrderRequest,
     window: Duration,
 ) -> sqlx::Result<OrderOutcome> {
     let standing = sqlx::query!(
@@ -283,10 +283,10 @@ pub async fn begin(
         id as _,
         account as _,
         key,
-        wanted.product as _,
-        wanted.price_cents,
-        wanted.price_currency,
-        wanted.pay_currency,
+        request.product as _,
+        request.price_cents,
+        request.price_currency,
+        request.pay_currency,
         window.as_secs_f64(),
     )
     .execute(&mut *conn)
@@ -295,23 +295,23 @@ pub async fn begin(
     Ok(OrderOutcome::New(Box::new(order.into())))
 }
 
-/// What the processor made of an order.
+/// Payment that the processor created for an order.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// What it calls it.
+    /// Id of the payment at the processor.
     pub payment_id: String,
-    /// Where it is paid,
+    /// Address the payment goes to.
     pub pay_address: String,
-    /// how much,
+    /// Amount to pay.
     pub pay_amount: Amount,
-    /// and of what.
+    /// Currency of the payment.
     pub pay_currency: String,
 }
 
-/// Keeps what the processor said of an order, and what its buyer is answered. `false` when somebody else was faster.
+/// Stores the payment of an order and the response to its buyer. Returns false when another request already stored one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, answer: &str) -> sqlx::Result<bool> {
     let kept = sqlx::query!(
         "update crypto_orders set payment_id = $2, pay_address = $3, pay_amount = $4, pay_currency = $5, answer = $6
@@ -326,10 +326,10 @@ pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, ans
     Ok(kept.execute(conn).await?.rows_affected() == 1)
 }
 
-/// Forgets an order that the processor did not take, so that its key is free again.
+/// Deletes an order that the processor rejected, so that its key can be used again.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_orders where id = $1 and answer is null and status = 'pending'", id as _)
         .execute(conn)
@@ -337,19 +337,19 @@ pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The account's order.
+/// Returns the account's order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order = orders!(conn, "where account_id = $1 and id = $2 and answer is not null", account as _, id as _);
     Ok(order.fetch_optional(conn).await?.map(Order::from))
 }
 
-/// The account's orders after this one, the newest first.
+/// Lists the account's orders after the given one, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -366,23 +366,23 @@ pub async fn list(
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())
 }
 
-/// Which orders staff look for.
+/// Filter of a list of orders for staff.
 #[derive(Debug)]
 pub struct Filter {
-    /// Only those that stand so.
+    /// Selects orders in this state.
     pub status: Option<Status>,
-    /// Only those that should be looked at, or only others.
+    /// Selects orders with a flag (true) or without one (false).
     pub flagged: Option<bool>,
-    /// Only those that are older than this one.
+    /// Selects orders that are older than this one.
     pub before: Option<OrderId>,
-    /// At most so many.
+    /// Maximum number of orders.
     pub limit: i64,
 }
 
-/// Everybody's orders, the newest first.
+/// Lists orders of all accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<Order>> {
     let rows = orders!(
         conn,
@@ -397,31 +397,31 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())
 }
 
-/// The order that somebody was told of, which nobody else changes until the transaction ends.
+/// Returns an order whose response was stored, and locks its row until the transaction ends.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order =
         orders!(conn, "where id = $1 and answer is not null for no key update", id as _).fetch_optional(conn).await?;
     Ok(order.map(Order::from))
 }
 
-/// Whether the window to pay an order is over.
+/// Returns true when the payment window of an order has passed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
     let overdue =
         sqlx::query_scalar!(r#"select expires_at <= now() as "overdue!" from crypto_orders where id = $1"#, id as _,);
     Ok(overdue.fetch_optional(conn).await?.unwrap_or_default())
 }
 
-/// Ends an order as paid, by this payment: for a `period`, which follows what the account has paid for the same tier. The caller
-/// holds the order, and the account's row.
+/// Ends an order as paid by this payment, for a `period` that begins after the time the account has already paid for
+/// the same tier. The caller must hold the locks on the order and on the account's row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders o
@@ -439,10 +439,10 @@ pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, pe
     Ok(())
 }
 
-/// Ends an order as failed. The caller holds it.
+/// Ends an order as failed. The caller must hold the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders set status = 'failed', reason = $2, ended_at = now() where id = $1",
@@ -454,11 +454,11 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
     Ok(())
 }
 
-/// Has staff look at an order, because of this payment; what others of its payments are looked at for stays. The caller holds the
-/// order.
+/// Flags an order for staff because of this payment. Flags because of its other payments remain. The caller must hold
+/// the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into crypto_order_flags (order_id, payment_id, why) values ($1, $2, $3)
@@ -475,11 +475,11 @@ pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str
     Ok(())
 }
 
-/// Nobody has to look at an order because of this payment any more: the order shows the newest of what others raised, if there is any.
-/// The caller holds the order.
+/// Removes the flag that this payment raised. The order then shows the newest of its other flags, if there is one. The
+/// caller must hold the lock on the order.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_order_flags where order_id = $1 and payment_id = $2", id as _, payment)
         .execute(&mut *conn)
@@ -497,19 +497,19 @@ pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx
     Ok(())
 }
 
-/// An order that is paid, and what for.
+/// Paid order and its tier.
 #[derive(Debug)]
 pub struct PaidOrder {
-    /// Which.
+    /// Order id.
     pub id: OrderId,
-    /// What it pays for.
+    /// Tier that was bought.
     pub product: Tier,
 }
 
-/// Of the account's orders whose period is not over, the one that was paid last.
+/// Returns the account's order that was paid last, of those whose period is not over.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
@@ -522,10 +522,10 @@ pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx
     .await
 }
 
-/// Marks an order as over whose period is, the one that has been for longest, and answers it and whose it is.
+/// Marks the order whose period has been over for longest as lapsed. Returns the order and its account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderId, AccountId)>> {
     let lapsed = sqlx::query!(
         "update crypto_orders set lapsed_at = now()
@@ -536,19 +536,19 @@ pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderI
     Ok(lapsed.fetch_optional(conn).await?.map(|order| (order.id, order.account_id)))
 }
 
-/// An order that has waited for long.
+/// Order that has been pending for long.
 #[derive(Debug)]
 pub struct StaleOrder {
-    /// Which.
+    /// Order id.
     pub id: OrderId,
-    /// What the processor calls its payment.
+    /// Id of the payment at the processor.
     pub payment_id: String,
 }
 
-/// Orders after this one that wait and are older than `age`, the oldest first.
+/// Lists pending orders after the given one that are older than `age`, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn stale(
     conn: &mut PgConnection,
     age: Duration,
@@ -568,10 +568,11 @@ pub async fn stale(
     .await
 }
 
-/// Deletes orders that nobody knows of, up to `limit`: whoever asked the processor about one did not live to tell. Answers how many.
+/// Deletes up to `limit` orders without a response: the request that asked the processor did not finish. Returns the
+/// number of deleted orders.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_unanswered(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from crypto_orders where id = any(array(

@@ -1,4 +1,4 @@
-//! What customers do not want to hear of (contract: emails 6, 7). They want everything until they say otherwise.
+//! Opt-outs of customers from mails (contract: emails 6, 7). All mails are on by default.
 
 use std::str::FromStr;
 
@@ -9,26 +9,26 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::Invalid;
 
-/// A kind of mail that can be opted out of.
+/// Type of mail that customers can opt out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum EventType {
-    /// The greeting after the address was proven.
+    /// Greeting after the e-mail address was verified.
     SignupWelcome,
-    /// The first session that got ready.
+    /// First session that became ready.
     SessionSuccessFirst,
-    /// The first session that failed.
+    /// First session that failed.
     SessionFailedFirst,
-    /// Another tier.
+    /// Change of the tier.
     TierChanged,
-    /// A payment.
+    /// Receipt for a payment.
     BillingReceipt,
-    /// A payment that is coming.
+    /// Reminder of a coming payment.
     BillingRenewalReminder,
 }
 
 impl EventType {
-    /// In the contract's order.
+    /// All types, in the contract's order.
     pub const ALL: [Self; 6] = [
         Self::SignupWelcome,
         Self::SessionSuccessFirst,
@@ -38,10 +38,10 @@ impl EventType {
         Self::BillingRenewalReminder,
     ];
 
-    /// How the contract spells them.
+    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// As the contract spells it.
+    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -59,34 +59,34 @@ impl FromStr for EventType {
     }
 }
 
-/// Whether an account wants mails of a kind.
+/// Preference of an account for a type of mail.
 #[derive(Debug, Clone, Copy)]
 pub struct Preference {
-    /// Which kind.
+    /// Type of mail.
     pub event_type: EventType,
-    /// Whether it does.
+    /// True when the account receives these mails.
     pub opted_in: bool,
 }
 
-/// What the account wants, of each kind.
+/// Returns the account's preference for each type.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
-    let said = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
+    let rows = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
         .fetch_all(conn)
         .await?;
     Ok(EventType::ALL.map(|event_type| {
-        let said = said.iter().find(|row| row.event_type == event_type.name());
-        Preference { event_type, opted_in: said.is_none_or(|row| row.opted_in) }
+        let row = rows.iter().find(|row| row.event_type == event_type.name());
+        Preference { event_type, opted_in: row.is_none_or(|row| row.opted_in) }
     }))
 }
 
-/// Turns mails of a kind on or off, and writes `account.email_preferences_changed`. `false`, and nothing is written, when the account has
-/// this preference already.
+/// Turns a type of mail on or off, and writes `account.email_preferences_changed`. Returns false and writes nothing
+/// when the account already has this preference.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn set_preference(
     conn: &mut PgConnection,
     account: AccountId,

@@ -1,5 +1,5 @@
-//! Memory that is left: of the machine, and of the control groups that this process is in, such as a container's. Version 1 and
-//! version 2 of control groups are read.
+//! Available memory of the machine, and of the control groups that contain this process, such as those of a container.
+//! Versions 1 and 2 of control groups are supported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,50 +7,50 @@ use std::path::{Path, PathBuf};
 /// Memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// What can be had without anybody's being the worse for it.
+    /// Memory available without swapping.
     pub left: u64,
-    /// What there is at all.
+    /// Total memory.
     pub all: u64,
 }
 
-/// Bytes that have to stay free on a large machine.
+/// Bytes that must stay free on a large machine.
 const FLOOR: u64 = 256 * 1024 * 1024;
 
-/// Of a small machine no more than this part has to stay free.
+/// On a small machine, the free memory can be as low as this fraction (one twentieth).
 const FLOOR_SHARE: u64 = 20;
 
 impl Memory {
-    /// As it is now; `None` where the kernel does not tell.
+    /// Returns the current values, or `None` when the kernel does not provide them.
     #[must_use]
     pub fn now() -> Option<Self> {
-        Self::told_below(Path::new("/"))
+        Self::read_below(Path::new("/"))
     }
 
-    /// Whether less is left than has to stay free: 256 MiB, or a twentieth of a small machine. Whatever else runs there counts, such as
-    /// another worker.
+    /// Returns true when less memory is available than must stay free: 256 MiB, or one twentieth of a small machine.
+    /// Other processes on the machine, such as another worker, count too.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.left < FLOOR.min(self.all / FLOOR_SHARE)
     }
 
-    /// As the files of the kernel tell that lie below `root`. Who is narrowest decides.
-    fn told_below(root: &Path) -> Option<Self> {
-        let narrower = |one: Self, other: Self| Self { left: one.left.min(other.left), all: one.all.min(other.all) };
+    /// Reads the kernel's files below `root`. The lowest limit applies.
+    fn read_below(root: &Path) -> Option<Self> {
+        let lower = |one: Self, other: Self| Self { left: one.left.min(other.left), all: one.all.min(other.all) };
         let groups = groups(root).into_iter().filter_map(|group| of_group(&group));
-        Some(groups.fold(of_machine(root)?, narrower))
+        Some(groups.fold(of_machine(root)?, lower))
     }
 }
 
 fn of_machine(root: &Path) -> Option<Memory> {
-    let told = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let bytes = |name| Some(number(&told, name)? * 1024);
+    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let bytes = |name| Some(number(&text, name)? * 1024);
     Some(Memory { left: bytes("MemAvailable:")?, all: bytes("MemTotal:")? })
 }
 
-/// The control group of this process and those around it, in both hierarchies. In a container the path may be one of the machine, of which
-/// only the root is there to see.
+/// Returns the control groups of this process and their ancestors, in both hierarchies. In a container the path can be
+/// that on the host, of which only the root is visible.
 fn groups(root: &Path) -> Vec<PathBuf> {
-    let told = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");
     let of = |path: &str, mounted: &Path| {
         let groups = Path::new(path.trim_start_matches('/')).ancestors();
@@ -64,28 +64,28 @@ fn groups(root: &Path) -> Vec<PathBuf> {
         }
         controllers.split(',').any(|controller| controller == "memory").then(|| of(path, &mounted.join("memory")))
     };
-    told.lines().filter_map(of_line).flatten().collect()
+    text.lines().filter_map(of_line).flatten().collect()
 }
 
-/// `None` for a group without a limit.
+/// Returns `None` for a group without a limit.
 fn of_group(group: &Path) -> Option<Memory> {
     let read = |file: &str| fs::read_to_string(group.join(file)).ok();
     let bytes = |file: &str| read(file)?.trim().parse::<u64>().ok();
     let stat = |name: &str| number(&read("memory.stat")?, name);
-    // Above `memory.high` nothing is killed, but everything is slowed down.
+    // Above `memory.high` the kernel throttles the processes.
     let newer = bytes("memory.max").into_iter().chain(bytes("memory.high")).min();
     let (all, used, spare) = match newer {
         Some(all) => (all, bytes("memory.current")?, stat("inactive_file")?),
-        // Without a limit this is nearly the largest number, which the machine's memory is below.
+        // Without a limit, this is close to the largest number, and the memory of the machine is lower.
         None => (bytes("memory.limit_in_bytes")?, bytes("memory.usage_in_bytes")?, stat("total_inactive_file")?),
     };
-    // What was read of files, and not lately, is given up first.
+    // The kernel reclaims inactive file pages first.
     Some(Memory { left: all.saturating_sub(used.saturating_sub(spare)), all })
 }
 
-/// The number behind a name at the beginning of a line.
-fn number(told: &str, name: &str) -> Option<u64> {
-    let mut words = told.lines().map(str::split_whitespace);
+/// Returns the number after a name at the start of a line.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let mut words = text.lines().map(str::split_whitespace);
     words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)
 }
 
@@ -96,34 +96,34 @@ mod tests {
     const GIB: u64 = 1024 * 1024 * 1024;
 
     #[test]
-    fn the_narrowest_limit_counts() {
+    fn lowest_limit_applies() {
         let root = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
         let write = |file: &str, text: &str| {
             let path = root.join(file);
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, text).expect("a file");
         };
-        assert_eq!(Memory::told_below(&root), None);
+        assert_eq!(Memory::read_below(&root), None);
         write("proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          100 kB\nMemAvailable:    4194304 kB\n");
-        assert_eq!(Memory::told_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
+        assert_eq!(Memory::read_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
 
-        // What a slice has is limited, and a service in it is not.
+        // The slice has a limit and the service in it has none.
         write("proc/self/cgroup", "0::/some.slice/kitfleet.service\n");
         write("sys/fs/cgroup/some.slice/kitfleet.service/memory.max", "max\n");
         write("sys/fs/cgroup/some.slice/memory.max", &format!("{}\n", 2 * GIB));
         write("sys/fs/cgroup/some.slice/memory.high", "max\n");
         write("sys/fs/cgroup/some.slice/memory.current", &format!("{}\n", 2 * GIB));
         write("sys/fs/cgroup/some.slice/memory.stat", &format!("anon 1\ninactive_file {GIB}\nactive_file 2\n"));
-        assert_eq!(Memory::told_below(&root), Some(Memory { left: GIB, all: 2 * GIB }));
+        assert_eq!(Memory::read_below(&root), Some(Memory { left: GIB, all: 2 * GIB }));
 
-        // A container of version 1, which sees its own group as the root.
+        // Container with control groups of version 1, which sees its own group as the root.
         write("proc/self/cgroup", "9:cpu,cpuacct:/docker/5a\n4:memory:/docker/5a\n0::/\n");
         write("sys/fs/cgroup/memory/memory.limit_in_bytes", &format!("{GIB}\n"));
         write("sys/fs/cgroup/memory/memory.usage_in_bytes", &format!("{GIB}\n"));
         write("sys/fs/cgroup/memory/memory.stat", &format!("inactive_file 1\ntotal_inactive_file {}\n", GIB / 2));
-        assert_eq!(Memory::told_below(&root), Some(Memory { left: GIB / 2, all: GIB }));
+        assert_eq!(Memory::read_below(&root), Some(Memory { left: GIB / 2, all: GIB }));
         write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-        assert_eq!(Memory::told_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
+        assert_eq!(Memory::read_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
         fs::remove_dir_all(root).expect("it is removed");
     }
 
@@ -135,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
-        let Memory { left, all } = Memory::now().expect("Linux tells");
+    fn memory_of_this_machine_is_known() {
+        let Memory { left, all } = Memory::now().expect("Linux provides the values");
         assert!(0 < left && left <= all, "{left} of {all}");
     }
 }

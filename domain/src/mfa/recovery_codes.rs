@@ -1,5 +1,5 @@
-//! Recovery codes: ten characters each, single-use, hashed like passwords. A batch has one salt, so that a guess costs
-//! one hash and not one for each code that is left.
+//! Recovery codes of ten characters, single-use and hashed like passwords. The codes of a batch share a salt, so that a
+//! guess costs one hash and not one for each remaining code.
 
 use sqlx::PgConnection;
 
@@ -10,7 +10,7 @@ use crate::passwords;
 /// Characters of a code: 50 bits.
 const LENGTH: usize = 10;
 
-/// Fresh codes, and what is stored of them.
+/// New codes and their hashes.
 pub struct Batch {
     codes: Vec<String>,
     salt: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// So many codes. It takes as long as so many passwords to hash.
+    /// Generates `codes` codes. Takes as long as hashing that many passwords.
     #[must_use]
     pub fn generate(codes: usize) -> Self {
         let salt = rand::random::<[u8; 16]>().to_vec();
@@ -27,20 +27,20 @@ impl Batch {
         Self { codes, salt, hashes }
     }
 
-    /// The codes as they are shown, once.
+    /// Returns the codes for display, which is possible once.
     #[must_use]
     pub fn shown(&self) -> Vec<String> {
         self.codes.iter().map(|code| crockford::shown(code)).collect()
     }
 }
 
-/// What is stored of a code, however it was typed. It takes as long as a password to hash.
+/// Returns the hash of a code in any spelling. Takes as long as hashing a password.
 #[must_use]
 pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
     passwords::derive_code(&crockford::normalized(typed), salt)
 }
 
-/// Puts a batch in the place of all codes there are.
+/// Replaces all codes of the account with a batch.
 pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<()> {
     sqlx::query!("delete from recovery_codes where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!(
@@ -55,14 +55,14 @@ pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: 
     Ok(())
 }
 
-/// What came of a code.
+/// Result of using a code.
 pub(super) enum Redeemed {
     Good { remaining: i64 },
     Used,
     Unknown,
 }
 
-/// Uses a code up. The factor's row is locked by the caller.
+/// Marks a code as used. The caller must hold the lock on the factor's row.
 pub(super) async fn redeem(conn: &mut PgConnection, account: AccountId, hash: &[u8]) -> sqlx::Result<Redeemed> {
     let used = sqlx::query_scalar!(
         r#"select used_at is not null as "used!" from recovery_codes where account_id = $1 and code_hash = $2"#,
@@ -98,7 +98,7 @@ mod tests {
 
     /// Contract: mfa 9. Ten characters in two groups of five, joined by a hyphen.
     #[test]
-    fn a_code_is_found_however_it_was_typed() {
+    fn code_matches_in_any_spelling() {
         let batch = Batch::generate(2);
         let shown = batch.shown();
         assert_eq!(shown.len(), 2);

@@ -1,13 +1,13 @@
-//! Codes of the moment (RFC 6238): SHA-1, six digits, thirty seconds.
+//! Time-based codes (RFC 6238) with SHA-1, six digits and a period of 30 s.
 
 use std::fmt;
 
 use totp_rs::{Builder, Totp};
 
-/// What authenticator apps show beside the account.
+/// Name that authenticator apps show beside the account.
 const ISSUER: &str = "Kitfleet";
 
-/// A secret for an authenticator app, in the clear: shown once.
+/// Secret for an authenticator app in clear text, which is shown once.
 pub struct Enrollment {
     secret: [u8; 20],
     account_name: String,
@@ -32,20 +32,20 @@ impl Enrollment {
         &self.secret
     }
 
-    /// The secret as people type it.
+    /// Returns the secret for manual entry.
     #[must_use]
     pub fn secret_base32(&self) -> String {
         self.totp().secret().to_base32()
     }
 
-    /// The secret as authenticator apps scan it.
+    /// Returns the secret as a URI for a QR code.
     ///
     /// # Panics
-    /// Never: an account has an address, and an address has no colon.
+    /// Never panics: an account has an address, and an address contains no colon.
     #[must_use]
     pub fn otpauth_uri(&self) -> String {
         let uri = self.totp().to_url().expect("the account has a name");
-        // The defaults too: an app that has others would show codes that are never right.
+        // Some apps have other defaults and would show wrong codes, so the URI also names the standard ones.
         format!("{uri}&algorithm=SHA1&digits=6&period=30")
     }
 
@@ -57,7 +57,7 @@ impl Enrollment {
     }
 }
 
-/// The time step whose code this is, if it is one that is accepted at `now`, in seconds since 1970.
+/// Returns the time step of the code if it is accepted at `now`, in seconds since 1970.
 pub(super) fn accepted_step(secret: &[u8], code: &str, now: u64, drift: u16) -> Option<i64> {
     let totp = builder(secret).with_skew(drift).build_noncompliant();
     totp.check(code, now).and_then(|step| i64::try_from(step).ok())
@@ -71,9 +71,9 @@ fn builder(secret: &[u8]) -> Builder {
 mod tests {
     use super::*;
 
-    /// RFC 6238, appendix B, the rows of SHA-1; the last six of its eight digits.
+    /// RFC 6238, appendix B, the rows for SHA-1, with the last six of the eight digits.
     #[test]
-    fn the_vectors_of_the_standard_pass() {
+    fn codes_match_the_vectors_of_the_standard() {
         const SECRET: &[u8] = b"12345678901234567890";
         for (time, code) in [
             (59, "287082"),
@@ -84,7 +84,7 @@ mod tests {
             (20_000_000_000, "353130"),
         ] {
             assert_eq!(accepted_step(SECRET, code, time, 0), i64::try_from(time / 30).ok(), "{time}");
-            // Contract: mfa 7. One period before and after, and no more.
+            // Contract: mfa 7. Codes of one period before and after are accepted.
             for (at, accepted) in [(time - 30, true), (time + 30, true), (time + 60, false)] {
                 assert_eq!(accepted_step(SECRET, code, at, 1).is_some(), accepted, "{time} at {at}");
             }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_six_digits_is_a_code() {
+    fn only_six_digits_are_a_code() {
         for bad in [
             "",
             "28708",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enrolment_is_what_authenticator_apps_read() {
+    fn enrolment_uri_is_read_by_authenticator_apps() {
         let enrollment = Enrollment { secret: *b"12345678901234567890", account_name: "ada@example.com".to_owned() };
         assert_eq!(
             enrollment.otpauth_uri(),

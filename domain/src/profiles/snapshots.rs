@@ -1,5 +1,5 @@
-//! Snapshots: what a profile held at one moment. They share the profile's store, and so cost nothing until that is replaced.
-//! A profile in the recycle bin hides its snapshots.
+//! Snapshots: the content of a profile at one moment. A snapshot shares the store of its profile, so it uses no space
+//! until the profile's content is replaced. The snapshots of a profile in the recycle bin are hidden.
 
 use sqlx::PgConnection;
 
@@ -9,36 +9,36 @@ use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 
-/// A snapshot, as customers see it.
+/// Snapshot as customers see it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its id.
+    /// Snapshot id.
     pub id: SnapshotId,
-    /// Of which profile.
+    /// Profile of the snapshot.
     pub profile_id: ProfileId,
-    /// Its owner's words.
+    /// Label chosen by the account owner.
     pub label: Option<String>,
-    /// The size of what it holds, sealed.
+    /// Size of the stored state, sealed.
     pub size_bytes: i64,
-    /// When it was made.
+    /// Time the snapshot was created.
     pub created_at: Timestamp,
 }
 
-/// Why there is no new snapshot.
+/// Reasons why a snapshot is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has no such profile, or the database failed.
+    /// The account has no such profile, or a query failed.
     #[error(transparent)]
     Profile(#[from] ChangeError),
-    /// The profile has as many as it may have.
+    /// The profile has the maximum number of snapshots.
     #[error("the profile has {current} snapshots; the limit is {limit}")]
     CapReached {
-        /// Now.
+        /// Current number.
         current: i64,
-        /// Allowed.
+        /// Maximum number.
         limit: i64,
     },
-    /// What the account's profiles hold is as much as it may be.
+    /// The account has reached its limit of stored bytes.
     #[error(transparent)]
     Bytes(#[from] TooManyBytes),
 }
@@ -49,11 +49,11 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Remembers what a profile holds now. It costs nothing yet, and what the profile holds next then costs all of its bytes: there
-/// has to be room for some.
+/// Creates a snapshot of a profile. It uses no space yet, but the next content of the profile then needs space for all
+/// its bytes. The account must therefore have room for at least one byte.
 ///
 /// # Errors
-/// When the account has no such profile, or as much as it may have, or the database fails.
+/// Returns an error if the account has no such profile or has reached a limit, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -61,7 +61,8 @@ pub async fn create(
     label: Option<&str>,
     limits: &Limits,
 ) -> Result<Snapshot, CreateError> {
-    // Those who add to what the account keeps count each other; this comes before the profile's lock, as everywhere.
+    // The lock on the account makes concurrent additions count each other. As everywhere, it is taken before the lock
+    // on the profile.
     accounts::lock(&mut *conn, account).await?.ok_or(ChangeError::NoProfile)?;
     hold(&mut *conn, account, profile).await?;
     let current = sqlx::query_scalar!(
@@ -87,10 +88,10 @@ pub async fn create(
     Ok(snapshot.fetch_one(conn).await?)
 }
 
-/// The profile's snapshots, newest first, at most `limit`, beginning behind `after`.
+/// Lists the profile's snapshots after the given one, the newest first, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     profile: ProfileId,
@@ -109,10 +110,10 @@ pub async fn list(
     .await
 }
 
-/// The profile that a snapshot of the account's is of, with what it held then instead of what it holds now.
+/// Returns the profile of one of the account's snapshots, with the snapshot's content.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -130,10 +131,10 @@ pub async fn find_kept(
     Ok(kept.map(|kept| StoredProfile { store: row.store_id, ..kept }))
 }
 
-/// Forgets a snapshot.
+/// Deletes a snapshot.
 ///
 /// # Errors
-/// When the account has no such snapshot, or the database fails.
+/// Returns an error if the account has no such snapshot, or a query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: SnapshotId) -> Result<(), ChangeError> {
     let profile = sqlx::query_scalar!(
         "select profile_id from profile_snapshots where id = $1 and account_id = $2",

@@ -1,4 +1,4 @@
-//! What a profile can be made of.
+//! Sources of a new profile.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::account_share;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::profiles::{self, Origin, ProfileName, StoredProfile, snapshots};
 
-/// How often whoever waits looks again.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval between checks while waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits while a worker keeps what the last session of the account's profile left: whoever destroyed that session expects to
-/// find it. `false` when that takes longer than `patience`.
+/// Waits while a worker saves the state of the last session of the account's profile, because a client that destroyed
+/// the session expects its state. Returns false when that takes longer than `patience`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn wait_until_kept(
     db: &PgPool,
     account: AccountId,
@@ -29,25 +29,25 @@ pub async fn wait_until_kept(
             return Ok(false);
         }
         account_share::release();
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(true)
 }
 
-/// What another profile holds, or held once.
+/// Source with stored content.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
-    /// A profile, as it is now.
+    /// Current content of a profile.
     Profile(ProfileId),
-    /// As it was at one moment.
+    /// Content of a snapshot.
     Snapshot(SnapshotId),
 }
 
 impl Source {
-    /// What it holds, unless it is another account's or in the recycle bin.
+    /// Returns the source's profile and content, unless it belongs to another account or is in the recycle bin.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error if a query fails.
     pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// What the new one says it was made of.
+    /// Returns the origin that the new profile records.
     #[must_use]
     pub fn origin(self) -> Origin {
         match self {
@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// What the new one is called without a name of its own.
+    /// Returns the default name of the new profile.
     #[must_use]
     pub fn name(self, of: &str) -> ProfileName {
         match self {

@@ -1,7 +1,8 @@
-//! Rows of stores, of their bytes where the database keeps those, and of the keys that seal them.
+//! Rows of stores, their bytes if they are kept in the database, and the keys that seal them.
 //!
-//! A store is sealed for one profile, and only that and its snapshots refer to it, under the lock of the profile's row. Its own
-//! row is there before its bytes are, and stays until they are gone, so that none are ever forgotten.
+//! A store is sealed for one profile. Only that profile and its snapshots refer to it, under the lock of the profile's
+//! row. The row of a store is inserted before its bytes are written and deleted after they are removed, so that no
+//! bytes are left without a row.
 
 use futures_util::{Stream, TryStreamExt as _};
 use sqlx::PgConnection;
@@ -11,10 +12,10 @@ use crate::accounts;
 use crate::ids::{AccountId, ProfileId, StoreId};
 use crate::limits::Limits;
 
-/// Writes the row of a store that is about to be written. It may be removed in an hour, unless somebody refers to it by then.
+/// Inserts the row of a store that will be written. Without a reference, the store is removed after an hour.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> sqlx::Result<()> {
     sqlx::query!("insert into profile_stores (id, profile_id) values ($1, $2)", id as _, profile as _)
         .execute(conn)
@@ -22,10 +23,10 @@ pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> 
     Ok(())
 }
 
-/// All of a store's bytes are where they are kept. `false` when it took so long that it was removed.
+/// Records that all bytes of a store were written. Returns false when writing took so long that the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sqlx::Result<bool> {
     let finished = sqlx::query!(
         "update profile_stores set size_bytes = $2, removable_at = now() + interval '1 hour' where id = $1",
@@ -37,20 +38,20 @@ pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sq
     Ok(finished.rows_affected() == 1)
 }
 
-/// Keeps a store for whoever refers to it in this transaction. `false` when it was removed, and nobody can.
+/// Keeps a store for a reference added in this transaction. Returns false when the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let kept =
         sqlx::query!("update profile_stores set removable_at = null where id = $1", id as _).execute(conn).await?;
     Ok(kept.rows_affected() == 1)
 }
 
-/// Bytes of all stores, sealed, that the account's profiles and their snapshots refer to.
+/// Returns the sealed bytes of all stores that the account's profiles and snapshots refer to.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
@@ -62,10 +63,11 @@ pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resu
     .await
 }
 
-/// Bytes of a store, sealed, that no snapshot refers to: the room that there is when its profile does not either.
+/// Returns the sealed bytes of a store that no snapshot refers to. They become free when its profile no longer refers
+/// to it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
     let bytes = sqlx::query_scalar!(
         "select size_bytes from profile_stores
@@ -75,11 +77,11 @@ pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sql
     Ok(bytes.fetch_optional(conn).await?.unwrap_or_default())
 }
 
-/// Keeps a store from being removed until the transaction ends, however long nothing else happens in that: the bytes may come
-/// from elsewhere, as fast as somebody takes them. `false` when it was removed.
+/// Prevents a store from being removed until the transaction ends, and turns off the timeout of idle transactions:
+/// reading the bytes can take as long as the client takes to receive them. Returns false when the store was removed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let held = sqlx::query_scalar!(
         "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
@@ -88,10 +90,10 @@ pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     Ok(held.fetch_optional(conn).await?.is_some())
 }
 
-/// Writes some of a store's bytes.
+/// Inserts a chunk of a store's bytes.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into profile_store_chunks (store_id, place, bytes) values ($1, $2, $3)",
@@ -104,18 +106,18 @@ pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes
     Ok(())
 }
 
-/// A store's bytes, as fast as they are taken.
+/// Streams a store's bytes, as fast as they are read.
 pub fn chunks(conn: &mut PgConnection, id: StoreId) -> impl Stream<Item = sqlx::Result<Vec<u8>>> + Send {
     sqlx::query!("select bytes from profile_store_chunks where store_id = $1 order by place", id as _)
         .fetch(conn)
         .map_ok(|row| row.bytes)
 }
 
-/// A store that may be removed and whose row is locked until the transaction ends: the one that could be for the longest
-/// time, of those that nobody else removes or reads.
+/// Returns the store that has been removable for longest and locks its row until the transaction ends. Skips stores
+/// that another transaction is removing or reading.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where removable_at <= now()
@@ -125,10 +127,10 @@ pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<Stor
     .await
 }
 
-/// The same of one store, if it may be removed now.
+/// Returns this store if it is removable now, and locks its row.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where id = $1 and removable_at <= now() for update skip locked",
@@ -138,19 +140,19 @@ pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Re
     .await
 }
 
-/// Removes the row of a store, and its bytes where the database keeps those.
+/// Deletes the row of a store, with its bytes if they are kept in the database.
 ///
 /// # Errors
-/// When somebody refers to it, or the database fails.
+/// Returns an error if the store is still referenced, or a query fails.
 pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!("delete from profile_stores where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Has a store that cannot be removed now tried again in some minutes, so that others come first.
+/// Postpones the removal of a store by 5 min after a failure, so that other stores come first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now() + interval '5 minutes' where id = $1 and removable_at is not null",
@@ -161,28 +163,28 @@ pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Res
     Ok(())
 }
 
-/// What became of a new store that was to be what a profile holds.
+/// Result of replacing the content of a profile.
 #[derive(Debug)]
 pub enum Replaced {
-    /// It is now.
+    /// The content was replaced.
     Now {
-        /// What the profile held before, which nobody needs any more, unless a snapshot does.
+        /// Previous store of the profile, which is no longer needed unless a snapshot refers to it.
         before: Option<StoreId>,
     },
-    /// It was already.
+    /// The profile already had this store.
     Before,
-    /// A session that came later was faster, or the profile was purged. Nobody needs the store.
+    /// A later session saved its state first, or the profile was purged. The new store is not needed.
     Superseded,
-    /// The account's profiles hold as much as they may. Nobody needs the store.
+    /// The account has reached its limit of stored bytes. The new store is not needed.
     NoRoom,
-    /// It took so long that it was removed.
+    /// Writing took so long that the new store was removed.
     Removed,
 }
 
-/// Makes a store what a profile holds, on behalf of the session that had the profile as the one of this `generation`.
+/// Makes a store the content of a profile, for the session that leased the profile as this `generation`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -191,7 +193,7 @@ pub async fn replace(
     Content { store, size_bytes }: Content,
     limits: &Limits,
 ) -> sqlx::Result<Replaced> {
-    // Those who add to what the account keeps count each other. Nobody counts for one that is deleted.
+    // The lock on the account makes concurrent additions count each other. A deleted account needs no lock.
     accounts::lock(&mut *conn, account).await?;
     let held = sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", profile as _,)
         .fetch_optional(&mut *conn)
@@ -230,19 +232,19 @@ pub async fn replace(
     Ok(Replaced::Now { before })
 }
 
-/// A profile's key, sealed with one of the deployment's.
+/// Key of a profile, sealed with a key of the deployment.
 #[derive(Debug)]
 pub struct SealedKey {
-    /// Whose it is.
+    /// Profile of the key.
     pub profile: ProfileId,
-    /// The key.
+    /// Sealed key.
     pub sealed: Vec<u8>,
 }
 
-/// The keys of profiles, those in the recycle bin too, at most `limit`, beginning behind `after`.
+/// Lists the keys of profiles after the given one, including the recycle bin, at most `limit`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn sealed_keys(
     conn: &mut PgConnection,
     after: Option<ProfileId>,
@@ -259,10 +261,10 @@ pub async fn sealed_keys(
     .await
 }
 
-/// The same key, sealed anew.
+/// Stores the same key, sealed with another key.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn reseal_key(conn: &mut PgConnection, profile: ProfileId, sealed: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("update profiles set sealed_key = $2 where id = $1", profile as _, sealed).execute(conn).await?;
     Ok(())

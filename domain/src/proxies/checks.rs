@@ -1,8 +1,8 @@
-//! Trying out whether a saved proxy works (contract: proxies 12 to 14). The process that was asked dials nothing: it gives a worker
-//! a check, and waits until that has said what it came to.
+//! Checks whether a saved proxy works (contract: proxies 12 to 14). The process that receives the request does not dial
+//! the proxy. It assigns a check to a worker and waits for the result.
 //!
-//! The row of a check is the account's turn to have one. Whoever waits takes it away; when nobody does any more it is worth nothing
-//! after a while, and the next check takes its place.
+//! An account has at most one row, so one check at a time. The waiting request deletes the row. If that request is
+//! cancelled, the row expires and the next check replaces it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,40 +17,40 @@ use crate::ids::{AccountId, ProxyCheckId, ProxyId, WorkerId};
 use crate::sealing;
 use crate::workers::SelectedWorker;
 
-/// How long a worker tries.
+/// Maximum time a worker spends on a check.
 pub const WITHIN: Duration = Duration::from_secs(20);
-/// How long a check may wait for its worker.
-const BEGUN_WITHIN: Duration = Duration::from_secs(5);
-/// How long whoever wants to know waits at most.
-pub const HEARD_WITHIN: Duration = BEGUN_WITHIN.saturating_add(WITHIN);
+/// Maximum time before the worker begins a check.
+const START_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time a request waits for the result.
+pub const HEARD_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// Whether something can leave through it.
+    /// True when a connection through the proxy succeeded.
     pub reachable: bool,
-    /// Milliseconds until it did.
+    /// Milliseconds until the connection was open.
     pub latency_ms: Option<u64>,
-    /// The address as which it leaves, where that was asked for.
+    /// IP address that the target sees, if it was requested.
     pub exit_address: Option<IpAddr>,
-    /// What it can do, as sessions tell it.
+    /// Capabilities of the proxy, as sessions report them.
     pub capabilities: Option<Value>,
-    /// Why nothing can, in words without secrets.
+    /// Reason for a failure, without secrets.
     pub error: Option<String>,
 }
 
 impl Checked {
-    /// Nothing can leave, for this reason.
+    /// Creates the result of a failed check.
     #[must_use]
     pub fn unreachable(error: impl Into<String>) -> Self {
         Self { reachable: false, latency_ms: None, exit_address: None, capabilities: None, error: Some(error.into()) }
     }
 }
 
-/// Gives `worker` a check of a proxy. `None` while another one of the account is under way.
+/// Assigns a check of a proxy to `worker`. Returns false while another check of the account is in progress.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -87,11 +87,11 @@ pub async fn begin(
     Ok(begun.rows_affected() == 1)
 }
 
-/// Begins a check that was given to this worker. `None` when somebody has begun it, or nobody waits for it any more: it is done
-/// once.
+/// Begins a check that was assigned to this worker. Returns `None` when it has already begun or has expired. A check
+/// runs once.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -> sqlx::Result<Option<InUse>> {
     let taken = sqlx::query!(
         r#"with waiting as (
@@ -104,7 +104,7 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
                      waiting.sealed_secrets as "sealed_secrets!""#,
         id as _,
         worker as _,
-        BEGUN_WITHIN.as_secs_f64(),
+        START_WITHIN.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await?;
@@ -113,10 +113,10 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
         .transpose()
 }
 
-/// Says what a check came to. Answers where somebody waits for it; `None` when nobody does any more.
+/// Stores the result of a check. Returns the channel on which a request waits for it, or `None` when no request does.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "update proxy_checks set outcome = $2, done_at = now() where id = $1 and done_at is null returning reply_channel",
@@ -127,21 +127,21 @@ pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked
     .await
 }
 
-/// How a check stands.
+/// State of a check.
 #[derive(Debug)]
 pub enum CheckStatus {
-    /// Its worker has it.
+    /// The worker has not finished the check.
     UnderWay,
-    /// It came to this.
+    /// The check has this result.
     Done(Checked),
-    /// Its worker is gone.
+    /// The worker no longer exists.
     Lost,
 }
 
-/// How a check stands that was given to a worker.
+/// Returns the state of a check that was assigned to a worker.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
@@ -158,10 +158,10 @@ pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result
     })
 }
 
-/// Forgets a check: whoever waited has heard of it, or does not wait any more.
+/// Deletes a check after the request received the result or stopped waiting.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where id = $1", id as _).execute(conn).await?;
     Ok(())

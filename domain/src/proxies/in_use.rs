@@ -1,6 +1,7 @@
-//! What a session leaves through: a copy of a saved proxy, whose secrets are sealed to the one worker that has its browser.
+//! Proxy of a session: a copy of a saved proxy, whose secrets are sealed to the one worker that owns the session's
+//! browser.
 //!
-//! The copy is made with the session and forgotten when that ends, by a trigger, whatever ends it.
+//! The copy is created with the session. A trigger deletes it when the session ends, for any reason.
 
 use std::fmt;
 
@@ -15,12 +16,12 @@ use crate::sealing::{self, NotSealedForUs, Opener};
 use crate::vault::{UnsealError, Vault};
 use crate::workers;
 
-/// What of a proxy is secret. It is forgotten with its last owner, and nowhere printed.
+/// Secrets of a proxy. They are erased from memory when dropped, and never printed.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Secrets {
-    /// What proves who asks.
+    /// Password for the proxy.
     pub password: Option<Zeroizing<String>>,
-    /// What a tunnel is told, and who it is.
+    /// Configuration of a tunnel, with its credentials.
     pub config: Option<Zeroizing<String>>,
 }
 
@@ -30,33 +31,33 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// A proxy that something leaves through: a session, or whoever looks whether it works.
+/// Proxy used by a session or by a check.
 #[derive(Debug, Clone)]
 pub struct InUse {
-    /// Which it was.
+    /// Id of the saved proxy.
     pub id: ProxyId,
-    /// What it speaks.
+    /// Protocol of the proxy.
     pub scheme: Scheme,
-    /// Where it is; of a tunnel, where its server is.
+    /// Host of the proxy, or of the server of a tunnel.
     pub host: Host,
-    /// Its port.
+    /// Port of the proxy.
     pub port: u16,
-    /// Who it is told that asks.
+    /// User name sent to the proxy.
     pub username: Option<String>,
     sealed_secrets: Vec<u8>,
 }
 
 impl InUse {
-    /// Its secrets, for the worker that they were sealed to.
+    /// Opens the secrets, for the worker that they were sealed to.
     ///
     /// # Errors
-    /// When that is another one.
+    /// Returns an error if they were sealed to another worker.
     pub fn open(&self, opener: &Opener) -> Result<Secrets, NotSealedForUs> {
         opener.open(&self.sealed_secrets)
     }
 }
 
-/// A proxy's row, which stays as it is until the transaction ends.
+/// Row of a proxy, locked until the transaction ends.
 #[derive(Debug)]
 pub struct LockedProxy {
     pub(super) id: ProxyId,
@@ -69,10 +70,10 @@ pub struct LockedProxy {
 }
 
 impl LockedProxy {
-    /// Its secrets. One that has none needs no vault.
+    /// Opens the secrets. A proxy without secrets needs no vault.
     ///
     /// # Errors
-    /// When they were sealed with a key that this process does not have.
+    /// Returns an error if they were sealed with a key that this process does not have.
     pub fn open(&self, vault: Option<&Vault>) -> Result<Secrets, UnsealError> {
         let opened = |part, sealed: &Option<Vec<u8>>| match sealed {
             Some(sealed) => open(vault.ok_or(UnsealError)?, self.id, part, sealed).map(Some),
@@ -85,10 +86,10 @@ impl LockedProxy {
     }
 }
 
-/// The account's proxy of this id, which nobody changes or deletes until the transaction ends.
+/// Returns the account's proxy with this id and locks it against changes until the transaction ends.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<LockedProxy>> {
     sqlx::query_as!(
         LockedProxy,
@@ -101,10 +102,10 @@ pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
     .await
 }
 
-/// Writes what a session leaves through that was made in this transaction on `worker`.
+/// Stores the proxy of a session that this transaction created on `worker`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn hand_over(
     conn: &mut PgConnection,
     session: SessionId,
@@ -129,11 +130,11 @@ pub async fn hand_over(
     Ok(())
 }
 
-/// What a live session leaves through; `None` when that is no proxy. It never answers `None` of a session that has one: of one that
-/// has ended, or is not there, it is an error, so that nobody takes it for one that leaves directly.
+/// Returns the proxy of a live session, or `None` when the session connects directly. For a session that has ended or
+/// does not exist it returns an error, so that its traffic is never sent without the proxy.
 ///
 /// # Errors
-/// When the session has ended, or the database fails.
+/// Returns an error if the session has ended or a query fails.
 pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<InUse>> {
     let row = sqlx::query!(
         r#"select s.proxy_id, p.scheme as "scheme?: Scheme", p.host as "host?", p.port as "port?", p.username,
@@ -152,7 +153,7 @@ pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Re
     proxy_of(id, scheme, &host, port, row.username, sealed_secrets).map(Some)
 }
 
-/// A row's proxy.
+/// Builds a proxy from the columns of a row.
 pub(super) fn proxy_of(
     id: ProxyId,
     scheme: Scheme,

@@ -1,4 +1,4 @@
-//! What customers say of a proxy, and the rules that it has to keep to.
+//! Parses and validates the values of a proxy that a customer sends.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,30 +13,30 @@ use super::Scheme;
 use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
-/// Bytes of a user name and of a password, at most: what SOCKS5 can say.
+/// Maximum length of a user name and of a password in bytes, which SOCKS5 sets.
 const MOST_CREDENTIAL_BYTES: usize = 255;
-/// Characters of a label, at most.
+/// Maximum length of a label, in characters.
 const MOST_LABEL_CHARS: usize = 120;
-/// Bytes of a host's name, at most: what DNS can say.
+/// Maximum length of a host name in bytes, which DNS sets.
 const MOST_HOST_BYTES: usize = 253;
-/// What is wrong with a host that may not be dialled.
+/// Message for a host that must not be dialled.
 const PRIVATE: &str = "must not be a private address";
 
-/// What becomes of a secret: nobody can read it again, so that nobody can send it again either who only wants to change something
-/// else.
+/// Change of a secret. A customer cannot read a stored secret, so a change of other fields must be possible without
+/// sending it again.
 #[derive(Clone, Default)]
 pub enum Change {
-    /// It was not mentioned, and stays what it is.
+    /// The field was absent, and the secret is kept.
     #[default]
     Keep,
-    /// It was `null`.
+    /// The field was `null`, and the secret is removed.
     Remove,
-    /// This instead.
+    /// The secret is replaced.
     Set(Zeroizing<String>),
 }
 
 impl Change {
-    /// What was sent.
+    /// Returns the secret in the request, if there is one.
     #[must_use]
     pub fn sent(&self) -> Option<&str> {
         match self {
@@ -58,7 +58,7 @@ impl fmt::Debug for Change {
 
 impl<'de> Deserialize<'de> for Change {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A message of serde's would repeat the value.
+        // An error message of serde would contain the value.
         match Value::deserialize(deserializer)? {
             Value::Null => Ok(Self::Remove),
             Value::String(secret) => Ok(Self::Set(Zeroizing::new(secret))),
@@ -67,60 +67,62 @@ impl<'de> Deserialize<'de> for Change {
     }
 }
 
-/// Where a proxy is.
+/// Endpoint of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// A name, or an address.
+    /// Host name or IP address.
     pub host: Host,
-    /// Its port.
+    /// Port of the endpoint.
     pub port: u16,
 }
 
-/// What a customer says of a proxy, before anybody looked whether it keeps to the rules.
+/// Values of a proxy as a customer sent them, not yet validated.
 #[derive(Debug)]
 pub struct ProxyInput {
-    /// What it is called.
+    /// Label chosen by the account owner.
     pub label: String,
-    /// What it speaks.
+    /// Protocol of the proxy.
     pub scheme: Scheme,
-    /// Where it is.
+    /// Host of the proxy.
     pub host: Option<String>,
-    /// Its port.
+    /// Port of the proxy.
     pub port: Option<u64>,
-    /// Who it is told that asks.
+    /// User name sent to the proxy.
     pub username: Option<String>,
-    /// What proves it.
+    /// Password for the proxy.
     pub password: Change,
-    /// What a tunnel is told, and who it is.
+    /// Configuration of a tunnel, with its credentials.
     pub config: Change,
 }
 
-/// A proxy to be saved, or what is to be said of one from now on: it keeps to the rules.
+/// Valid values of a new or changed proxy.
 #[derive(Debug)]
 pub struct Proxy {
     pub(super) label: String,
     pub(super) scheme: Scheme,
-    /// `None` where it stays what it is.
+    /// `None` when the endpoint does not change.
     pub(super) at: Option<Endpoint>,
     pub(super) username: Option<String>,
     pub(super) password: Change,
     pub(super) config: Change,
 }
 
-/// What a proxy has to keep to that this crate does not know of itself.
+/// Rules that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Where proxies may be.
+    /// Addresses that proxies can have.
     pub destinations: &'a Destinations,
-    /// Reads a tunnel's configuration: where its server is, or what is wrong with it, in words that hold nothing of what it says.
+    /// Reads a tunnel's configuration. Returns the endpoint of its server, or an error message that contains none of
+    /// its values.
     pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
 }
 
 impl ProxyInput {
-    /// Reads it as a new proxy, or as what is to be said of one that is there, whose scheme is `before` (contract: proxies 2 to 6).
+    /// Validates the values of a new proxy, or those of an existing one whose scheme is `before`
+    /// (contract: proxies 2 to 6).
     ///
     /// # Errors
-    /// On each field that breaks a rule. No message repeats a secret.
+    /// Returns an error on each invalid field. No message contains a secret.
     pub fn check(self, before: Option<Scheme>, checks: Checks<'_>) -> Result<Proxy, Invalid> {
         let Self { label, scheme, host, port, username, password, config } = self;
         if let Some(before) = before.filter(|before| *before != scheme) {
@@ -138,7 +140,7 @@ impl ProxyInput {
             "username",
             "must not contain a colon, which ends the user name in Basic credentials",
         );
-        // One that is kept may have a name.
+        // An existing proxy may have a stored user name.
         let is_anonymous = username.is_none() && password.sent().is_some() && before.is_none();
         rules.require(!is_anonymous, "username", "is required with a password");
         let at = if scheme.is_tunnel() {
@@ -179,7 +181,7 @@ impl Rules {
         let text = match config {
             Change::Keep if may_stay => return None,
             Change::Keep | Change::Remove => {
-                self.require(false, "config", "is required: a tunnel is what its configuration says");
+                self.require(false, "config", "is required for a tunnel");
                 return None;
             }
             Change::Set(text) => text,
@@ -202,18 +204,19 @@ impl Rules {
     }
 }
 
-/// A host as it is written in an address, or an IPv6 address on its own.
+/// Parses a host in the form of a URL, or a plain IPv6 address.
 fn parse_host(text: &str) -> Result<Host, &'static str> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Host::Ipv6(address));
     }
     match Host::parse(text) {
         Ok(host) if host.to_string().len() <= MOST_HOST_BYTES => Ok(host),
-        _ => Err("must be a host's name or an IP address"),
+        _ => Err("must be a host name or an IP address"),
     }
 }
 
-/// Whether a host may be dialled as far as its spelling tells: what a name stands for is known to who dials it, and judged there.
+/// Returns true when a host can be dialled, as far as its text shows. The address of a name is checked when it is
+/// dialled.
 fn is_permitted(host: &Host, destinations: &Destinations) -> bool {
     let address = match host {
         Host::Ipv4(address) => IpAddr::from(*address),
@@ -235,7 +238,7 @@ mod tests {
         },
     };
 
-    fn wanted(scheme: Scheme) -> ProxyInput {
+    fn input(scheme: Scheme) -> ProxyInput {
         ProxyInput {
             label: "Office".to_owned(),
             scheme,
@@ -251,10 +254,10 @@ mod tests {
         Change::Set(Zeroizing::new(secret.to_owned()))
     }
 
-    /// The fields that are told of, and that nothing told repeats a secret.
-    fn refused(wanted: ProxyInput, before: Option<Scheme>) -> Vec<String> {
-        let secrets = [&wanted.password, &wanted.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
-        let Invalid(errors) = wanted.check(before, CHECKS(&Destinations::default())).expect_err("it breaks a rule");
+    /// Returns the fields with errors and checks that no message contains a secret.
+    fn refused_fields(input: ProxyInput, before: Option<Scheme>) -> Vec<String> {
+        let secrets = [&input.password, &input.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
+        let Invalid(errors) = input.check(before, CHECKS(&Destinations::default())).expect_err("the input is invalid");
         for error in &errors {
             assert!(secrets.iter().all(|secret| secret.len() < 6 || !error.message.contains(secret)), "{error:?}");
         }
@@ -263,8 +266,8 @@ mod tests {
 
     /// Contract: proxies 2.
     #[test]
-    fn a_host_is_a_name_or_a_public_address_however_it_is_spelled() {
-        let at = |host: &str| ProxyInput { host: Some(host.to_owned()), ..wanted(Scheme::Socks5) };
+    fn host_is_a_name_or_a_public_address_in_any_spelling() {
+        let at = |host: &str| ProxyInput { host: Some(host.to_owned()), ..input(Scheme::Socks5) };
         for (host, spelled) in [
             ("Proxy.Example", "proxy.example"),
             ("1.1.1.1", "1.1.1.1"),
@@ -280,7 +283,7 @@ mod tests {
             ["", " ", "a b", "a/b", "u@proxy.example", "proxy.example:1080", "a\r\nb", "[::1", "1.2.3.4.5", &long]
         {
             assert_eq!(
-                refused(ProxyInput { host: Some(bad.to_owned()), ..wanted(Scheme::Http) }, None),
+                refused_fields(ProxyInput { host: Some(bad.to_owned()), ..input(Scheme::Http) }, None),
                 ["host"],
                 "{bad}"
             );
@@ -289,14 +292,14 @@ mod tests {
             ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "10.0.0.1", "169.254.169.254", "::1", "[::ffff:10.0.0.1]"];
         let open = Destinations { allow_private: true, ..Destinations::default() };
         for private in private {
-            assert_eq!(refused(at(private), None), ["host"], "{private}");
+            assert_eq!(refused_fields(at(private), None), ["host"], "{private}");
             assert!(at(private).check(None, CHECKS(&open)).is_ok(), "{private}");
         }
     }
 
     /// Contract: proxies 3.
     #[test]
-    fn credentials_are_what_both_protocols_can_say() {
+    fn credentials_fit_both_protocols() {
         let long = "x".repeat(256);
         for (username, password, fields) in [
             (Some(""), Change::Keep, vec!["username"]),
@@ -308,36 +311,36 @@ mod tests {
             (Some("a"), set(&long), vec!["password"]),
         ] {
             let username = username.map(str::to_owned);
-            assert_eq!(refused(ProxyInput { username, password, ..wanted(Scheme::Http) }, None), fields);
+            assert_eq!(refused_fields(ProxyInput { username, password, ..input(Scheme::Http) }, None), fields);
         }
         let most = "x".repeat(255);
         for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, most.as_str()), (Scheme::Socks5, "zürich")]
         {
-            let wanted = ProxyInput { username: Some(username.to_owned()), password: set(&most), ..wanted(scheme) };
-            assert!(wanted.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
+            let valid = ProxyInput { username: Some(username.to_owned()), password: set(&most), ..input(scheme) };
+            assert!(valid.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
         }
     }
 
     /// Contract: proxies 4.
     #[test]
-    fn a_tunnel_is_where_its_configuration_says() {
-        let tunnel = |config| ProxyInput { host: None, port: None, config, ..wanted(Scheme::Wireguard) };
+    fn tunnel_endpoint_comes_from_its_configuration() {
+        let tunnel = |config| ProxyInput { host: None, port: None, config, ..input(Scheme::Wireguard) };
         let proxy = tunnel(set("vpn.example 51820")).check(None, CHECKS(&Destinations::default())).expect("a tunnel");
         assert_eq!(proxy.at.map(|at| at.port), Some(51820));
         for config in [Change::Keep, Change::Remove, set("nonsense"), set("10.0.0.1 51820"), set(&" ".repeat(16_385))] {
-            assert_eq!(refused(tunnel(config), None), ["config"]);
+            assert_eq!(refused_fields(tunnel(config), None), ["config"]);
         }
-        let both = ProxyInput { config: set("vpn.example 51820"), ..wanted(Scheme::Openvpn) };
-        assert_eq!(refused(both, None), ["host", "port"]);
-        assert_eq!(refused(ProxyInput { config: set("x"), ..wanted(Scheme::Http) }, None), ["config"]);
+        let both = ProxyInput { config: set("vpn.example 51820"), ..input(Scheme::Openvpn) };
+        assert_eq!(refused_fields(both, None), ["host", "port"]);
+        assert_eq!(refused_fields(ProxyInput { config: set("x"), ..input(Scheme::Http) }, None), ["config"]);
         let kept = tunnel(Change::Keep).check(Some(Scheme::Wireguard), CHECKS(&Destinations::default()));
         assert_eq!(kept.expect("it is kept").at, None);
-        assert_eq!(refused(tunnel(Change::Remove), Some(Scheme::Wireguard)), ["config"]);
+        assert_eq!(refused_fields(tunnel(Change::Remove), Some(Scheme::Wireguard)), ["config"]);
     }
 
     #[test]
-    fn a_scheme_stays_and_secrets_are_not_printed() {
-        assert_eq!(refused(wanted(Scheme::Http), Some(Scheme::Socks5)), ["scheme"]);
+    fn scheme_cannot_change_and_secrets_are_not_printed() {
+        assert_eq!(refused_fields(input(Scheme::Http), Some(Scheme::Socks5)), ["scheme"]);
         assert!(!format!("{:?}", set("sesame")).contains("sesame"));
         for (json, sent) in [("null", None), ("\"x\"", Some("x"))] {
             let change: Change = serde_json::from_str(json).expect("a change");

@@ -1,7 +1,8 @@
-//! What the service measures of itself (contract: status 2 to 5).
+//! Measures the components of the service (contract: status 2 to 5).
 //!
-//! What goes wrong for one customer says nothing of the service: an endpoint may be down, a mailbox full. So mails are judged by how many
-//! customers they fail for, and fewer than three never count. Of deliveries only those count that fail on the service's side.
+//! A failure for one customer does not show a failure of the service: an endpoint may be down, or a mailbox full. Mails
+//! are therefore judged by the number of customers whose mails fail, and fewer than three never count. For webhooks,
+//! only failures on the service's side count.
 
 use std::time::Duration;
 
@@ -14,85 +15,85 @@ use crate::events::EventType;
 use crate::webhooks::deliveries;
 use crate::workers::{self, Slots};
 
-/// For so many customers something has to fail before it is the service's.
-const FEWEST: i64 = 3;
-/// The least answers of 500 that count.
-const FEWEST_FAILURES: i64 = 10;
-/// How often an api process says how it does.
+/// Minimum number of affected customers before a failure counts as one of the service.
+const MIN_CUSTOMERS: i64 = 3;
+/// Minimum number of responses with status 500 that count.
+const MIN_FAILURES: i64 = 10;
+/// Interval at which an API process reports its counts.
 pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
 
-/// A part of the service, as customers know it.
+/// Component of the service that the status page shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type, Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Component {
-    /// What answers requests.
+    /// HTTP API.
     Api,
-    /// What has the browsers.
+    /// Workers, which run the browsers.
     Workers,
-    /// What delivers events.
+    /// Delivery of webhook events.
     Webhooks,
-    /// What sends mails.
+    /// Delivery of mails.
     Mail,
-    /// Where everything is kept.
+    /// Database that stores all data.
     Database,
 }
 
 impl Component {
-    /// Every one, in the order in which they are shown.
+    /// All components, in the order in which the page shows them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// How the contract spells them.
+    /// Names of all components in the contract.
     pub const NAMES: [&'static str; 5] = ["api", "workers", "webhooks", "mail", "database"];
 
-    /// As the contract spells it.
+    /// Name of the component in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The component of this name.
+    /// Returns the component with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|component| component.name() == name)
     }
 }
 
-/// How a component is; the worst is the greatest.
+/// State of a component, in increasing order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum State {
-    /// It works.
+    /// The component works.
     Operational,
-    /// It works for most, or slowly.
+    /// The component works for most customers, or slowly.
     DegradedPerformance,
-    /// It fails for many.
+    /// The component fails for many customers.
     PartialOutage,
-    /// It fails for all.
+    /// The component fails for all customers.
     MajorOutage,
 }
 
 impl State {
-    /// As the contract spells it.
+    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A component, and how it is.
+/// Component with its measured state.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// Which.
+    /// Component that was measured.
     pub component: Component,
-    /// `None` when that cannot be said.
+    /// State; `None` when it is unknown.
     pub state: Option<State>,
 }
 
-/// Measures every component. The database is operational, because it answers.
+/// Measures every component. The database is operational, because it answers the queries.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     let states = [
         (Component::Api, api(&mut *conn).await?),
@@ -104,7 +105,7 @@ pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     Ok(states.map(|(component, state)| Measured { component, state: Some(state) }).into())
 }
 
-/// Customers for whom something was done lately, and those for whom it only failed.
+/// Number of customers with recent deliveries or mails, and number of those with failures only.
 struct Customers {
     all: i64,
     troubled: i64,
@@ -114,7 +115,7 @@ impl Customers {
     fn judge(&self) -> State {
         let Self { all, troubled } = *self;
         match troubled {
-            ..FEWEST => State::Operational,
+            ..MIN_CUSTOMERS => State::Operational,
             _ if troubled == all => State::MajorOutage,
             _ if troubled * 2 >= all => State::PartialOutage,
             _ if troubled * 10 >= all => State::DegradedPerformance,
@@ -124,7 +125,7 @@ impl Customers {
 }
 
 async fn api(conn: &mut PgConnection) -> sqlx::Result<State> {
-    let said = sqlx::query!(
+    let reports = sqlx::query!(
         r#"select count(*) as "processes!", coalesce(sum(answered), 0)::bigint as "answered!",
                   coalesce(sum(failed), 0)::bigint as "failed!"
            from status_reports where seen_at > now() - make_interval(secs => $1)"#,
@@ -132,11 +133,11 @@ async fn api(conn: &mut PgConnection) -> sqlx::Result<State> {
     )
     .fetch_one(conn)
     .await?;
-    Ok(match (said.processes, said.failed) {
+    Ok(match (reports.processes, reports.failed) {
         (0, _) => State::MajorOutage,
-        (_, ..FEWEST_FAILURES) => State::Operational,
-        (_, failed) if failed * 2 >= said.answered => State::PartialOutage,
-        (_, failed) if failed * 20 >= said.answered => State::DegradedPerformance,
+        (_, ..MIN_FAILURES) => State::Operational,
+        (_, failed) if failed * 2 >= reports.answered => State::PartialOutage,
+        (_, failed) if failed * 20 >= reports.answered => State::DegradedPerformance,
         _ => State::Operational,
     })
 }
@@ -161,14 +162,15 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     })
 }
 
-/// Accounts for whom something is due that are looked at.
+/// Maximum number of accounts with due deliveries that are examined.
 const ACCOUNTS: i64 = 100;
-/// Deliveries that are looked at, the newest.
+/// Maximum number of deliveries that are examined, the newest first.
 const DELIVERIES: i64 = 2_000;
 
-/// By accounts, and not by deliveries, of which one account can have any number. What fails is the service's failure only when the service
-/// is at fault: it has not attempted what was due, though it attempted nothing else of the account either, or it could not sign. What an
-/// endpoint answers, or that it does not, is its owner's. A `test.ping` is nobody's event.
+/// Judges by accounts and not by deliveries, because one account can have any number of deliveries. A failure counts
+/// only if the service is at fault: it did not attempt a due delivery, although it attempted no other delivery of the
+/// account, or it could not sign. The endpoint's owner is responsible for its response or its absence. `test.ping`
+/// events do not count.
 async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
     let customers = sqlx::query_as!(
         Customers,
@@ -214,7 +216,7 @@ async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
     Ok(customers.judge())
 }
 
-/// By the newest mails. One that its reader's mailbox refused was sent all the same, as far as we are concerned.
+/// Judges by the newest mails. A mail that the recipient's mailbox refused counts as sent.
 async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
     let customers = sqlx::query_as!(
         Customers,
@@ -236,10 +238,10 @@ async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
     Ok(customers.judge())
 }
 
-/// Notes how an api process did since it said so the last time: requests that it answered, and how many of those with a 500.
+/// Stores the counts of an API process since its last report: requests answered, and those answered with a 500.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, failed: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into status_reports (process, answered, failed) values ($1, $2, $3)
@@ -253,7 +255,7 @@ pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, faile
     Ok(())
 }
 
-/// Deletes what processes have said that are gone, up to `limit`. Answers how many.
+/// Deletes up to `limit` reports of processes that no longer exist. Returns the number of deleted rows.
 pub(super) async fn purge_reports(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_reports where process = any(array(
@@ -270,14 +272,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_component_is_named_as_it_is_spelled() {
+    fn component_names_match_the_contract() {
         let names: Vec<_> = Component::ALL.iter().map(|component| component.name()).collect();
         assert_eq!(names, Component::NAMES);
     }
 
     /// Contract: status 4.
     #[test]
-    fn what_fails_for_few_is_not_the_service() {
+    fn failures_for_few_customers_do_not_count() {
         for (all, troubled, state) in [
             (0, 0, State::Operational),
             (2, 2, State::Operational),

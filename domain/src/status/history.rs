@@ -1,32 +1,32 @@
-//! What was measured on the last days (contract: status 7, 8).
+//! Daily measurements (contract: status 7, 8).
 
 use chrono::{Days, NaiveDate};
 use sqlx::PgConnection;
 
 use super::components::{Component, Measured, State};
 
-/// Days that are shown, of UTC and with today.
+/// Number of days shown, in UTC and including today.
 pub const DAYS: i32 = 90;
 
-/// A day.
+/// Measurements of one day.
 #[derive(Debug, Clone)]
 pub struct Day {
-    /// Which, in UTC.
+    /// Date in UTC.
     pub date: NaiveDate,
-    /// How each component was.
+    /// Measurements of each component.
     pub components: Vec<DayOfComponent>,
 }
 
-/// How a component was on a day.
+/// Measurements of one component on one day.
 #[derive(Debug, Clone, Copy)]
 pub struct DayOfComponent {
-    /// Which.
+    /// Component that was measured.
     pub component: Component,
-    /// How often it was measured.
+    /// Number of samples.
     pub samples: i32,
-    /// The worst that was found; `None` when it was not measured.
+    /// Worst measured state; `None` when there are no samples.
     pub state: Option<State>,
-    /// In which part of the samples there was no outage; `None` when it was not measured.
+    /// Fraction of the samples without an outage; `None` when there are no samples.
     pub uptime: Option<f64>,
 }
 
@@ -60,10 +60,10 @@ impl From<&Row> for DayOfComponent {
     }
 }
 
-/// Counts what was measured now.
+/// Adds current measurements to today's counts.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Result<()> {
     let known = measured.iter().filter_map(|measured| Some((measured.component.name(), measured.state?.name())));
     let (components, states): (Vec<_>, Vec<_>) = known.map(|(name, state)| (name.to_owned(), state.to_owned())).unzip();
@@ -83,10 +83,10 @@ pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Res
     Ok(())
 }
 
-/// The last [`DAYS`], the newest first, also those on which nothing was measured.
+/// Returns the last [`DAYS`], the newest first, including days without samples.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
     let today =
         sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(&mut *conn).await?;
@@ -109,7 +109,7 @@ pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
         .collect())
 }
 
-/// Deletes days that are shown no more, up to `limit`. Answers how many rows.
+/// Deletes up to `limit` rows of days that are no longer shown. Returns the number of deleted rows.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_days where (day, component) in (

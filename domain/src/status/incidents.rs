@@ -1,4 +1,4 @@
-//! What staff tell of what goes wrong (contract: status 10 to 14).
+//! Incidents that staff post (contract: status 10 to 14).
 
 use std::collections::HashMap;
 
@@ -12,108 +12,108 @@ use crate::ids::{IncidentId, IncidentUpdateId};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-/// Characters of a title, at most.
+/// Maximum length of a title, in characters.
 pub const TITLE_CHARS: usize = 120;
-/// Characters of a message, at most.
+/// Maximum length of a message, in characters.
 pub const MESSAGE_CHARS: usize = 5_000;
-/// What is told when staff say nothing else of a solution.
-const RESOLVED: &str = "This incident has been resolved.";
-/// Open incidents that are shown, and updates of each.
+/// Message of a resolution without one.
+const DEFAULT_RESOLUTION: &str = "This incident has been resolved.";
+/// Maximum number of open incidents shown, and of updates of each.
 const SHOWN: i64 = 50;
 
-/// How bad it is.
+/// Severity of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Impact {
-    /// It hinders.
+    /// Use of the service is impaired.
     Minor,
-    /// Much does not work.
+    /// Large parts of the service do not work.
     Major,
-    /// Nothing works.
+    /// The service does not work.
     Critical,
 }
 
 impl Impact {
-    /// How the contract spells them.
+    /// Names of all severities in the contract.
     pub const NAMES: [&'static str; 3] = ["minor", "major", "critical"];
 
-    /// As the contract spells it.
+    /// Name of the severity in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// How far its solution is.
+/// Progress of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
-    /// Nobody knows the reason yet.
+    /// The cause is not known.
     Investigating,
-    /// The reason is known.
+    /// The cause is known.
     Identified,
-    /// What was done about it is watched.
+    /// A fix was applied and is being observed.
     Monitoring,
-    /// It is over.
+    /// The incident is over.
     Resolved,
 }
 
 impl Status {
-    /// Those that an update can have.
+    /// Names of the statuses that an update can have.
     pub const OPEN: [&'static str; 3] = ["investigating", "identified", "monitoring"];
-    /// Every one.
+    /// Names of all statuses.
     pub const NAMES: [&'static str; 4] = ["investigating", "identified", "monitoring", "resolved"];
 
-    /// As the contract spells it.
+    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The status of this name.
+    /// Returns the status with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// Something that goes wrong, or went.
+/// Incident, open or resolved.
 #[derive(Debug, Clone)]
 pub struct Incident {
-    /// Its id.
+    /// Incident id.
     pub id: IncidentId,
-    /// What it is about.
+    /// Title of the incident.
     pub title: String,
-    /// How bad it is.
+    /// Severity of the incident.
     pub impact: Impact,
-    /// How far its solution is.
+    /// Progress of the incident.
     pub status: Status,
-    /// What it is about, as [`Component`] spells it.
+    /// Affected components, as [`Component`] names them.
     pub components: Vec<String>,
-    /// When it was posted.
+    /// Time the incident was posted.
     pub created_at: Timestamp,
-    /// When somebody last said something.
+    /// Time of the last update.
     pub updated_at: Timestamp,
-    /// When it was over.
+    /// Time the incident was resolved.
     pub resolved_at: Option<Timestamp>,
-    /// What was said, the newest first.
+    /// Updates, the newest first.
     pub updates: Vec<Update>,
 }
 
-/// What was said of an incident.
+/// Update of an incident.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// How far its solution was.
+    /// Progress at the time of the update.
     pub status: Status,
-    /// What was said.
+    /// Text of the update.
     pub message: String,
-    /// When.
+    /// Time of the update.
     pub created_at: Timestamp,
 }
 
-/// An incident to be posted.
+/// Values of a new incident.
 #[derive(Debug)]
 pub struct NewIncident {
     title: String,
@@ -124,7 +124,7 @@ pub struct NewIncident {
 
 impl NewIncident {
     /// # Errors
-    /// On each field that breaks a rule (contract: status 11).
+    /// Returns an error on each invalid field (contract: status 11).
     pub fn parse(title: &str, message: &str, impact: &str, components: &[String]) -> Result<Self, Invalid> {
         let title = title.trim();
         let mut rules = Rules::default();
@@ -138,20 +138,21 @@ impl NewIncident {
         rules.require(all_known, "components", format!("must contain only {}", Component::NAMES.join(", ")));
         rules.check()?;
         let (Ok(message), Some(impact)) = (message, known) else { unreachable!("rules were checked") };
-        // Each once, in the order in which they are shown.
+        // Without duplicates, in the order in which the page shows them.
         let components = Component::ALL.iter().filter(|component| found.contains(component));
         let components = components.map(|component| component.name().to_owned()).collect();
         Ok(Self { title: title.to_owned(), message, impact, components })
     }
 }
 
-/// What is said of an incident.
+/// Text of an update.
 #[derive(Debug)]
 pub struct Message(String);
 
 impl Message {
     /// # Errors
-    /// On field `message`, when it does not have 1 to 5,000 characters or holds one that does not show.
+    /// Returns an error on field `message` if it does not have 1 to 5,000 characters or contains a control character
+    /// other than a line break.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim().replace("\r\n", "\n");
         let mut rules = Rules::default();
@@ -162,26 +163,26 @@ impl Message {
         Ok(Self(text))
     }
 
-    /// What is said when nobody says anything else.
+    /// Returns the message of a resolution without one.
     #[must_use]
     pub fn of_solution() -> Self {
-        Self(RESOLVED.to_owned())
+        Self(DEFAULT_RESOLUTION.to_owned())
     }
 }
 
-/// How far a solution is that is not there yet.
+/// Parses the status of an update.
 ///
 /// # Errors
-/// On field `status`, when it is none of [`Status::OPEN`].
+/// Returns an error on field `status` if it is none of [`Status::OPEN`].
 pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
     let known = Status::VARIANTS.iter().copied().find(|status| *status != Status::Resolved && status.name() == text);
     known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
 }
 
-/// Posts an incident, and has subscribers told.
+/// Posts an incident and queues its mail to subscribers.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
     let id = IncidentId::generate();
     sqlx::query!(
@@ -193,29 +194,29 @@ pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<Inc
     )
     .execute(&mut *conn)
     .await?;
-    let update = say(&mut *conn, id, Status::Investigating, new.message).await?;
+    let update = insert_update(&mut *conn, id, Status::Investigating, new.message).await?;
     notices::write(conn, id, Kind::Posted, Some(update)).await?;
     Ok(id)
 }
 
-/// Why nothing more is said of an incident.
+/// Reasons why an incident is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// There is no such incident.
+    /// The incident does not exist.
     #[error("the incident does not exist")]
     Unknown,
-    /// It is over.
+    /// The incident is resolved.
     #[error("the incident is already resolved")]
     Resolved,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Says something more of an incident that is not resolved, and has subscribers told when it is time.
+/// Adds an update to an unresolved incident and queues its mail to subscribers.
 ///
 /// # Errors
-/// When there is no such incident, it is resolved, or the database fails.
+/// Returns an error if the incident does not exist or is resolved, or a query fails.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -223,24 +224,24 @@ pub async fn update(
     message: Message,
 ) -> Result<(), ChangeError> {
     move_to(&mut *conn, id, status).await?;
-    say(&mut *conn, id, status, message).await?;
+    insert_update(&mut *conn, id, status, message).await?;
     notices::write(conn, id, Kind::Updated, None).await?;
     Ok(())
 }
 
-/// Resolves an incident: updates that wait are told to nobody, because this is.
+/// Resolves an incident. Queued mails about earlier updates are dropped, because subscribers receive the resolution.
 ///
 /// # Errors
-/// When there is no such incident, it is resolved, or the database fails.
+/// Returns an error if the incident does not exist or is resolved, or a query fails.
 pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message) -> Result<(), ChangeError> {
     move_to(&mut *conn, id, Status::Resolved).await?;
-    let update = say(&mut *conn, id, Status::Resolved, message).await?;
+    let update = insert_update(&mut *conn, id, Status::Resolved, message).await?;
     notices::drop_updates(&mut *conn, id).await?;
     notices::write(conn, id, Kind::Resolved, Some(update)).await?;
     Ok(())
 }
 
-/// The row's lock orders all that is said, and what is mailed of it.
+/// The row lock puts all updates and their mails in one order.
 async fn move_to(conn: &mut PgConnection, id: IncidentId, status: Status) -> Result<(), ChangeError> {
     let moved = sqlx::query!(
         "update incidents
@@ -258,7 +259,7 @@ async fn move_to(conn: &mut PgConnection, id: IncidentId, status: Status) -> Res
     Err(if known.fetch_one(conn).await? { ChangeError::Resolved } else { ChangeError::Unknown })
 }
 
-async fn say(
+async fn insert_update(
     conn: &mut PgConnection,
     incident: IncidentId,
     status: Status,
@@ -277,10 +278,10 @@ async fn say(
     Ok(id)
 }
 
-/// Incidents that are not resolved, the newest first.
+/// Lists unresolved incidents, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     let open =
         sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
@@ -289,21 +290,21 @@ pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     read(conn, &open).await
 }
 
-/// Incidents to list.
+/// Filter of a list of incidents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Only incidents with this status.
+    /// Selects incidents with this status.
     pub status: Option<Status>,
-    /// Only incidents that are older than this one.
+    /// Selects incidents that are older than this one.
     pub before: Option<IncidentId>,
     /// Maximum number of incidents.
     pub limit: i64,
 }
 
-/// Incidents, resolved ones too, the newest first, each with its newest updates.
+/// Lists incidents, including resolved ones, the newest first, each with its newest updates.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
     let ids = sqlx::query_scalar!(
         r#"select id as "id: IncidentId" from incidents
@@ -317,10 +318,10 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<I
     read(conn, &ids).await
 }
 
-/// An incident.
+/// Returns the incident with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: IncidentId) -> sqlx::Result<Option<Incident>> {
     Ok(read(conn, &[id]).await?.pop())
 }
@@ -341,10 +342,10 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut said = HashMap::<_, Vec<_>>::new();
+    let mut updates = HashMap::<_, Vec<_>>::new();
     for row in rows {
         let update = Update { status: row.status, message: row.message, created_at: row.created_at };
-        said.entry(row.incident_id).or_default().push(update);
+        updates.entry(row.incident_id).or_default().push(update);
     }
     let rows = sqlx::query!(
         r#"select id, title, impact as "impact: Impact", status as "status: Status", components, created_at, updated_at,
@@ -363,32 +364,32 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
         created_at: row.created_at,
         updated_at: row.updated_at,
         resolved_at: row.resolved_at,
-        updates: said.remove(&row.id).unwrap_or_default(),
+        updates: updates.remove(&row.id).unwrap_or_default(),
     });
     Ok(incidents.collect())
 }
 
-/// What a mail tells of an incident.
+/// Content of a mail about an incident.
 #[derive(Debug)]
 pub struct IncidentMail {
-    /// What it is about.
+    /// Title of the incident.
     pub title: String,
-    /// How bad it is.
+    /// Severity of the incident.
     pub impact: Impact,
-    /// What it is about, as [`Component`] spells it.
+    /// Affected components, as [`Component`] names them.
     pub components: Vec<String>,
-    /// How far its solution was.
+    /// Progress at the time of the update.
     pub status: Status,
-    /// What was said.
+    /// Text of the update.
     pub message: String,
-    /// Whether it is over by now.
+    /// True when the incident is resolved by now.
     pub over: bool,
 }
 
-/// What this update tells.
+/// Returns the content of the mail about an update.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,

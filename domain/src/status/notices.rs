@@ -1,11 +1,12 @@
-//! What subscribers are mailed of incidents (contract: status 19 to 22).
+//! Notices: mails to all subscribers about incidents (contract: status 19 to 22).
 //!
-//! A notice is a row that says what is to be told and up to which subscriber that was done. Whoever takes its next batch holds its
-//! incident's row, so that one process at a time does, in the order of an incident's notices, and another goes on where that was
-//! lost. A batch writes its mails in the transaction that says so: each subscriber has each notice once.
+//! The row of a notice has its kind and the last subscriber whose mail was queued. A process that queues the next batch
+//! locks the row of the incident. Therefore, one process at a time works on an incident, in the order of its notices,
+//! and another process continues after a failure. A batch queues its mails in the transaction that records its
+//! progress, so each subscriber gets each notice once.
 //!
-//! A notice goes to the subscribers that had confirmed before its text was written, however late it is told. Both moments are the
-//! database's, taken when the row is written.
+//! A notice goes to the subscribers that had confirmed before its text was written, however late it is sent. Both times
+//! are taken from the database's clock when the rows are written.
 
 use std::time::Duration;
 
@@ -16,15 +17,15 @@ use uuid::Uuid;
 use crate::emails::{self, NOTICE_GOOD_FOR, Template};
 use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
 
-/// What a notice tells.
+/// Type of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Kind {
-    /// That there is an incident.
+    /// The incident was posted.
     Posted,
-    /// The newest of it.
+    /// The incident was updated; the notice contains the newest update.
     Updated,
-    /// That it is over.
+    /// The incident was resolved.
     Resolved,
 }
 
@@ -38,7 +39,8 @@ impl Kind {
     }
 }
 
-/// Has subscribers told; an update that waits already will tell of the newest text. The incident's row is locked.
+/// Inserts a notice. If an update notice is already waiting, it will contain the newest text. The caller must hold the
+/// lock on the incident's row.
 pub(super) async fn write(
     conn: &mut PgConnection,
     incident: IncidentId,
@@ -57,7 +59,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Tells of updates no more. The incident's row is locked.
+/// Ends the waiting update notices of an incident. The caller must hold the lock on the incident's row.
 pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) -> sqlx::Result<()> {
     sqlx::query!(
         "update incident_notices set done_at = now() where incident_id = $1 and kind = 'updated' and done_at is null",
@@ -68,13 +70,14 @@ pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) 
     Ok(())
 }
 
-/// Writes the mails of the next `limit` subscribers of a notice that is due, if there is one and nobody else is at it. `false` when
-/// there is none.
+/// Queues the mails to the next `limit` subscribers of a due notice. Returns false when no notice is due or another
+/// process works on it.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
-    // The oldest open notice of each incident; of updates, none sooner than the interval after the one before had been told to all.
+    // The oldest open notice of each incident. An update notice is due at the earliest one interval after the previous
+    // update notice was completed.
     let next = sqlx::query!(
         r#"select n.id as "id: IncidentNoticeId", n.incident_id as "incident: IncidentId" from (
                select distinct on (incident_id) * from incident_notices where done_at is null order by incident_id, id
@@ -89,7 +92,7 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     .fetch_optional(&mut *conn)
     .await?;
     let Some(next) = next else { return Ok(false) };
-    // Who says something of the incident holds its row, too: what is told now cannot be the newest but one.
+    // Updates of the incident lock its row too, so the text read below is the newest.
     let held = sqlx::query!(
         r#"select id as "id: IncidentId" from incidents where id = $1 for no key update skip locked"#,
         next.incident as _
@@ -113,14 +116,14 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     )
     .fetch_optional(&mut *conn)
     .await?;
-    // Somebody else came to its end meanwhile.
+    // Another process has completed the notice in the meantime.
     let Some(begun) = begun else { return Ok(true) };
-    // Whoever unsubscribes meanwhile waits until their mail is written, which then goes with them.
+    // A concurrent unsubscribe waits until the mail row is inserted and then deletes it together with the subscriber.
     let readers = sqlx::query_scalar!(
         r#"select id as "id: SubscriberId" from status_subscribers
            where confirmed_at < $1 and id > $2 order by id limit $3 for key share"#,
         begun.written_at as _,
-        // Never null: an index is entered there.
+        // Must not be null, because it is the start of an index range.
         begun.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         limit,
     )

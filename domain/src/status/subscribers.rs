@@ -1,7 +1,8 @@
-//! Who is mailed of incidents (contract: status 15 to 18): addresses of their own, that need no account.
+//! Subscribers to incident mails (contract: status 15 to 18): e-mail addresses that need no account.
 //!
-//! An address is asked first whether it is willing, by a link. Whoever has a mail of ours can end the subscription by the link in
-//! it, which is signed and not stored: it must still work in a mail of years ago. A subscription that ended leaves no row behind.
+//! An address must confirm the subscription by a link. Every mail to a subscriber has a link that ends the
+//! subscription. That link is signed and not stored, because it must still work in a mail that is years old. An ended
+//! subscription leaves no row.
 
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ use crate::email_addresses::EmailAddress;
 use crate::ids::{EmailId, SubscriberId};
 use crate::tokens::{self, Token};
 
-/// An address is asked so often at most, whoever asks for it.
-const ASKED_EVERY: Duration = Duration::from_mins(10);
+/// Minimum interval between confirmation mails to one address, regardless of the number of requests.
+const CONFIRMATION_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Notes that somebody wants this address to be told, for whom it is to be asked within `ttl`. Who calls this has the mail sent. It
-/// does the same whether the address is known or not.
+/// Stores a request to subscribe this address, which must be confirmed within `ttl`. The caller must queue the mail.
+/// Takes the same steps whether or not the address is known.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn subscribe(conn: &mut PgConnection, address: &EmailAddress, ttl: Duration) -> sqlx::Result<SubscriberId> {
     sqlx::query_scalar!(
         r#"insert into status_subscribers (id, email, email_key, confirm_until)
@@ -40,20 +41,20 @@ pub async fn subscribe(conn: &mut PgConnection, address: &EmailAddress, ttl: Dur
     .await
 }
 
-/// An address that is to be asked, and the token of its link.
+/// Address to send a confirmation mail to, and the token of its link.
 #[derive(Debug)]
 pub struct Question {
-    /// Where it goes.
+    /// E-mail address.
     pub email: String,
-    /// The one token that is good from now on.
+    /// Token of the link; earlier tokens no longer work.
     pub token: Token,
 }
 
-/// Makes the link by which an address confirms, for this mail. `None` when it has confirmed, was asked by another mail a moment ago,
-/// or is gone.
+/// Creates the confirmation link for this mail. Returns `None` when the address has already confirmed, another mail was
+/// sent within 10 min, or the row no longer exists.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sqlx::Result<Option<Question>> {
     let token = Token::generate();
     let email = sqlx::query_scalar!(
@@ -64,18 +65,18 @@ pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sq
         id as _,
         token.hash(),
         mail as _,
-        ASKED_EVERY.as_secs_f64(),
+        CONFIRMATION_INTERVAL.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await?;
     Ok(email.map(|email| Question { email, token }))
 }
 
-/// Confirms by the token of a link, which is used up. Answers who that was; `None` when the token is worthless. Of several callers
-/// one succeeds.
+/// Confirms a subscription with the token of a link, which works once. Returns the subscriber, or `None` when the token
+/// is invalid. Of several concurrent callers, one succeeds.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SubscriberId>> {
     sqlx::query_scalar!(
         r#"update status_subscribers set confirmed_at = clock_timestamp(), token_hash = null, asked_by = null, asked_at = null
@@ -87,26 +88,27 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Optio
     .await
 }
 
-/// Where a subscriber's mails go. `None` when they have not confirmed, or want none any more.
+/// Returns the e-mail address of a subscriber, or `None` when they have not confirmed or have unsubscribed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn address_of(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!("select email from status_subscribers where id = $1 and confirmed_at is not null", id as _)
         .fetch_optional(conn)
         .await
 }
 
-/// Ends a subscription, with all that waits to be mailed. Once more changes nothing.
+/// Deletes a subscription and its queued mails. A second call changes nothing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn unsubscribe(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<()> {
     sqlx::query!("delete from status_subscribers where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes addresses that did not confirm within a day after their link had expired, up to `limit`. Answers how many.
+/// Deletes up to `limit` addresses that did not confirm within a day after their link expired. Returns the number of
+/// deleted rows.
 pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_subscribers where id = any(array(
@@ -119,7 +121,7 @@ pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sq
     Ok(purged.rows_affected())
 }
 
-/// Signs and reads the tokens by which subscriptions end. Every process has the same one.
+/// Signs and verifies unsubscribe tokens. All processes use the same key.
 #[derive(Clone)]
 pub struct Unsubscriber {
     key: Vec<u8>,
@@ -127,19 +129,19 @@ pub struct Unsubscriber {
 
 impl Unsubscriber {
     /// # Errors
-    /// When the database fails.
+    /// Returns an error if a query fails.
     pub async fn fetch(conn: &mut PgConnection) -> sqlx::Result<Self> {
         Ok(Self { key: database::server_secret(conn, "unsubscribe").await? })
     }
 
-    /// A subscriber's token.
+    /// Returns the subscriber's token.
     #[must_use]
     pub fn sign(&self, id: SubscriberId) -> String {
         let tag = self.mac(id.as_uuid()).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([id.as_uuid().as_bytes().as_slice(), &tag].concat())
     }
 
-    /// Whose token it is, if it is one. They may be no subscriber any more.
+    /// Returns the subscriber of a valid token. The subscription may have ended.
     #[must_use]
     pub fn read(&self, token: &str) -> Option<SubscriberId> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
@@ -162,14 +164,14 @@ mod tests {
 
     /// Contract: status 17.
     #[test]
-    fn a_token_ends_the_subscription_of_its_reader_alone() {
-        let (ours, theirs) = (Unsubscriber { key: vec![7; 32] }, Unsubscriber { key: vec![8; 32] });
+    fn token_identifies_its_subscriber_and_cannot_be_forged() {
+        let (signer, other) = (Unsubscriber { key: vec![7; 32] }, Unsubscriber { key: vec![8; 32] });
         let id = SubscriberId::generate();
-        let token = ours.sign(id);
-        assert_eq!(ours.read(&token), Some(id));
-        assert_eq!(theirs.read(&token), None);
-        for broken in ["", "!", &token[1..], &format!("{token}A"), &ours.sign(SubscriberId::generate())[..22]] {
-            assert_eq!(ours.read(broken), None, "{broken}");
+        let token = signer.sign(id);
+        assert_eq!(signer.read(&token), Some(id));
+        assert_eq!(other.read(&token), None);
+        for broken in ["", "!", &token[1..], &format!("{token}A"), &signer.sign(SubscriberId::generate())[..22]] {
+            assert_eq!(signer.read(broken), None, "{broken}");
         }
     }
 }

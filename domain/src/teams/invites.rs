@@ -1,7 +1,7 @@
-//! Invitations to a team (contract: teams 3 to 6): pending, then accepted or expired.
+//! Invitations to a team (contract: teams 3 to 6), which are pending, accepted or expired.
 //!
-//! An owner has one pending invite for an address: another one takes its place. Its token is made when its mail is sent,
-//! and good for whoever has that address, whether or not they had an account when they were invited.
+//! An owner has at most one pending invite for an address; a new one replaces it. The token is generated when the mail
+//! is sent. It works for the account with that address, even if the account was created after the invitation.
 
 use std::time::Duration;
 
@@ -18,49 +18,50 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::Invalid;
 
-/// An invitation.
+/// Invitation to a team.
 #[derive(Debug, Clone)]
 pub struct Invite {
-    /// Its id.
+    /// Invite id.
     pub id: InviteId,
-    /// Whose team it is to.
+    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Who is invited.
+    /// E-mail address of the invited person.
     pub invitee_email: String,
-    /// What they will be.
+    /// Role of the future member.
     pub role: Role,
-    /// Until when it can be accepted.
+    /// Time the invite expires.
     pub expires_at: Timestamp,
-    /// Who invites.
+    /// Account that sent the invite.
     pub invited_by_account_id: AccountId,
-    /// When it was accepted.
+    /// Time the invite was accepted.
     pub accepted_at: Option<Timestamp>,
-    /// When it was made.
+    /// Time the invite was created.
     pub created_at: Timestamp,
 }
 
-/// Why nobody is invited.
+/// Reasons why an invite is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
-    /// A field breaks a rule.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// They are on the team.
+    /// The account with this address is already a member.
     #[error("the account with this e-mail address is already a member of the team")]
     AlreadyMember,
     /// The owner's account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Invites whoever has this address, for as long as `ttl`, and writes `team.member_invited`. Who calls this has the mail
-/// sent.
+/// Creates an invite for this address, valid for `ttl`, and writes `team.member_invited`. The caller must queue the
+/// mail.
 ///
 /// # Errors
-/// On field `email`, when the address is the owner's; when it is a member's, or the database fails.
+/// Returns an error on field `email` if the address is the owner's. Also returns an error if it is a member's, or a
+/// query fails.
 pub async fn create(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -70,11 +71,11 @@ pub async fn create(
     ttl: Duration,
 ) -> Result<InviteId, InviteError> {
     accounts::hold(&mut *conn, owner).await?.ok_or(InviteError::NoAccount)?;
-    // One at a time, so that an address has one pending invite.
+    // The lock allows one call at a time, so that an address has at most one pending invite.
     sqlx::query!("select id from teams where owner_account_id = $1 for no key update", owner as _)
         .fetch_one(&mut *conn)
         .await?;
-    // It waits for whoever accepts the invite before, and who is a member then.
+    // This waits for a concurrent acceptance of the previous invite, after which the invitee is a member.
     sqlx::query!(
         "delete from team_invites where owner_account_id = $1 and invitee_email_key = $2 and accepted_at is null",
         owner as _,
@@ -119,10 +120,10 @@ pub async fn create(
     Ok(id)
 }
 
-/// The owner's invites that can be accepted, the newest first.
+/// Lists the owner's pending invites, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Invite>> {
     sqlx::query_as!(
         Invite,
@@ -135,19 +136,20 @@ pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Re
     .await
 }
 
-/// Where an invite's mail goes, and the token of its link.
+/// Recipient of an invite's mail and the token of its link.
 #[derive(Debug)]
 pub struct Link {
-    /// Who is invited.
+    /// E-mail address of the invited person.
     pub invitee_email: String,
-    /// The one token that is good from now on.
+    /// Token of the link; earlier tokens no longer work.
     pub token: Token,
 }
 
-/// Makes the link of an invite. `None` when it cannot be accepted any more, or its owner may not act.
+/// Creates the link of an invite. Returns `None` when the invite can no longer be accepted or the owner's account is
+/// not active.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option<Link>> {
     let token = Token::generate();
     let invitee_email = sqlx::query_scalar!(
@@ -162,31 +164,31 @@ pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option
     Ok(invitee_email.map(|invitee_email| Link { invitee_email, token }))
 }
 
-/// Why an invite was not accepted.
+/// Reasons why an invite is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// There is no invite of this token that can be accepted.
+    /// No pending invite has this token.
     #[error("the token is not valid for a pending invitation")]
     BadToken,
-    /// It is somebody else's.
+    /// The invite was sent to another address.
     #[error("the invitation was sent to another e-mail address than that of the account")]
     OtherAddress,
-    /// They are on the team.
+    /// The account is already a member.
     #[error("the account is already a member of the team")]
     AlreadyMember,
-    /// The account that accepts is deleted.
+    /// The accepting account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Puts the account on the team that the invite of this token is to, and writes `team.invite_accepted` into its owner's
-/// log. Of any number of callers with one token one succeeds; one who has another address leaves the token good.
+/// Adds the account to the team of the invite with this token, and writes `team.invite_accepted` to the owner's log. Of
+/// several callers with one token, one succeeds. A caller with another address does not use the token up.
 ///
 /// # Errors
-/// When the token is worthless or not theirs, they are on the team, or the database fails.
+/// Returns an error if the token is invalid or for another address, the account is already a member, or a query fails.
 pub async fn accept(
     conn: &mut PgConnection,
     member: AccountId,
@@ -198,7 +200,7 @@ pub async fn accept(
         .fetch_optional(&mut *conn)
         .await?
         .ok_or(AcceptError::BadToken)?;
-    // Whichever of the two is deleted meanwhile finds the membership.
+    // A concurrent deletion of either account waits and then finds the membership.
     let both = sqlx::query!(
         r#"select id, status as "status: AccountStatus", email, email_key from accounts
            where id in ($1, $2) and status <> 'deleted' order by id for share"#,
@@ -252,11 +254,11 @@ pub async fn accept(
     })
 }
 
-/// Deletes invites that were accepted longer ago than `age`, up to `limit`: the membership that they led to says as much.
-/// Answers how many.
+/// Deletes up to `limit` invites that were accepted longer ago than `age`. The membership contains the same
+/// information. Returns the number of deleted invites.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -270,11 +272,11 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Deletes pending invites that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Deletes up to `limit` pending invites that expired more than a day ago (contract: retention 7). During that day, a
+/// caller with the token receives the reason for the refusal. Returns the number of deleted invites.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -286,7 +288,7 @@ pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<
     Ok(purged.rows_affected())
 }
 
-/// Why the invite of this token was not to be had.
+/// Returns the reason why the invite with this token was not accepted.
 async fn refusal(conn: &mut PgConnection, hash: &[u8]) -> sqlx::Result<AcceptError> {
     let pending = sqlx::query_scalar!(
         r#"select exists(select from team_invites where token_hash = $1 and accepted_at is null and expires_at > now())

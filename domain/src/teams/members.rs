@@ -1,8 +1,8 @@
-//! Who is on a team.
+//! Members of a team.
 //!
-//! A key that a member makes on the owner's account goes with the member. Whoever makes one holds the membership until
-//! the key is there ([`crate::roles::hold`]), and a removal deletes the membership before it looks for keys: of the two, the one
-//! that comes second sees what the first has done, so that no key survives.
+//! A key that a member creates on the owner's account ends with the membership. The creation of a key locks the
+//! membership first ([`crate::roles::hold`]), and a removal deletes the membership before it searches for keys. Of two
+//! concurrent transactions, the second sees the result of the first, so no key remains.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -13,31 +13,31 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, MembershipId};
 use crate::timestamp::Timestamp;
 
-/// Somebody's place on a team.
+/// Membership in a team.
 #[derive(Debug, Clone)]
 pub struct Membership {
-    /// Its id.
+    /// Membership id.
     pub id: MembershipId,
-    /// Whose team it is.
+    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Who is on it.
+    /// Account of the member.
     pub member_account_id: AccountId,
-    /// Where their mail goes.
+    /// E-mail address of the member.
     pub member_email: String,
-    /// What they may do.
+    /// Role of the member.
     pub role: Role,
-    /// When they were invited.
+    /// Time of the invitation.
     pub invited_at: Timestamp,
-    /// When they accepted.
+    /// Time of the acceptance.
     pub accepted_at: Timestamp,
-    /// Who invited them.
+    /// Account that invited the member.
     pub invited_by_account_id: AccountId,
 }
 
-/// Who is on the owner's team, the newest first.
+/// Lists the members of the owner's team, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Membership>> {
     sqlx::query_as!(
         Membership,
@@ -51,25 +51,25 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
     .await
 }
 
-/// An owner on whose team somebody is.
+/// Owner of a team that an account is a member of.
 #[derive(Debug, Clone)]
 pub struct TeamOwner {
-    /// Whose team it is.
+    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Where their mail goes.
+    /// E-mail address of the owner.
     pub owner_email: String,
-    /// What they are called.
+    /// Name of the owner.
     pub owner_name: String,
-    /// What the member may do.
+    /// Role of the member.
     pub role: Role,
-    /// The member's place there.
+    /// Id of the membership.
     pub membership_id: MembershipId,
 }
 
-/// The owners on whose teams the account is, the newest first.
+/// Lists the owners of the teams that the account is a member of, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<Vec<TeamOwner>> {
     sqlx::query_as!(
         TeamOwner,
@@ -83,11 +83,11 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Takes somebody off the owner's team, revokes every live key that they made on the owner's account, and writes
-/// `team.member_removed`. `false` when the owner has no such membership.
+/// Removes a member from the owner's team, revokes all active keys that the member created on the owner's account, and
+/// writes `team.member_removed`. Returns false when the owner has no such membership.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId, actor: &Actor) -> sqlx::Result<bool> {
     let member = sqlx::query_scalar!(
         "delete from team_members where id = $1 and owner_account_id = $2 returning member_account_id",
@@ -97,18 +97,18 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
     .fetch_optional(&mut *conn)
     .await?;
     let Some(member) = member else { return Ok(false) };
-    see_off(conn, owner, member, id, actor).await?;
+    finish_removal(conn, owner, member, id, actor).await?;
     Ok(true)
 }
 
-/// Ends every membership of an account that is being deleted, those of others on its team and its own on others', whose
-/// logs and keys are as if it had been removed, and its invites.
+/// Deletes the invites and all memberships of an account that is being deleted, in its own team and in others. For the
+/// other teams, revokes its keys and writes the log as for a removal.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
-    // In one order, so that two members of each other's teams can go at the same time.
+    // In one order, so that two members of each other's teams can be deleted at the same time.
     let ended = sqlx::query!(
         "delete from team_members m using (
              select id from team_members where owner_account_id = $1 or member_account_id = $1 order by id for update
@@ -119,14 +119,14 @@ pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: 
     .await?;
     for membership in ended {
         if membership.member_account_id == account {
-            see_off(&mut *conn, membership.owner_account_id, account, membership.id, actor).await?;
+            finish_removal(&mut *conn, membership.owner_account_id, account, membership.id, actor).await?;
         }
     }
     Ok(())
 }
 
-/// What there is to do when a membership is gone.
-async fn see_off(
+/// Revokes the keys of a removed member and writes the owner's log.
+async fn finish_removal(
     conn: &mut PgConnection,
     owner: AccountId,
     member: AccountId,

@@ -1,4 +1,4 @@
-//! Deliveries as operators see them, and their way back from the dead-letter state (contract: webhooks 21).
+//! Deliveries as operators see them, and the requeue of dead letters (contract: webhooks 21).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,48 +10,48 @@ use super::deliveries::DeliveryStatus;
 use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// A delivery, as operators see it: without what was sent and what was answered, which are the customer's.
+/// Delivery as operators see it, without the request and response bodies, which belong to the customer.
 #[derive(Debug, Serialize)]
 pub struct DeliveryRow {
-    /// Its id.
+    /// Delivery id.
     pub id: DeliveryId,
-    /// Whose it is.
+    /// Account of the delivery.
     pub account_id: AccountId,
-    /// To whom it goes.
+    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Of what kind its event is.
+    /// Type of the event.
     pub event_type: String,
-    /// Where it stands.
+    /// Status of the delivery.
     pub status: DeliveryStatus,
-    /// Attempts that ended.
+    /// Number of completed attempts.
     pub attempts: i32,
-    /// What the endpoint answered last.
+    /// HTTP status of the last response.
     pub last_response_status: Option<i32>,
-    /// Why there was no answer.
+    /// Reason why there was no response.
     pub last_error: Option<String>,
-    /// When it was made.
+    /// Time the delivery was created.
     pub created_at: Timestamp,
 }
 
-/// Which deliveries to list.
+/// Filter of a list of deliveries.
 #[derive(Debug)]
 pub struct Filter {
-    /// Only those that stand there.
+    /// Selects deliveries with this status.
     pub status: Option<DeliveryStatus>,
-    /// Only to this endpoint.
+    /// Selects deliveries to this endpoint.
     pub endpoint: Option<WebhookId>,
-    /// Only of this account.
+    /// Selects deliveries of this account.
     pub account: Option<AccountId>,
-    /// Only those that are older than this one.
+    /// Selects deliveries that are older than this one.
     pub before: Option<DeliveryId>,
-    /// At most so many.
+    /// Maximum number of deliveries.
     pub limit: i64,
 }
 
-/// Deliveries of all accounts, the newest first.
+/// Lists deliveries of all accounts, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
     sqlx::query_as!(
         DeliveryRow,
@@ -87,51 +87,52 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
     .await
 }
 
-/// Why a delivery stays where it is.
+/// Reasons why a delivery is not requeued.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// There is none.
+    /// The delivery does not exist.
     #[error("there is no delivery {0}")]
     NoDelivery(DeliveryId),
-    /// It is no dead letter.
-    #[error("{0} is {1} and not dlq")]
+    /// The delivery is not a dead letter.
+    #[error("{0} is {1}, not dlq")]
     NotDead(DeliveryId, &'static str),
-    /// Its endpoint takes nothing any more.
+    /// The delivery's endpoint is disabled.
     #[error("{0} goes to {1}, which is disabled")]
     ToDisabled(DeliveryId, WebhookId),
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     #[error("there is no endpoint {0}")]
     NoEndpoint(WebhookId),
-    /// The endpoint takes nothing any more.
+    /// The endpoint is disabled.
     #[error("{0} is disabled")]
     Disabled(WebhookId),
 }
 
 impl Refusal {
-    /// Whether what was asked for is not there at all.
+    /// Returns true when the delivery or the endpoint does not exist.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::NoDelivery(_) | Self::NoEndpoint(_))
     }
 }
 
-/// Why nothing was requeued.
+/// Reasons why no delivery was requeued.
 #[derive(Debug, thiserror::Error)]
 pub enum RequeueError {
-    /// Some of what was asked for cannot be.
+    /// Some of the deliveries cannot be requeued.
     #[error("nothing was requeued: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Refusal>),
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Sends dead letters once more, under their own ids and with their attempts counted anew: all of them, or none.
+/// Requeues dead letters under their ids, with their attempts reset to 0: all of them or none.
 ///
 /// # Errors
-/// When one is no dead letter, its endpoint is disabled, or the database fails.
+/// Returns an error if one is not a dead letter, its endpoint is disabled, or a query fails.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, RequeueError> {
-    // Endpoints before deliveries, as where attempts end; and in their order, for those who requeue at the same time.
+    // Lock endpoints before deliveries, as at the end of an attempt, and in the order of their ids, so that concurrent
+    // requeues cannot deadlock.
     sqlx::query!(
         "select from webhook_endpoints where id in (select endpoint_id from webhook_deliveries where id = any ($1))
          order by id for no key update",
@@ -139,15 +140,15 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
     )
     .fetch_all(&mut *conn)
     .await?;
-    let found = sqlx::query!(
+    let rows = sqlx::query!(
         r#"select d.id, d.status as "status: DeliveryStatus", d.endpoint_id, e.disabled_at is not null as "disabled!"
            from webhook_deliveries d join webhook_endpoints e on e.id = d.endpoint_id where d.id = any ($1)"#,
         &uuids_of(ids),
     )
     .fetch_all(&mut *conn)
     .await?;
-    let found: HashMap<_, _> = found.into_iter().map(|row| (row.id, row)).collect();
-    let refused = ids.iter().filter_map(|id| match found.get(id) {
+    let rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+    let refused = ids.iter().filter_map(|id| match rows.get(id) {
         None => Some(Refusal::NoDelivery(*id)),
         Some(row) if row.status != DeliveryStatus::Dlq => Some(Refusal::NotDead(*id, row.status.name())),
         Some(row) if row.disabled => Some(Refusal::ToDisabled(*id, row.endpoint_id)),
@@ -157,10 +158,10 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
     if refused.is_empty() { Ok(send_again(conn, ids).await?) } else { Err(RequeueError::Refused(refused)) }
 }
 
-/// The dead letters of an endpoint, the oldest first.
+/// Lists the dead letters of an endpoint, the oldest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
     sqlx::query_scalar!(
         r#"select id as "id: DeliveryId" from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id"#,
@@ -170,10 +171,10 @@ pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::
     .await
 }
 
-/// Those of these deliveries with which something has happened since: they are on their way, or were.
+/// Returns those of these deliveries that changed since then.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn moved_since(
     conn: &mut PgConnection,
     ids: &[DeliveryId],
@@ -188,7 +189,7 @@ pub async fn moved_since(
     .await
 }
 
-/// Makes dead letters due, while their endpoints' rows are held.
+/// Makes dead letters due. The caller must hold the locks on the rows of their endpoints.
 pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
     let due = sqlx::query_scalar!(
         "with due as (
@@ -208,10 +209,10 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
     Ok(due)
 }
 
-/// Whose these deliveries are, account by account.
+/// Groups these deliveries by account.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     ids: &[DeliveryId],

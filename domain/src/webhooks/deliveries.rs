@@ -1,7 +1,7 @@
-//! Deliveries: each is one event on its way to one endpoint, and its row is the schedule of its attempts.
+//! Deliveries of events to endpoints. The row of a delivery is also the schedule of its attempts.
 //!
-//! A worker claims what is due for as long as an attempt may take; a claim that runs out belongs to whoever comes next, and
-//! a result that comes later than that changes nothing. What a lost worker had begun costs a delivery none of its attempts.
+//! A worker claims due deliveries for the longest duration of an attempt. After the claim expires, another worker can
+//! claim the delivery, and a late result changes nothing. An attempt that a lost worker had begun does not count.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::events::{self, EventType};
 use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Where a delivery stands. The last three are terminal.
+/// Status of a delivery. The last three are terminal.
 #[derive(
     Debug,
     Clone,
@@ -34,73 +34,73 @@ use crate::timestamp::Timestamp;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// It waits for its next attempt.
+    /// The delivery waits for its next attempt.
     Pending,
-    /// An attempt is under way.
+    /// An attempt is in progress.
     InFlight,
-    /// It arrived.
+    /// An attempt succeeded.
     Delivered,
-    /// Its endpoint went away.
+    /// The endpoint was disabled or deleted.
     Failed,
-    /// All of its attempts failed.
+    /// All attempts failed.
     Dlq,
 }
 
 impl DeliveryStatus {
-    /// Every one.
+    /// All statuses.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// How the contract spells them.
+    /// Names of all statuses in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Where attempts end, as `service_webhook_delivery_terminal_total` counts it.
+    /// Terminal statuses that attempts lead to, which `service_webhook_delivery_terminal_total` counts.
     pub const COUNTED: [Self; 2] = [Self::Delivered, Self::Dlq];
 
-    /// As the contract spells it.
+    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A delivery, as customers see it.
+/// Delivery as customers see it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Its id.
+    /// Delivery id.
     pub id: DeliveryId,
-    /// To whom.
+    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Of what.
+    /// Event that is delivered.
     pub event_id: Uuid,
-    /// Of what kind that is.
+    /// Type of the event.
     pub event_type: String,
-    /// Where it stands.
+    /// Status of the delivery.
     pub status: DeliveryStatus,
-    /// Attempts that ended.
+    /// Number of completed attempts.
     pub attempts: i32,
-    /// When the next one is due; `None` when none is to come.
+    /// Time of the next attempt; `None` when there is none.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the endpoint answered last.
+    /// HTTP status of the last response.
     pub last_response_status: Option<i32>,
-    /// How that answer's body began.
+    /// First part of the last response's body.
     pub last_response_excerpt: Option<String>,
-    /// Why there was no answer.
+    /// Reason why there was no response.
     pub last_error: Option<String>,
-    /// How long the last attempt took, in milliseconds.
+    /// Duration of the last attempt in milliseconds.
     pub duration_ms: Option<i64>,
-    /// When it was made.
+    /// Time the delivery was created.
     pub created_at: Timestamp,
-    /// When its row last changed.
+    /// Time the row last changed.
     pub updated_at: Timestamp,
-    /// When it arrived.
+    /// Time of the successful attempt.
     pub delivered_at: Option<Timestamp>,
 }
 
-/// An endpoint's deliveries, the newest first, at most `limit`, after the one of this id. With a status and without, an index has
-/// just these, whatever the plan.
+/// Lists deliveries of an endpoint after the given one, the newest first, at most `limit`. Both with and without a
+/// status, one index contains exactly these rows, whatever plan the database selects.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -129,21 +129,21 @@ pub async fn list(
     .await
 }
 
-/// A delivery that was asked for.
+/// Delivery created on request of a customer.
 #[derive(Debug, Clone)]
 pub struct RequestedDelivery {
-    /// The delivery.
+    /// Delivery id.
     pub delivery: DeliveryId,
-    /// Its event.
+    /// Event that is delivered.
     pub event: Uuid,
-    /// Of what kind that is.
+    /// Type of the event.
     pub event_type: String,
 }
 
-/// Sends an endpoint a `test.ping`, whatever it subscribed to, and writes `webhook_delivery.replayed`.
+/// Sends a `test.ping` to an endpoint, regardless of its subscriptions, and writes `webhook_delivery.replayed`.
 ///
 /// # Errors
-/// When there is no such endpoint, it is disabled or paused, or the database fails.
+/// Returns an error if the endpoint does not exist, is disabled or paused, or a query fails.
 pub async fn send_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -158,14 +158,19 @@ pub async fn send_test(
         "triggered_by_account_id": triggered_by,
     });
     let event = events::record(&mut *conn, account, EventType::TestPing, data).await?;
-    let asked = ask(&mut *conn, account, endpoint, event, EventType::TestPing.name().to_owned()).await?;
-    let payload =
-        json!({"via": "send_test_event", "endpoint_id": endpoint, "event_id": event, "event_type": asked.event_type});
-    record_replay(conn, account, actor, &asked, payload).await?;
-    Ok(asked)
+    let requested =
+        insert_requested(&mut *conn, account, endpoint, event, EventType::TestPing.name().to_owned()).await?;
+    let payload = json!({
+        "via": "send_test_event",
+        "endpoint_id": endpoint,
+        "event_id": event,
+        "event_type": requested.event_type,
+    });
+    record_replay(conn, account, actor, &requested, payload).await?;
+    Ok(requested)
 }
 
-async fn ask(
+async fn insert_requested(
     conn: &mut PgConnection,
     account: AccountId,
     endpoint: WebhookId,
@@ -193,23 +198,23 @@ async fn record_replay(
     conn: &mut PgConnection,
     account: AccountId,
     actor: &Actor,
-    asked: &RequestedDelivery,
+    requested: &RequestedDelivery,
     payload: Value,
 ) -> sqlx::Result<()> {
-    let entry = Entry { action: "webhook_delivery.replayed", target: Some(asked.delivery.to_string()), payload };
+    let entry = Entry { action: "webhook_delivery.replayed", target: Some(requested.delivery.to_string()), payload };
     audit::record(conn, account, actor, entry).await
 }
 
-/// Why a delivery is not sent again.
+/// Reasons why a delivery is not replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The account has no such delivery.
     #[error("the delivery does not exist")]
     NoDelivery,
-    /// It is still on its way.
+    /// The delivery is not in a terminal status.
     #[error("the delivery has not ended yet")]
     UnderWay,
-    /// Its endpoint takes nothing.
+    /// The endpoint does not accept deliveries.
     #[error(transparent)]
     Endpoint(#[from] ChangeError),
 }
@@ -220,18 +225,18 @@ impl From<sqlx::Error> for ReplayError {
     }
 }
 
-/// Sends the event of a delivery that has ended once more, as a delivery of its own, and writes
-/// `webhook_delivery.replayed`.
+/// Sends the event of a completed delivery again, as a new delivery, and writes `webhook_delivery.replayed`.
 ///
 /// # Errors
-/// When there is no such delivery, it has not ended, its endpoint is disabled or paused, or the database fails.
+/// Returns an error if the delivery does not exist or is not completed, its endpoint is disabled or paused, or a query
+/// fails.
 pub async fn replay(
     conn: &mut PgConnection,
     account: AccountId,
     id: DeliveryId,
     actor: &Actor,
 ) -> Result<RequestedDelivery, ReplayError> {
-    let found = sqlx::query!(
+    let original = sqlx::query!(
         r#"select endpoint_id, event_id, event_type, status as "status: DeliveryStatus" from webhook_deliveries
            where account_id = $1 and id = $2"#,
         account as _,
@@ -240,53 +245,54 @@ pub async fn replay(
     .fetch_optional(&mut *conn)
     .await?
     .ok_or(ReplayError::NoDelivery)?;
-    if matches!(found.status, DeliveryStatus::Pending | DeliveryStatus::InFlight) {
+    if matches!(original.status, DeliveryStatus::Pending | DeliveryStatus::InFlight) {
         return Err(ReplayError::UnderWay);
     }
-    endpoints::require_told(&mut *conn, account, found.endpoint_id).await?;
-    let asked = ask(&mut *conn, account, found.endpoint_id, found.event_id, found.event_type).await?;
+    endpoints::require_told(&mut *conn, account, original.endpoint_id).await?;
+    let requested =
+        insert_requested(&mut *conn, account, original.endpoint_id, original.event_id, original.event_type).await?;
     let payload = json!({
         "via": "replay",
-        "endpoint_id": found.endpoint_id,
+        "endpoint_id": original.endpoint_id,
         "replayed_delivery_id": id,
-        "event_id": found.event_id,
-        "event_type": asked.event_type,
+        "event_id": original.event_id,
+        "event_type": requested.event_type,
     });
-    record_replay(conn, account, actor, &asked, payload).await?;
-    Ok(asked)
+    record_replay(conn, account, actor, &requested, payload).await?;
+    Ok(requested)
 }
 
-/// An attempt to be made.
+/// Attempt that a worker has claimed.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The delivery.
+    /// Delivery id.
     pub id: DeliveryId,
-    /// Whose it is.
+    /// Account of the delivery.
     pub account_id: AccountId,
-    /// To whom it goes.
+    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Where that is.
+    /// URL of the endpoint.
     pub url: String,
-    /// What it is signed with.
+    /// Sealed secret that signs the request.
     pub sealed_secret: Vec<u8>,
-    /// What it is signed with as well.
+    /// Sealed previous secret, which signs too during its grace period.
     pub sealed_prev_secret: Option<Vec<u8>>,
-    /// The event.
+    /// Event that is delivered.
     pub event_id: Uuid,
-    /// Of what kind it is.
+    /// Type of the event.
     pub event_type: String,
-    /// When it happened.
+    /// Time of the event.
     pub event_created_at: Timestamp,
-    /// What happened.
+    /// Details of the event.
     pub data: Value,
-    /// When the claim runs out: what tells it from any other of this delivery.
+    /// Time the claim expires. It distinguishes the claim from other claims of the delivery.
     pub claimed_until: Timestamp,
-    /// When the attempt is made, in seconds since 1970.
+    /// Time of the attempt, in seconds since 1970.
     pub sent_at: i64,
 }
 
 impl Attempt {
-    /// The envelope (contract: webhooks 16): the same bytes at each attempt and replay.
+    /// Returns the envelope (contract: webhooks 16), with the same bytes in each attempt and replay.
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let Self { event_id, event_type, event_created_at, data, .. } = self;
@@ -296,32 +302,32 @@ impl Attempt {
     }
 }
 
-/// What a claim may take.
+/// Filters and limits of a claim.
 #[derive(Debug)]
 pub struct ClaimLimits {
-    /// Endpoints that are passed over.
+    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
-    /// Accounts that are passed over.
+    /// Accounts to skip.
     pub not_accounts: Vec<Uuid>,
-    /// Attempts of an endpoint, and in all.
+    /// Maximum number of attempts of one endpoint, and in total.
     pub most: (i64, i64),
-    /// Behind whom the round begins.
+    /// Account and endpoint after which the search starts.
     pub after: Option<(AccountId, WebhookId)>,
-    /// Accounts that are passed over but for the endpoints below.
+    /// Accounts to skip except for the endpoints in `answering`.
     pub slow: Vec<Uuid>,
-    /// Endpoints of slow accounts that are treated like anybody else's.
+    /// Endpoints of slow accounts that are treated as those of other accounts.
     pub answering: Vec<Uuid>,
-    /// Deliveries that are taken besides; see [`due_to_slow`].
+    /// Additional deliveries to claim; see [`due_to_slow`].
     pub besides: Vec<DeliveryId>,
 }
 
-/// Takes attempts that are due into the caller's hands for as long as `lease`. Accounts and their endpoints come in their
-/// turn: whoever goes on behind the last one that had something comes round to each.
+/// Claims due attempts for the duration `lease`. The search goes through accounts and their endpoints in order. A
+/// caller that continues after the last endpoint with a delivery reaches each of them in turn.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn claim(conn: &mut PgConnection, wanted: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
-    let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = wanted;
+/// Returns an error if a query fails.
+pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
+    let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = limits;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
@@ -385,10 +391,10 @@ pub async fn claim(conn: &mut PgConnection, wanted: &ClaimLimits, lease: Duratio
     .await
 }
 
-/// Gives back what was claimed until then and not begun. It is due again at once, and whoever looks for deliveries is told.
+/// Returns claims that were not begun. Their deliveries are due again at once, and the workers are notified.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp)]) -> sqlx::Result<()> {
     let (ids, claimed_until): (Vec<_>, Vec<_>) = claims.iter().map(|(id, until)| (id.as_uuid(), *until)).unzip();
     sqlx::query_scalar!(
@@ -407,24 +413,24 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
     Ok(())
 }
 
-/// Which attempts may be made of slow accounts.
+/// Filters and limits of attempts for slow accounts.
 #[derive(Debug)]
 pub struct SlowClaimLimits {
-    /// The accounts.
+    /// Slow accounts.
     pub accounts: Vec<Uuid>,
-    /// Endpoints that are passed over.
+    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
-    /// Attempts of an endpoint, of an account, and in all.
+    /// Maximum number of attempts of one endpoint, of one account, and in total.
     pub most: (i64, i64, i64),
 }
 
-/// What is due to the endpoints of slow accounts, of each account the oldest first, but before that what is due to endpoints
-/// that answered when they were last asked. It takes nothing into anybody's hands.
+/// Returns due deliveries to endpoints of slow accounts, without claiming them. For each account, endpoints whose last
+/// attempt succeeded come first, and then the oldest deliveries.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
-    let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = wanted;
+/// Returns an error if a query fails.
+pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
+    let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = limits;
     sqlx::query_scalar!(
         r#"with recursive waiting (account_id, endpoint_id) as (
                select first.account_id, first.endpoint_id from unnest($1::uuid[]) as account (id)
@@ -464,11 +470,11 @@ pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowClaimLimits) -> s
     .await
 }
 
-/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers whether
-/// anything is due.
+/// Marks deliveries as due whose next attempt or whose expired claim has reached its time. Returns true when any
+/// delivery is due.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"with woken as (
@@ -482,88 +488,88 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Error of an attempt that was not made because the secret that signs cannot be opened here.
+/// Error of an attempt that was not made because the signing secret cannot be opened.
 pub const UNSIGNED: &str = "not sent: the service cannot decrypt the endpoint's signing secret";
 
-/// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
+/// Result of an attempt, as `service_webhook_delivery_attempt_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Outcome {
-    /// The endpoint said yes.
+    /// The endpoint returned a status that means success.
     Success,
-    /// It said something else.
+    /// The endpoint returned another status.
     HttpError,
-    /// It did not say it in time.
+    /// The endpoint did not respond in time.
     Timeout,
-    /// It was not reached, or broke off.
+    /// The connection failed or was closed.
     TransportError,
-    /// It was not asked: the secret that signs cannot be opened here. For whoever counts attempts nothing was reached.
+    /// The request was not sent because the signing secret cannot be opened. Metrics count it as a transport error.
     #[strum(serialize = "transport_error")]
     Unsigned,
 }
 
 impl Outcome {
-    /// Every one.
+    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As metrics name it.
+    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// How an attempt went.
+/// Details of a completed attempt.
 #[derive(Debug)]
 pub struct AttemptResult {
-    /// The delivery.
+    /// Delivery id.
     pub id: DeliveryId,
-    /// The claim under which it was made.
+    /// Expiry of the claim under which the attempt was made.
     pub claimed_until: Timestamp,
-    /// What it came to.
+    /// Result of the attempt.
     pub outcome: Outcome,
-    /// What the endpoint answered.
+    /// HTTP status of the response.
     pub response_status: Option<i32>,
-    /// How that answer's body began.
+    /// First part of the response's body.
     pub response_excerpt: Option<String>,
-    /// Why there was no answer.
+    /// Reason why there was no response.
     pub error: Option<String>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: i64,
 }
 
 impl AttemptResult {
-    /// The same, without a word of anybody else's.
+    /// Returns the result without the texts of the endpoint.
     #[must_use]
     pub fn without_words(&self) -> Self {
         Self { response_excerpt: None, error: None, ..*self }
     }
 }
 
-/// When attempts are made, and when an endpoint has had enough of them.
+/// Schedule of attempts, and limit of failures of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// The pauses between attempts: there is one attempt more than there are pauses.
+    /// Delays between attempts. The number of attempts is one more.
     pub pauses: Vec<Duration>,
-    /// Deliveries in a row that end in the dead-letter state and disable their endpoint.
+    /// Number of consecutive deliveries that become dead letters before their endpoint is disabled.
     pub disable_after: i64,
 }
 
-/// What became of some attempts.
+/// Counts of completed deliveries.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptCounts {
-    /// Deliveries that arrived.
+    /// Deliveries whose attempt succeeded.
     pub delivered: i64,
     /// Deliveries whose last attempt failed.
     pub dlq: i64,
 }
 
-/// Ends attempts of one endpoint, in the order in which they ended. An attempt whose claim ran out meanwhile changes
-/// nothing. The endpoint's row is locked first, so that its failures in a row are counted one after the other; those that are
-/// ours count for nothing.
+/// Records the results of attempts of one endpoint, in the order in which they ended. A result whose claim has expired
+/// changes nothing. The endpoint's row is locked first, so that concurrent calls count its consecutive failures one
+/// after another. Failures that the service caused do not count.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn finish(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -644,10 +650,11 @@ pub async fn finish(
     .await
 }
 
-/// Deletes deliveries that are older than `age` and have ended (contract: retention 4), up to `limit`. Answers how many.
+/// Deletes up to `limit` completed deliveries that are older than `age` (contract: retention 4). Returns the number of
+/// deleted deliveries.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_deliveries where id = any(array(
@@ -662,10 +669,10 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Lets what a lost worker had under way to an endpoint that is paused since wait with the rest.
+/// Resets attempts of lost workers to paused endpoints to `pending`, so that the deliveries wait with the others.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let put_back = sqlx::query!(
         "update webhook_deliveries d set status = 'pending', updated_at = now()
@@ -678,13 +685,13 @@ pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(put_back.rows_affected())
 }
 
-/// Fails what waits for an endpoint that is disabled, and what was lost on its way there: no attempt will be made. Answers
-/// how many there were.
+/// Fails deliveries that wait for a disabled endpoint, or whose attempt to it was lost. Returns the number of these
+/// deliveries.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
-    // Endpoints are locked before their deliveries, as everywhere.
+    // Lock endpoints before their deliveries, as everywhere.
     sqlx::query_scalar!(
         r#"with disabled as materialized (
                select e.id, e.account_id from webhook_endpoints e

@@ -1,4 +1,4 @@
-//! Webhook endpoints: who is told, of what, and signed with what.
+//! Webhook endpoints: their URLs, subscriptions and signing secrets.
 
 use std::time::Duration;
 
@@ -13,73 +13,73 @@ use crate::ids::{AccountId, WebhookId};
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
-/// An endpoint, as customers see it.
+/// Endpoint as customers see it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Its id.
+    /// Endpoint id.
     pub id: WebhookId,
-    /// Where deliveries go.
+    /// Target URL of deliveries.
     pub url: String,
-    /// How its secret begins.
+    /// First characters of the secret.
     pub secret_prefix: String,
-    /// How the secret before begins, as long as that signs too.
+    /// First characters of the previous secret, while it still signs.
     pub prev_secret_prefix: Option<String>,
-    /// Until when it does.
+    /// Time the previous secret stops signing.
     pub rotation_grace_expires_at: Option<Timestamp>,
-    /// What it is told of.
+    /// Event types that the endpoint receives.
     pub events: Vec<String>,
-    /// Its owner's words.
+    /// Description by the account owner.
     pub description: Option<String>,
-    /// Whether it is not paused.
+    /// True unless the endpoint is paused or disabled.
     pub active: bool,
-    /// Deliveries in a row that ended in the dead-letter state.
+    /// Number of consecutive deliveries that became dead letters.
     pub consecutive_failures: i32,
-    /// When a delivery last arrived.
+    /// Time of the last successful attempt.
     pub last_success_at: Option<Timestamp>,
-    /// When an attempt last failed.
+    /// Time of the last failed attempt.
     pub last_failure_at: Option<Timestamp>,
-    /// Since when it is told of nothing, for good.
+    /// Time the endpoint was permanently disabled.
     pub disabled_at: Option<Timestamp>,
-    /// Deliveries that arrived.
+    /// Number of successful deliveries.
     pub delivered: i64,
-    /// Deliveries that were given up because the endpoint went away.
+    /// Number of deliveries that failed because the endpoint was disabled or deleted.
     pub failed: i64,
-    /// Deliveries that are in the dead-letter state.
+    /// Number of dead letters.
     pub dlq: i64,
-    /// When it was made.
+    /// Time the endpoint was created.
     pub created_at: Timestamp,
 }
 
-/// An endpoint to be.
+/// Values of a new endpoint.
 #[derive(Debug)]
 pub struct NewEndpoint<'a> {
-    /// Where deliveries go.
+    /// Target URL of deliveries.
     pub url: &'a WebhookUrl,
-    /// What it is told of.
+    /// Event types that the endpoint receives.
     pub events: &'a Subscriptions,
-    /// Its owner's words.
+    /// Description by the account owner.
     pub description: Option<&'a str>,
 }
 
-/// Why there is no new endpoint.
+/// Reasons why an endpoint is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has as many as it may.
+    /// The account has the maximum number of endpoints.
     #[error("the account has {0} webhook endpoints that are not disabled, the maximum; delete one first")]
     TooMany(u32),
-    /// The account is gone.
+    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Makes an endpoint and its secret, and writes `webhook_endpoint.created`. The account's row is locked meanwhile, so that
-/// creates of one account count each other.
+/// Creates an endpoint with a secret and writes `webhook_endpoint.created`. The account's row is locked, so that
+/// concurrent calls count each other's endpoints.
 ///
 /// # Errors
-/// When the account may not have another, or the database fails.
+/// Returns an error if the account cannot have another endpoint, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -129,10 +129,10 @@ async fn record(
     audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
 }
 
-/// The account's endpoint of this id, also a deleted one.
+/// Returns the account's endpoint with this id, including a deleted one.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> sqlx::Result<Option<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -149,10 +149,10 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) ->
     .await
 }
 
-/// The account's endpoints but for the deleted ones, the newest first.
+/// Lists the account's endpoints except deleted ones, the newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -168,44 +168,44 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// What an endpoint's owner says of it, which may be nothing.
+/// Description by the account owner; `None` removes it.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointDescription<'a>(pub Option<&'a str>);
 
-/// What is to change of an endpoint.
+/// Changes of an endpoint.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
-    /// Another URL.
+    /// New URL.
     pub url: Option<WebhookUrl>,
-    /// Other events, for those that happen from now on.
+    /// New event types, for future events.
     pub events: Option<Subscriptions>,
-    /// Other words, or none.
+    /// New description.
     pub description: Option<EndpointDescription<'a>>,
-    /// Whether it is not paused.
+    /// False to pause the endpoint, true to resume it.
     pub active: Option<bool>,
 }
 
-/// Why an endpoint does not change.
+/// Reasons why an endpoint is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The account has no such endpoint.
     #[error("the endpoint does not exist")]
     NoEndpoint,
-    /// It is disabled for good.
+    /// The endpoint is permanently disabled.
     #[error("the endpoint is disabled")]
     Disabled,
-    /// It is paused.
+    /// The endpoint is paused.
     #[error("the endpoint is paused")]
     Paused,
-    /// The database failed.
+    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Changes an endpoint, and writes `webhook_endpoint.updated` with what was changed.
+/// Changes an endpoint and writes `webhook_endpoint.updated` with the changed values.
 ///
 /// # Errors
-/// When there is none, it is disabled, or the database fails.
+/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn update(
     conn: &mut PgConnection,
     account: AccountId,
@@ -226,14 +226,14 @@ pub async fn update(
         events.as_deref(),
         changes.active,
         changes.description.is_some(),
-        changes.description.and_then(|words| words.0),
+        changes.description.and_then(|description| description.0),
     )
     .execute(&mut *conn)
     .await?;
     let payload = [
         ("url", url.map(Value::from)),
         ("events", events.map(Value::from)),
-        ("description", changes.description.map(|words| Value::from(words.0))),
+        ("description", changes.description.map(|description| Value::from(description.0))),
         ("active", changes.active.map(Value::from)),
     ];
     let payload: Map<_, _> = payload.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
@@ -241,7 +241,7 @@ pub async fn update(
     find(conn, account, id).await?.ok_or(ChangeError::NoEndpoint)
 }
 
-/// Locks an endpoint's row against other changes of it.
+/// Locks the row of an endpoint that is not disabled.
 async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> Result<(), ChangeError> {
     let disabled = sqlx::query_scalar!(
         r#"select disabled_at is not null as "disabled!" from webhook_endpoints
@@ -258,13 +258,13 @@ async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId
     }
 }
 
-/// Deletes an endpoint: its pending deliveries fail for good, and it is listed no more. Writes `webhook_endpoint.deleted`.
-/// Once more changes nothing. `false` when there is none.
+/// Deletes an endpoint and writes `webhook_endpoint.deleted`. Its pending deliveries fail, and lists no longer contain
+/// it. A second call changes nothing. Returns false when the endpoint does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, actor: &Actor) -> sqlx::Result<bool> {
-    // Whoever writes an event for it is waited for, and sees it deleted afterwards.
+    // This waits for transactions that write an event for the endpoint. Later transactions see it as deleted.
     let held = sqlx::query!(
         "select url, deleted_at from webhook_endpoints where account_id = $1 and id = $2 for update",
         account as _,
@@ -294,11 +294,11 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
     Ok(true)
 }
 
-/// Ends the endpoints of an account that is being deleted: what is on its way to them, or was written in this transaction,
-/// fails, and their secrets are forgotten. The audit log says nothing of them, as of nothing else that a deletion ends.
+/// Deletes the endpoints of an account that is being deleted. Their pending deliveries fail, including those of this
+/// transaction, and their secrets are erased. As for other objects of a deleted account, there is no audit entry.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("select id from webhook_endpoints where account_id = $1 order by id for update", account as _)
         .fetch_all(&mut *conn)
@@ -323,11 +323,11 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
-/// Deletes endpoints that were deleted by their owner longer ago than `age`, and whose deliveries are gone, up to `limit`.
-/// Answers how many.
+/// Deletes up to `limit` rows of endpoints that were deleted longer ago than `age` and have no deliveries. Returns the
+/// number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_endpoints where id in (
@@ -343,22 +343,22 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// A secret that took the place of another.
+/// New secret of an endpoint.
 #[derive(Debug)]
 pub struct Rotated {
-    /// The new one.
+    /// New secret.
     pub secret: SigningSecret,
-    /// How the one before begins.
+    /// First characters of the previous secret.
     pub prev_secret_prefix: String,
-    /// Until when that signs too.
+    /// Time the previous secret stops signing.
     pub grace_expires_at: Timestamp,
 }
 
-/// Gives an endpoint another secret; the one before signs too for `grace`, and one that was before that no more. Writes
-/// `webhook_endpoint.secret_rotated`.
+/// Replaces the secret of an endpoint and writes `webhook_endpoint.secret_rotated`. The previous secret signs too for
+/// `grace`. An older one stops signing.
 ///
 /// # Errors
-/// When there is none, it is disabled, or the database fails.
+/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn rotate_secret(
     conn: &mut PgConnection,
     account: AccountId,
@@ -391,10 +391,10 @@ pub async fn rotate_secret(
     Ok(Rotated { secret, prev_secret_prefix: row.prev_secret_prefix, grace_expires_at: row.grace_expires_at })
 }
 
-/// Whether something can be sent to an endpoint, which is held meanwhile.
+/// Checks that an endpoint accepts deliveries, and locks its row.
 ///
 /// # Errors
-/// When there is none, it is disabled or paused, or the database fails.
+/// Returns an error if the endpoint does not exist, is disabled or paused, or a query fails.
 pub(super) async fn require_told(
     conn: &mut PgConnection,
     account: AccountId,

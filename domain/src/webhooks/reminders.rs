@@ -1,6 +1,6 @@
-//! Which owners are to be told of their endpoints' secrets (contract: webhooks 13; emails 8). Each is taken once a secret, by
-//! whoever locks its row first, and not again when the taker's transaction commits. An endpoint that is disabled is told of
-//! nothing, and nobody is told whose account may not act.
+//! Reminders to account owners about the secrets of their endpoints (contract: webhooks 13; emails 8). Each secret is
+//! claimed once, by the first transaction that locks its row and commits. Disabled endpoints and accounts that are not
+//! active get no reminders.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use sqlx::PgConnection;
 
 use crate::ids::{AccountId, WebhookId};
 
-/// How much of a grace is left at most when its owner is told ("last about 24 hours of a grace window"): of one that takes
-/// 24 hours in all, at its beginning.
+/// Remaining grace period at which a reminder is sent ("last about 24 hours of a grace window"). A grace period of 24 h
+/// or less gets it at its start.
 const NEARLY_OVER: Duration = Duration::from_hours(24);
 
-/// A secret that should be replaced.
+/// Secret that should be replaced.
 #[derive(Debug)]
 pub struct OldSecret {
-    /// Whose it is.
+    /// Endpoint of the secret.
     pub endpoint: WebhookId,
-    /// Whose that is.
+    /// Account of the endpoint.
     pub account: AccountId,
-    /// How old it is.
+    /// Age of the secret in seconds.
     pub age_seconds: i64,
 }
 
-/// Takes secrets that have reached an age.
+/// Claims secrets that have reached an age.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldSecret>> {
     sqlx::query_as!(
         OldSecret,
@@ -46,10 +46,10 @@ pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64
     .await
 }
 
-/// How many seconds old the oldest secret is that signs; 0 when none does.
+/// Returns the age of the oldest current secret in seconds; 0 when there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(secret_made_at)), 0)::float8 as "seconds!"
@@ -59,21 +59,21 @@ pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64>
     .await
 }
 
-/// A grace in which two secrets sign, and soon one.
+/// Grace period that ends soon, in which two secrets sign.
 #[derive(Debug)]
 pub struct EndingGrace {
-    /// Whose secrets they are.
+    /// Endpoint of the secrets.
     pub endpoint: WebhookId,
-    /// Whose that is.
+    /// Account of the endpoint.
     pub account: AccountId,
-    /// How long it lasts.
+    /// Remaining seconds of the grace period.
     pub seconds_left: f64,
 }
 
-/// Takes graces that are nearly over.
+/// Claims grace periods that end soon.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn take_ending_graces(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EndingGrace>> {
     sqlx::query_as!(
         EndingGrace,

@@ -1,8 +1,8 @@
-//! The way back of many dead letters (contract: staff 12): an endpoint's or an account's, a bounded batch a transaction.
+//! Bulk requeue of dead letters (contract: staff 12), of an endpoint or an account, in batches of limited size.
 //!
-//! A row says what is to be done and up to which delivery that was done. Whoever takes the next batch holds it, so that one
-//! process at a time does, and another goes on where that was lost. A delivery is looked at once: one that dies again meanwhile
-//! stays where it is.
+//! The row of a requeue has its filter and the last requeued delivery. The process that works on the next batch locks
+//! the row. Therefore, one process at a time works on it, and another continues after a failure. Each delivery is
+//! requeued once: one that becomes a dead letter again is not.
 
 use std::time::Duration;
 
@@ -14,50 +14,50 @@ use super::dead_letters::{self, Refusal, RequeueError};
 use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Dead letters that are sent once more in a transaction. Whoever changes their endpoint meanwhile waits for it, and so does what ends
-/// an attempt to reach it.
+/// Dead letters requeued in one transaction. Changes of their endpoint and results of attempts to reach it wait for
+/// that transaction.
 pub const AT_ONCE: i64 = 200;
 
-/// Dead letters that are sent once more.
+/// Bulk requeue of dead letters.
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {
-    /// Its id.
+    /// Requeue id.
     pub id: RequeueId,
-    /// Whose they are.
+    /// Account of the deliveries.
     pub account_id: AccountId,
-    /// To which endpoint they go; `None` for all of the account's.
+    /// Endpoint of the deliveries; `None` for all endpoints of the account.
     pub endpoint_id: Option<WebhookId>,
-    /// Since when they were made; `None` for all.
+    /// Earliest creation time of the deliveries; `None` for all.
     pub since: Option<Timestamp>,
-    /// How many waited when it was asked for.
+    /// Number of dead letters when the requeue was requested.
     pub total: i64,
-    /// How many are on their way.
+    /// Number of requeued deliveries.
     pub requeued: i64,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// When all were.
+    /// Time the last delivery was requeued.
     pub done_at: Option<Timestamp>,
 }
 
-/// Which dead letters.
+/// Dead letters to requeue.
 #[derive(Debug, Clone, Copy)]
 pub enum DeadLetterFilter {
-    /// Those to an endpoint.
+    /// Dead letters of an endpoint.
     Endpoint(WebhookId),
-    /// Those of an account, but for its disabled endpoints'.
+    /// Dead letters of an account, except those of its disabled endpoints.
     Account(AccountId),
 }
 
-/// Has dead letters sent once more, bit by bit. `None` when there is no such account.
+/// Starts to requeue dead letters in batches. Returns `None` when there is no such account.
 ///
 /// # Errors
-/// When there is no such endpoint, it is disabled, or the database fails.
+/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
-    whose: DeadLetterFilter,
+    filter: DeadLetterFilter,
     since: Option<Timestamp>,
 ) -> Result<Option<Requeue>, RequeueError> {
-    let (account, endpoint) = match whose {
+    let (account, endpoint) = match filter {
         DeadLetterFilter::Endpoint(id) => {
             let endpoint = sqlx::query!(
                 r#"select account_id, disabled_at is not null as "disabled!" from webhook_endpoints where id = $1"#,
@@ -90,10 +90,10 @@ pub async fn begin(
     .await?)
 }
 
-/// How far it has come.
+/// Returns the progress of a requeue.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option<Requeue>> {
     sqlx::query_as!(
         Requeue,
@@ -104,19 +104,20 @@ pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option
     .await
 }
 
-/// Whether any requeue is under way, with which [`go_on`] would go on.
+/// Returns true when a requeue is in progress that [`go_on`] would continue.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let open = sqlx::query_scalar!(r#"select exists(select from delivery_requeues where done_at is null) as "open!""#);
     open.fetch_one(conn).await
 }
 
-/// Sends the next `limit` dead letters once more, of the oldest requeue that nobody else is at. `false` when there is none.
+/// Requeues the next `limit` dead letters of the oldest requeue that no other process works on. Returns false when
+/// there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     let open = sqlx::query!(
         r#"select id, account_id, endpoint_id, since, after as "after: DeliveryId", created_at
@@ -125,7 +126,7 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     .fetch_optional(&mut *conn)
     .await?;
     let Some(open) = open else { return Ok(false) };
-    // Endpoints before deliveries, and in their order, as wherever dead letters are requeued.
+    // Lock endpoints before deliveries and in the order of their ids, as in every requeue.
     let endpoints = sqlx::query_scalar!(
         r#"select id as "id: Uuid" from webhook_endpoints
            where account_id = $1 and disabled_at is null and ($2::uuid is null or id = $2) order by id for no key update"#,
@@ -144,7 +145,7 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
            ) d
            order by d.id limit $5"#,
         &endpoints,
-        // Never null: an index is entered there, and not read past all that was sent before.
+        // Must not be null, because it is the start of an index range, which skips the rows requeued before.
         open.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         open.since as _,
         open.created_at as _,
@@ -166,10 +167,10 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-/// Deletes what was done longer ago than `age`. Answers how many.
+/// Deletes up to `limit` requeues that were completed longer ago than `age`. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from delivery_requeues where id = any(array(

@@ -1,4 +1,4 @@
-//! What deliveries are signed with (contract: webhooks 10, 11).
+//! Signing secrets of deliveries (contract: webhooks 10, 11).
 
 use std::fmt;
 
@@ -12,54 +12,54 @@ use crate::database;
 use crate::ids::WebhookId;
 use crate::vault::{UnsealError, Vault};
 
-/// What the vault is told the secrets are for.
+/// Purpose for which the vault derives the sealing key.
 pub(super) const PURPOSE: &str = "webhooks";
 
-/// What secrets are sealed with.
+/// Returns the vault that seals the secrets.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error if a query fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, PURPOSE, configured).await
 }
 
-/// An endpoint's secret: 32 random bytes in URL-safe base64 behind a prefix. The whole text is the key of the HMAC.
+/// Secret of an endpoint: 32 random bytes in URL-safe base64 after a prefix. The key of the HMAC is the complete text.
 #[derive(Clone)]
 pub struct SigningSecret(String);
 
 impl SigningSecret {
-    /// A fresh one.
+    /// Generates a secret.
     #[must_use]
     pub fn generate() -> Self {
         Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())))
     }
 
-    /// The secret itself, for the one time it is shown.
+    /// Returns the secret in clear text, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What people tell secrets apart by.
+    /// First characters of the secret, by which people distinguish secrets.
     #[must_use]
     pub fn shown_prefix(&self) -> &str {
         &self.0[..12]
     }
 
-    /// As it is stored with its endpoint.
+    /// Seals the secret for storage with its endpoint.
     #[must_use]
     pub fn seal(&self, vault: &Vault, endpoint: WebhookId) -> Vec<u8> {
         vault.seal(PURPOSE, &endpoint.to_string(), self.0.as_bytes())
     }
 
     /// # Errors
-    /// When it was sealed with a key that this process does not have.
+    /// Returns an error if it was sealed with a key that this process does not have.
     pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, UnsealError> {
         let opened = vault.open(PURPOSE, &endpoint.to_string(), sealed)?;
         String::from_utf8(opened).map(Self).map_err(|_| UnsealError)
     }
 
-    /// One `v1=` of the header: the HMAC-SHA256 of the time and the body, in hexadecimal.
+    /// Returns one `v1=` value of the header: the HMAC-SHA256 of the time and the body in hexadecimal.
     fn sign(&self, unix_seconds: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(format!("{unix_seconds}.").as_bytes());
@@ -74,7 +74,8 @@ impl fmt::Debug for SigningSecret {
     }
 }
 
-/// The value of `X-Service-Signature`: the new secret's first, then the one before's as long as its grace lasts.
+/// Returns the value of `X-Service-Signature`. The signature of the new secret comes first, followed by that of the
+/// previous secret during its grace period.
 #[must_use]
 pub fn signature(unix_seconds: i64, body: &[u8], secrets: &[SigningSecret]) -> String {
     let signed = secrets.iter().map(|secret| format!(",v1={}", secret.sign(unix_seconds, body)));
@@ -86,9 +87,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_the_hmac_of_time_and_body() {
+    fn signature_is_the_hmac_of_time_and_body() {
         let secret = SigningSecret("whsec_test".to_owned());
-        // By `printf '1700000000.{}' | openssl dgst -sha256 -hmac whsec_test`.
+        // Computed with `printf '1700000000.{}' | openssl dgst -sha256 -hmac whsec_test`.
         let expected = "t=1700000000,v1=35495024f4ef3f94e5a93e22221544c4b75e9a42300cd965ab81cb85cd994e91";
         let signed = signature(1_700_000_000, b"{}", std::slice::from_ref(&secret));
         assert_eq!(signed, expected);
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_opens_for_its_endpoint_only() {
+    fn secret_opens_for_its_endpoint_only() {
         let (vault, endpoint) = (Vault::new([1; 32], &[]), WebhookId::generate());
         let secret = SigningSecret::generate();
         assert!(secret.shown_prefix().starts_with("whsec_") && secret.shown_prefix().len() == 12);

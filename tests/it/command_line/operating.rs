@@ -227,7 +227,7 @@ async fn dead_letters_can_be_requeued() {
     let refused = app.run(&["deliveries", "requeue", &second, &first, &lost, &unknown]).await.code(1);
     let complaint = refused.complaint();
     for why in [
-        format!("{first} is delivered and not dlq"),
+        format!("{first} is delivered, not dlq"),
         format!("{lost} goes to {gone}, which is disabled"),
         format!("there is no delivery {unknown}"),
     ] {

@@ -53,7 +53,7 @@ async fn delivery_is_shown_and_retried_as_a_job() {
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
     assert_eq!((&shown["status"], &shown["done_at"]), (&json!("done"), &arrived["delivered_at"]));
     let refused = app.run(&["jobs", "retry", &delivery]).await.code(1);
-    assert!(refused.complaint().contains("is delivered and not dlq"), "{refused:?}");
+    assert!(refused.complaint().contains("is delivered, not dlq"), "{refused:?}");
 
     let unknown = unknown_id("wdl");
     for (order, complaint) in [("show", "there is no job"), ("retry", "there is no delivery")] {
