@@ -1,4 +1,4 @@
-//! Proxies that mean no good, and browsers that do not either (contract: egress 11 to 15).
+//! Hostile proxies and hostile browsers (contract: egress 11 to 15).
 
 mod support;
 
@@ -17,7 +17,8 @@ use crate::support::{ask, converse, guard, proxy, rules, site};
 
 const GREETED: &[u8] = &[5, 0];
 
-/// Says this, one after the other, whenever something has been read, and keeps what it read. Then it waits, or hangs up.
+/// Starts a server that sends one of these answers after each read, and records the received bytes. After the last answer it
+/// waits or closes the connection.
 async fn scripted(answers: Vec<Vec<u8>>, hangs_up: bool) -> (u16, Arc<Mutex<Vec<u8>>>, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let (port, heard) = (listener.local_addr().expect("an address").port(), Arc::<Mutex<Vec<u8>>>::default());
@@ -47,9 +48,9 @@ fn probes() -> Probes {
     Probes { site: target("site.example:443"), quic_site: target("203.0.113.9:443"), exit_url }
 }
 
-/// Replies that no standard has, or that are ambiguous, are refusals: nothing panics, and nobody is believed.
+/// Nonstandard or ambiguous replies are refusals and cause no panic.
 #[tokio::test]
-async fn a_strange_socks5_proxy_is_refused() {
+async fn invalid_socks5_replies_are_refused() {
     for (reply, refusal) in [
         (vec![5, 0x42, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Failed)),
         (vec![5, 2, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::NotAllowed)),
@@ -77,16 +78,16 @@ async fn a_strange_socks5_proxy_is_refused() {
         let opened = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
         assert_eq!(opened.err(), Some(fault), "{greeting:?}");
     }
-    // A proxy that knows nobody and hangs up.
+    // A proxy that rejects the credentials by closing the connection.
     let (port, heard, _running) = scripted(vec![vec![5, 2], Vec::new()], true).await;
     let opened = EgressRoute::open(Upstream::Socks5(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
     assert_eq!(opened.err(), Some(Fault::Credentials));
     assert_eq!(*heard.lock().expect("no panic"), b"\x05\x02\x00\x02\x01\x03kit\x06sesame");
 }
 
-/// An HTTP proxy's answer is one that HTTP has, and no longer than it may be; what comes behind it is the site's.
+/// A response must be valid HTTP within the size limit. Bytes after its head come from the site.
 #[tokio::test]
-async fn a_strange_http_proxy_is_refused() {
+async fn invalid_http_responses_are_refused() {
     let head = |line: &str| format!("HTTP/1.1 {line}\r\nX: y\r\n\r\n").into_bytes();
     let endless = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"X: yyyyyyyyyyyyyy\r\n".repeat(1000)].concat();
     for (answer, refusal) in [
@@ -102,7 +103,7 @@ async fn a_strange_http_proxy_is_refused() {
         (b"HTTP/1.1 200 O".to_vec(), Refusal::Upstream(Fault::HungUp)),
     ] {
         let told = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
-        // It is asked twice: when it is opened, and for the site.
+        // The proxy receives two requests: when the route is opened, and for the site.
         let (port, asked, _running) = scripted(vec![head("502 No")], true).await;
         let (other, _, _other) = scripted(vec![answer], true).await;
         let opened = EgressRoute::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
@@ -129,9 +130,9 @@ async fn a_strange_http_proxy_is_refused() {
     }
 }
 
-/// A name that ends a line, or is an address in disguise, reaches no proxy.
+/// A name with a line end, or an address in disguise, is not sent to the proxy.
 #[tokio::test]
-async fn what_a_browser_says_is_no_proxys_head() {
+async fn browser_cannot_inject_into_a_proxy_request() {
     let (port, heard, _running) = scripted(vec![b"HTTP/1.1 502 No\r\n\r\n".to_vec()], true).await;
     let guard = guard(Upstream::Http(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
     let opened = heard.lock().expect("no panic").len();
@@ -162,7 +163,7 @@ async fn what_a_browser_says_is_no_proxys_head() {
         let refusal = guard.take_refusal();
         assert!(matches!(refusal, Some(Refusal::NameNotFound | Refusal::NotAllowed)), "{name:?} {refusal:?}");
     }
-    assert_eq!(heard.lock().expect("no panic").len(), opened, "nothing was said to the proxy");
+    assert_eq!(heard.lock().expect("no panic").len(), opened, "a request reached the proxy");
     let (_, said) = ask(&guard, b"xn--bcher-kva.example", 443).await;
     assert_ne!(said, 0);
     let heard = String::from_utf8(heard.lock().expect("no panic")[opened..].to_vec()).expect("text");
@@ -171,9 +172,9 @@ async fn what_a_browser_says_is_no_proxys_head() {
     assert_eq!(heard, expected);
 }
 
-/// Wherever a proxy says that its relay of datagrams is, none is sent but to the proxy's own address.
+/// Datagrams go only to the proxy's own address, whatever relay address it reports.
 #[tokio::test]
-async fn a_relay_elsewhere_is_sent_nothing() {
+async fn relay_on_another_host_receives_no_datagram() {
     let trap = UdpSocket::bind(("127.0.0.9", 0)).await.expect("a port");
     let port = trap.local_addr().expect("an address").port().to_be_bytes();
     for (said, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
@@ -190,9 +191,9 @@ async fn a_relay_elsewhere_is_sent_nothing() {
     assert!(nothing.is_err(), "a datagram went where the proxy pointed");
 }
 
-/// What hangs or trickles ends within its limit, and what is not permitted is not dialled.
+/// A proxy that hangs or sends slowly fails within the time limit. A proxy at a forbidden address is not dialled.
 #[tokio::test]
-async fn a_slow_proxy_ends_within_its_limit() {
+async fn slow_proxy_fails_within_its_limit() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let mut trickling = JoinSet::new();
@@ -220,12 +221,12 @@ async fn a_slow_proxy_ends_within_its_limit() {
         let refused = check(Upstream::Socks5(near), &closed, None).await;
         assert_eq!(refused.err(), Some(Fault::NotAllowed), "{host}");
     }
-    assert!(heard.lock().expect("no panic").is_empty(), "nobody was dialled");
+    assert!(heard.lock().expect("no panic").is_empty(), "a forbidden address was dialled");
 }
 
-/// When a proxy dies its connections end, and no others are made, although the site is there.
+/// When a proxy dies, its connections end and new ones fail, although the site is reachable directly.
 #[tokio::test]
-async fn a_dead_proxy_leads_nowhere() {
+async fn dead_proxy_does_not_fall_back_to_direct() {
     let (port, _serving) = site().await;
     let (proxy_port, _, running) =
         scripted(vec![GREETED.to_vec(), [&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"hello there"].concat()], false).await;
