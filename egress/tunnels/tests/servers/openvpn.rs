@@ -106,7 +106,7 @@ fn who_is_not_taken_is_told_so() {
             before.to_owned() + rest.split_once(&format!("</{name}>\n")).expect("its end").1
         };
         // Another authority; another name; a certificate that is a client's.
-        let distrusted = OpenError::Protocol("its certificate is not what the profile trusts");
+        let distrusted = OpenError::Protocol("the profile does not trust its certificate");
         assert_eq!(
             server.refusal(&(without("ca") + &block("ca", &strangers.pem)), Some(alice("s3cret"))).await,
             distrusted
@@ -160,7 +160,7 @@ fn a_client_of_the_same_authority_is_no_server() {
             .replace("verify-x509-name 'O=Example, CN=vpn-1'\n", "");
         let at = SocketAddr::new(SERVER.ip(), 1195);
         let refused = profile(&lax).open(at, Some(alice("s3cret")), WITHIN).await.map(drop);
-        assert_eq!(refused, Err(OpenError::Protocol("its certificate is not what the profile trusts")));
+        assert_eq!(refused, Err(OpenError::Protocol("the profile does not trust its certificate")));
         let _ = (imposter.kill(), imposter.wait());
     });
 }
@@ -171,7 +171,7 @@ fn what_cannot_be_kept_to_is_no_tunnel() {
         for (lines, client, expected) in [
             (WITHOUT_NAMES, "", "it sets no name server, and the profile has none"),
             ("push \"comp-lzo yes\"", "", "it sets compression"),
-            ("push \"fragment 1200\"", "", "it sets fragments"),
+            ("push \"fragment 1200\"", "", "it sets fragmentation"),
             ("", "pull-filter reject \"dhcp-option DNS\"\n", "it sets what the profile rejects"),
             ("", "pull-filter ignore \"ifconfig\"\n", "it sets no address"),
         ] {
