@@ -370,7 +370,10 @@ impl Draft {
         let port = remote.port.or(self.port).unwrap_or(DEFAULT_PORT);
         let identity = self.identity()?;
         if identity.is_none() && !self.wants_credentials {
-            return Err(refuse("cert", "is missing, and so is auth-user-pass: the server could not authenticate the client"));
+            return Err(refuse(
+                "cert",
+                "is missing, and so is auth-user-pass: the server could not authenticate the client",
+            ));
         }
         let trust = self.trust()?;
         let guard = self.guard()?;
@@ -417,8 +420,8 @@ impl Draft {
         if let Some(extra) = self.blocks.get("extra-certs") {
             chain.extend(certificates("extra-certs", extra)?);
         }
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|_| refuse("key", "contains no readable key"))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse("key", "contains no readable key"))?;
         Ok(Some(Identity { chain, key: Zeroizing::new(key) }))
     }
 

@@ -240,7 +240,9 @@ fn key(name: &str, value: &str) -> Result<Key, ConfigError> {
 
 fn networks(name: &str, value: &str) -> Result<Vec<IpNet>, ConfigError> {
     let network = |item: &str| item.parse::<IpNet>().ok().or_else(|| item.parse::<IpAddr>().map(IpNet::from).ok());
-    items(value).map(|item| network(item).ok_or_else(|| error(name, "contains an invalid address or network"))).collect()
+    items(value)
+        .map(|item| network(item).ok_or_else(|| error(name, "contains an invalid address or network")))
+        .collect()
 }
 
 fn endpoint(value: &str) -> Result<Endpoint, ConfigError> {
