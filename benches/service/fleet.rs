@@ -19,7 +19,6 @@ const SESSIONS: usize = 10_000;
 const WORKERS: usize = 16;
 /// Number of concurrent creates.
 const AT_ONCE: usize = 32;
-/// Number of metrics scrapes.
 const SCRAPES: usize = 50;
 const TOKEN: &str = "bench";
 
@@ -31,7 +30,6 @@ pub async fn run() -> Result<()> {
     scaling_down().await
 }
 
-/// Number of kills of a worker.
 const KILLS: usize = 5;
 /// Number of workers, one of which is killed; number of sessions on them; and interval of each session's operations.
 const OF_WORKERS: usize = 4;
@@ -63,7 +61,6 @@ pub async fn kill() -> Result<()> {
     Ok(())
 }
 
-/// Result of a kill.
 struct Kill {
     /// Operations on sessions of the other workers, before and after the kill.
     before: Samples,

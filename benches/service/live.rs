@@ -53,7 +53,6 @@ p { margin: 0; padding: 12px } </style><script>for (let i = 0; i < 400; i++) doc
 Paragraph ${i}: the quick brown fox jumps over the lazy dog, and the lazy dog does not care.</p>`);
 const step = () => { scrollTo(0, window.at = ((window.at || 0) + 8) % 12000); requestAnimationFrame(step) }; step()</script>";
 
-/// An idle page.
 const RESTING: &str = "<!doctype html><meta name=viewport content='width=device-width'><h1>Nothing happens</h1>";
 
 pub async fn run() -> Result<()> {

@@ -298,7 +298,6 @@ impl Caller {
         self.call(Method::POST, path, r##"{"condition": {"kind": "selector", "selector": "#there"}}"##).await.map(drop)
     }
 
-    /// Creates a session. Returns its path.
     async fn create(&mut self) -> Result<String> {
         let session: Value = serde_json::from_slice(&self.call(Method::POST, "/v1/sessions", "{}").await?)?;
         Ok(format!("/v1/sessions/{}", session["id"].as_str().ok_or("a session without an id")?))
@@ -330,7 +329,6 @@ async fn keep_on(mut caller: Caller, work: Work, load: Arc<Load>) -> Result<()> 
     caller.destroy(&session).await
 }
 
-/// State that all clients share.
 #[derive(Default)]
 struct Load {
     counts: AtomicBool,

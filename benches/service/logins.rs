@@ -17,7 +17,6 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// Duration of each load.
 const LOAD: Duration = Duration::from_secs(10);
 /// Number of clients that log in repeatedly.
 const CLIENTS: usize = 32;

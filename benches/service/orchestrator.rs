@@ -8,7 +8,6 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// Duration of each load.
 const LOAD: Duration = Duration::from_secs(8);
 /// Number of slots of an account of the largest tier.
 const SLOTS: usize = 32;

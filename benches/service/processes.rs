@@ -9,7 +9,6 @@ use crate::Result;
 /// Unit of the kernel's processor times (`USER_HZ`).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Converts ticks of the kernel to a duration.
 pub fn time(ticks: u64) -> Duration {
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
@@ -19,7 +18,6 @@ pub fn own(process: &Stat) -> Duration {
     time(process.utime + process.stime)
 }
 
-/// All running processes.
 pub fn all() -> Result<Vec<Stat>> {
     Ok(all_processes()?.flatten().filter_map(|process| process.stat().ok()).collect())
 }

@@ -15,7 +15,6 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Number of measurements.
 const ROUNDS: usize = 20;
 /// Number of cookies of a typical profile, and number of cookies per response.
 const COOKIES: (usize, usize) = (200, 40);

@@ -16,7 +16,6 @@ use tempfile::TempDir;
 use crate::Result;
 
 pub struct Service {
-    /// Base URLs of the API processes.
     pub base_urls: Vec<String>,
     processes: Vec<(&'static str, Child)>,
     settings: Vec<(String, String)>,
@@ -52,7 +51,6 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts additional workers.
     pub async fn add_workers(&mut self, more: usize) -> Result<()> {
         let workers = self.live_workers()? + more;
         for _ in 0..more {
@@ -61,7 +59,6 @@ impl Service {
         self.until_ready(workers).await
     }
 
-    /// Kills the worker that was started first.
     pub fn kill_first_worker(&mut self) -> Result<()> {
         let first = self.processes.iter().position(|(role, _)| *role == "worker").ok_or("no worker")?;
         let (_, mut process) = self.processes.remove(first);
@@ -168,14 +165,12 @@ impl Service {
         if child.wait()?.success() { Ok(email.to_owned()) } else { Err("account create failed".into()) }
     }
 
-    /// Connects to the embedded database.
     pub async fn database(&self) -> Result<PgConnection> {
         let folder = self.data_dir().join("postgres");
         let options = PgConnectOptions::new().socket(folder).port(5432).username("kitfleet").database("kitfleet");
         Ok(options.connect().await?)
     }
 
-    /// Data folder of the service.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -185,7 +180,6 @@ impl Service {
         self.processes.iter().map(|(_, process)| process.id()).collect()
     }
 
-    /// Process ids of one role.
     pub fn pids_of(&self, role: &str) -> Vec<i32> {
         let of_role = self.processes.iter().filter(|(of, _)| *of == role);
         of_role.filter_map(|(_, process)| process.id().try_into().ok()).collect()
@@ -208,7 +202,6 @@ impl Drop for Service {
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,
-    /// Account of the client.
     pub account: String,
     pub key: String,
     http: reqwest::Client,
@@ -255,7 +248,6 @@ impl Client {
         self.make("/v1/sessions", serde_json::json!({})).await
     }
 
-    /// Creates a session with a profile.
     pub async fn launch(&self, profile: &str) -> Result<String> {
         self.make("/v1/sessions", serde_json::json!({"profile_id": profile})).await
     }
@@ -286,7 +278,6 @@ impl Client {
         self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
     }
 
-    /// Creates a ticket for a session's live view.
     pub async fn live_ticket(&self, session: &str, role: &str) -> Result<String> {
         let path = format!("/v1/sessions/{session}/live-tickets");
         let answer = self.call(Method::POST, &path, Some(serde_json::json!({"role": role}))).await?;
@@ -299,7 +290,6 @@ impl Client {
         Ok(request.bearer_auth(&self.key).send().await?.error_for_status()?)
     }
 
-    /// Saves a proxy.
     pub async fn proxy(&self, proxy: Value) -> Result<String> {
         self.make("/v1/account/me/proxies", proxy).await
     }

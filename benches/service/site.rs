@@ -11,7 +11,6 @@ const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=vi
 <button id=button onclick='this.textContent = \"pressed\"'>press</button><input id=input>
 <script>for (let i = 0; i < 60; i++) { const p = document.createElement('p'); p.textContent = 'paragraph ' + i; document.body.append(p) }</script></body></html>";
 
-/// A page with a thousand controls.
 const CONTROLS: &str = "<!doctype html><title>Controls</title><body><script>document.body.innerHTML =
 Array.from({length: 500}, (_, i) => `<input aria-label='Field ${i}'><button>Button ${i}</button>`).join('')</script>";
 

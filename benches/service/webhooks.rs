@@ -32,7 +32,6 @@ const OPEN_LOAD: (u32, u32) = (200, 30);
 const HANGING: usize = 1_000;
 /// Number of repetitions of the even load, without and with the hanging endpoints.
 const TURNS: usize = 5;
-/// Duration of an attempt that hangs.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
 pub async fn run() -> Result<()> {
@@ -157,7 +156,6 @@ impl Bench {
     }
 }
 
-/// Commits an event. Returns its id.
 async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query(

@@ -59,7 +59,6 @@ struct Sentry {
     record: Arc<Record>,
 }
 
-/// Listener that a browser connects to.
 enum GuardListener {
     Port(TcpListener),
     Socket(UnixListener),
@@ -81,7 +80,6 @@ impl GuardListener {
 
 type Browser = Either<TcpStream, UnixStream>;
 
-/// Traffic counts and the last refusal.
 #[derive(Default)]
 struct Record {
     bytes_up: AtomicU64,

@@ -23,7 +23,6 @@ use crate::upstream::{Proxy, UpstreamAddress};
 const HEAD_BYTES: usize = 16 * 1024;
 const HEAD_FIELDS: usize = 64;
 
-/// Timeout for dialling the proxy.
 const DIALLED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Timeout from there until the proxy reports that it has connected.
@@ -35,7 +34,6 @@ pub struct Http {
     authorization: Zeroizing<String>,
 }
 
-/// Response of a proxy to CONNECT.
 struct Answer {
     status: u16,
     /// Bytes after the head; they come from the server if it is connected.

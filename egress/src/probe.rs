@@ -65,7 +65,6 @@ pub struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Datagram {
     Answered,
-    /// The proxy does not relay datagrams.
     NotSupported,
     /// The proxy accepted the request, but no answer came back.
     Silent,

@@ -16,7 +16,6 @@ pub struct Rules {
     pub(crate) names: Arc<Names>,
     /// Maximum number of concurrent connections of one browser.
     pub(crate) connections: usize,
-    /// Rules for destinations of browsers.
     sites: Judge,
     /// Rules for addresses of customers' proxies and tunnels.
     upstreams: Judge,

@@ -9,7 +9,6 @@ use url::Host;
 
 use crate::refusal::Refusal;
 
-/// Maximum length of a name in bytes.
 const NAME_BYTES: usize = 253;
 
 /// Target of a browser's connection.
@@ -58,7 +57,6 @@ impl Target {
         })
     }
 
-    /// Form of the target in SOCKS 5.
     pub(crate) fn wire(&self) -> TargetAddr {
         match (self.address(), &self.host) {
             (None, Host::Domain(name)) => TargetAddr::Domain(name.clone(), self.port),

@@ -37,7 +37,6 @@ use crate::{Job, SAFETY};
 
 /// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
 const BEAT: Duration = Duration::from_mins(1);
-/// Delay before a failed statement is retried.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
 /// Maximum number of tasks a claim takes.
 const BATCH: usize = 32;
@@ -170,7 +169,6 @@ impl<J> WireFormatBackend for QueueBackend<J> {
     }
 }
 
-/// The statements of one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     db: PgPool,

@@ -153,7 +153,6 @@ pub enum RetryOutcome {
     DeliveryStays(RequeueError),
 }
 
-/// Result of a cancelled job.
 const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
 
 /// Retries a job that failed or whose worker died, if the job still has something to do. Requeues a delivery in the dead letter

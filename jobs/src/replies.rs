@@ -163,7 +163,7 @@ impl Replies {
         }
     }
 
-    /// Reads the rows of waiters that have waited longer than [`REREAD`]; never returns.
+    /// Reads the rows of waiters that have waited longer than 500 ms; never returns.
     pub async fn reread(self) {
         loop {
             sleep(REREAD).await;

@@ -32,7 +32,6 @@ use listening::Listeners;
 
 /// Maximum number of wake-ups waiting to be sent; further ones are dropped.
 const OUTBOX: usize = 4_096;
-/// Maximum number of wake-ups sent together.
 const BATCH: usize = 256;
 /// Minimum interval between notifications through PostgreSQL, which wake every listening process.
 const GATHERED_FOR: Duration = Duration::from_millis(1);

@@ -22,7 +22,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Maximum length of a line in bytes.
 const LINE_BYTES: usize = 1_024;
 
 /// Timeout for connecting, and for each side's line.

@@ -15,7 +15,6 @@ use crate::provider_apis::ProviderApi;
 use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum size of an answer in bytes.
 const MOST_BYTES: usize = 1024 * 1024;
 /// Maximum number of bytes read of an error response.
 const MOST_REFUSED_BYTES: usize = 64 * 1024;

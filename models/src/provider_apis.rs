@@ -21,7 +21,6 @@ pub trait ProviderApi: Send + Sync {
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
     /// Other required headers.
     fn headers(&self) -> HeaderMap;
-    /// Request body.
     fn body(&self, question: &Question<'_>) -> Value;
     /// Body of the smallest possible request.
     fn least(&self, model: &str) -> Value;

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum size of a response in bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
 /// Reason why a request to a payment provider failed.

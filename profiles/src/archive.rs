@@ -83,17 +83,13 @@ impl<R: Read> Read for ExactLength<R> {
     }
 }
 
-/// Item of an archive.
 enum Item<'a> {
     /// The archive has a version, so its files were validated. Comes first.
     Checked,
     /// All cookies. Come before the files.
     Cookies(Vec<Cookie>),
-    /// One file.
     File {
-        /// Path in the browser's folder.
         path: &'a RelativePath,
-        /// Content.
         content: &'a mut dyn Read,
     },
 }

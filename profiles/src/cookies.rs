@@ -105,7 +105,6 @@ pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
 
 #[cfg(test)]
 impl Cookie {
-    /// Returns a cookie with this name.
     pub(crate) fn sample(name: &str) -> Self {
         Self {
             name: name.to_owned(),

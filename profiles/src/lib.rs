@@ -524,7 +524,6 @@ impl Stores {
     }
 }
 
-/// Writes the document of an archive.
 fn export(about: &DocumentInfo, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
     let folder = Scratch::new(scratch)?;
     let cookies = archive::unpack_for_reading(archive, folder.path())?;

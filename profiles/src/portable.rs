@@ -20,9 +20,7 @@ pub use self::reading::{read, receive};
 pub use self::writing::{write, written};
 use crate::Dump;
 
-/// Value of `format`.
 const FORMAT: &str = "kitfleet.profile";
-/// Value of `version`.
 const VERSION: u32 = 2;
 /// Maximum numbers in a document: sites, databases, and records and local storage items together.
 const MAX_SITES: usize = 10_000;

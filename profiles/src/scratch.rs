@@ -9,7 +9,6 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Prefix of the folder names.
 const PREFIX: &str = "profile-";
 
 /// A temporary folder that is removed on drop.

@@ -24,7 +24,6 @@ pub fn proxy(port: u16, credentials: Option<(&str, &str)>) -> Proxy {
     Proxy { host: Host::Ipv4(Ipv4Addr::LOCALHOST), port, credentials }
 }
 
-/// Opens a guard with this upstream.
 pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
     let way = EgressRoute::open(upstream, rules).await.expect("a way out");
     Guard::open(Arc::new(way), rules).await.expect("a guard")
@@ -59,7 +58,6 @@ pub async fn site() -> (u16, JoinSet<()>) {
     (port, serving)
 }
 
-/// Checks that the site greets and echoes.
 pub async fn converse(mut stream: TcpStream) {
     stream.write_all(b"there").await.expect("it reads");
     let mut said = [0; 11];

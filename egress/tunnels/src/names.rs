@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 use crate::ConnectError;
 use crate::stack::{Sockets, Stack, TcpStream, UdpSocket};
 
-/// Maximum number of concurrent lookups.
 const LOOK_UPS: usize = 16;
 
 /// Maximum number of cached answers.
@@ -124,7 +123,6 @@ impl RuntimeProvider for TunnelRuntime {
     }
 }
 
-/// UDP socket for one query.
 struct QuerySocket(UdpSocket);
 
 impl DnsUdpSocket for QuerySocket {

@@ -88,7 +88,6 @@ const BATCH: usize = 128;
 enum Failure {
     /// The server rejected the credentials or keys.
     Refused,
-    /// The server ended the tunnel.
     Ended,
     Protocol(&'static str),
     /// The socket failed or the connection ended.

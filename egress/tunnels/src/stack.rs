@@ -359,7 +359,6 @@ impl Drop for Link {
     }
 }
 
-/// Source address of a packet.
 fn source(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),

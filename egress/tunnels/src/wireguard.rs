@@ -49,7 +49,6 @@ const BATCH: usize = 128;
 /// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
 
-/// Requested size of each kernel socket buffer.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 impl Config {
@@ -69,7 +68,6 @@ impl Config {
     }
 }
 
-/// Socket and protocol state.
 struct Wire {
     socket: UdpSocket,
     server: SocketAddr,
@@ -109,7 +107,6 @@ impl Wire {
         })
     }
 
-    /// Requests a handshake until the server answers.
     async fn shake_hands(&mut self) -> Result<(), OpenError> {
         let mut nothing = Vec::new();
         loop {

@@ -85,7 +85,6 @@ pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sql
     tell(conn, order.id).await
 }
 
-/// Records the event of an order's end.
 async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     let Some(order) = orders::lock(&mut *conn, id).await? else { return Ok(()) };
     let mut data = json!({

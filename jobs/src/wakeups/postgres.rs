@@ -16,7 +16,6 @@ use tokio::time::{sleep, timeout};
 use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
-/// Delay before a lost connection is reopened.
 const RETRY: Duration = Duration::from_millis(200);
 /// Time without a message after which the connection is pinged.
 const QUIET: Duration = Duration::from_secs(10);

@@ -34,7 +34,6 @@ fn key(channel: &str) -> String {
     format!("kitfleet:wakeups:{channel}")
 }
 
-/// Publishes wake-ups.
 pub(super) struct Publisher {
     connection: ConnectionManager,
     resting_until: Option<Instant>,
@@ -88,7 +87,6 @@ impl Publisher {
     }
 }
 
-/// Subscribes to the wanted channels; never returns.
 pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
     let line = ConnectionLog::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
     loop {

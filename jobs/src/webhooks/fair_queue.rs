@@ -33,7 +33,6 @@ pub fn attempts_that_fit(limit: usize) -> usize {
     AT_ONCE.0.min(limit / 4)
 }
 
-/// Account and endpoint of a delivery.
 pub(super) type Recipient = (AccountId, WebhookId);
 
 /// Maximum number of attempts in a claim, per endpoint and in total.
@@ -42,7 +41,6 @@ pub(super) type Bounds = (usize, usize);
 /// Running attempts, and the position of the next claim.
 #[derive(Debug)]
 pub(super) struct FairQueue {
-    /// Maximum number of concurrent attempts.
     most: usize,
     /// Number of attempts per slow account that start in a tick. Chosen so that hanging attempts fill the account's limit.
     slow_share: usize,
@@ -93,7 +91,6 @@ impl FairQueue {
         self.look = true;
     }
 
-    /// True when no attempt is running.
     pub(super) fn is_idle(&self) -> bool {
         self.of_endpoints.is_empty()
     }

@@ -23,7 +23,6 @@ use super::acknowledgement::AttemptSlot;
 /// Maximum number of concurrent writes. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
 
-/// Writes results in background tasks.
 #[derive(Debug, Clone)]
 pub(super) struct Results(Arc<Inner>);
 

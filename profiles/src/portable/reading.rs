@@ -36,7 +36,6 @@ const MAX_UNKNOWN: usize = 100;
 const MAX_UNKNOWN_CHARS: usize = 256;
 /// Maximum version of a database, and maximum generated key: 2^53.
 const MAX_WHOLE: i64 = 1 << 53;
-/// Message for a missing member.
 const MISSING: &str = "is missing";
 
 /// Writes a document to a file as it arrives, so that no thread waits for a client's network.
@@ -272,7 +271,6 @@ impl SiteFiles {
     }
 }
 
-/// A database in progress.
 struct DatabaseMaking {
     building: DatabaseBuilder,
     numbers: Numbers,

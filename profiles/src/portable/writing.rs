@@ -68,7 +68,6 @@ mod reason {
     pub const UNREADABLE: &str = "unreadable";
 }
 
-/// Files of a site.
 #[derive(Default)]
 struct StoredSite {
     local_storage: Option<PathBuf>,
@@ -95,7 +94,6 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Starts an array member.
     fn list(&mut self, name: &str) -> io::Result<()> {
         self.json.name(name)?;
         self.json.begin_array()

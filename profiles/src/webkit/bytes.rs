@@ -1,6 +1,5 @@
 //! Reads little-endian numbers and byte strings from the front of a slice.
 
-/// Remaining bytes.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -26,7 +26,6 @@ pub const MAX_INDEX_KEYS: usize = 10_000;
 /// Maximum number of blob files of a database.
 const MAX_BLOBS: usize = 100_000;
 
-/// Reason why a database is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     #[error(transparent)]
@@ -62,11 +61,9 @@ impl<E> From<rusqlite::Error> for ReadError<E> {
     }
 }
 
-/// A site's database.
 #[derive(Debug)]
 pub struct Database(Connection);
 
-/// Metadata of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     pub name: String,
@@ -82,12 +79,10 @@ pub struct Store {
     pub name: String,
     pub key_path: KeyPath,
     pub auto_increment: bool,
-    /// Last generated key.
     pub last_key: i64,
     pub indexes: Vec<Index>,
 }
 
-/// An index of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     pub id: i64,
@@ -97,7 +92,6 @@ pub struct Index {
     pub multi_entry: bool,
 }
 
-/// A record of a store.
 #[derive(Debug)]
 pub struct Record {
     pub store: i64,

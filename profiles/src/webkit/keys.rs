@@ -49,7 +49,6 @@ impl Key {
         of(value, 0)
     }
 
-    /// Converts the key to a value.
     pub fn into_value(self) -> Value {
         match self {
             Self::Number(number) => Value::Number(number),

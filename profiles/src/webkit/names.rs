@@ -64,7 +64,6 @@ pub struct Site {
     pub embedded_in: Option<Origin>,
 }
 
-/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     LocalStorage,
@@ -114,7 +113,6 @@ fn main_or_journal(file: &str, main: Kind) -> (&str, Kind) {
     found.unwrap_or((file, main))
 }
 
-/// Path of a site's local storage.
 pub fn local_storage(origin: &Origin) -> String {
     format!("{}/{}{}", LOCAL.0, origin.name(), LOCAL.1)
 }

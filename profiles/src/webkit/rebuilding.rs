@@ -19,7 +19,6 @@ const METADATA_VERSION: &str = "1";
 /// Page size of `SQLite` and WebKit in bytes.
 const PAGE: u64 = 4096;
 
-/// Reason why a database is not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("the database exceeds its maximum size")]
@@ -28,7 +27,6 @@ pub enum BuildError {
     Disk(io::Error),
 }
 
-/// A file in progress.
 #[derive(Debug)]
 pub struct DatabaseBuilder {
     connection: Connection,

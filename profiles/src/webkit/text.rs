@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Text {
-    /// Valid text.
     Plain(String),
     /// A string with an unpaired surrogate.
     Broken(Vec<u16>),

@@ -80,7 +80,6 @@ pub enum Value {
 /// Members of an object, in order.
 pub type Members = Vec<(Text, Value)>;
 
-/// An integer of any size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigInt {
     pub negative: bool,
@@ -88,7 +87,6 @@ pub struct BigInt {
     pub digits: Vec<u64>,
 }
 
-/// An `Error` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
@@ -109,7 +107,6 @@ macro_rules! kinds {
         impl $kind {
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Name in JavaScript.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),+ }
             }
@@ -126,7 +123,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Type of an error.
     ErrorKind {
         Error = 0, EvalError = 1, RangeError = 2, ReferenceError = 3, SyntaxError = 4, TypeError = 5, URIError = 6,
     }

@@ -16,13 +16,11 @@ use super::profile::Transport;
 const DATAGRAM: usize = 65_535;
 /// Maximum length of a packet from a connection. Packets of a tunnel are about a tenth of this.
 const PACKET: usize = 16 << 10;
-/// Size of the read buffer of a connection.
 const INPUT: usize = 64 << 10;
 /// Size of the write buffer that forces a flush.
 const OUTPUT: usize = 64 << 10;
 /// Timeout for a server that reads nothing.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
-/// Requested size of each kernel socket buffer.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 pub(super) enum Carrier {
@@ -55,7 +53,6 @@ impl Carrier {
         matches!(self, Self::Tcp { .. })
     }
 
-    /// Waits until there may be data to read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Udp { socket, .. } => socket.readable().await,

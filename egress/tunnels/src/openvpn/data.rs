@@ -57,9 +57,7 @@ pub(super) struct Format {
     pub(super) peer: Option<u32>,
 }
 
-/// Data channel of one generation of keys.
 pub(super) struct DataChannel {
-    /// Key id.
     pub(super) key: u8,
     peer: Option<u32>,
     sealing: (LessSafeKey, [u8; IMPLICIT]),

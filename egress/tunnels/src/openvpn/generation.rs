@@ -49,7 +49,6 @@ impl Peer {
 }
 
 pub(super) struct Generation {
-    /// Key id.
     pub(super) key: u8,
     pub(super) began: Instant,
     reliable: Reliable,
@@ -88,7 +87,6 @@ impl Generation {
         self.reliable.next_due()
     }
 
-    /// Returns the keys, if they are agreed.
     pub(super) fn keys(&self, peer: &Peer, exports: bool) -> Result<DataKeys, Failure> {
         if exports {
             return keys::exported(&self.tls).map_err(|_| Failure::Protocol("TLS exports no keys"));

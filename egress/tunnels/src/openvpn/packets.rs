@@ -49,7 +49,6 @@ impl Opcode {
     }
 }
 
-/// Header of a control packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PacketHeader {
     pub(super) opcode: Opcode,
@@ -71,7 +70,6 @@ impl PacketHeader {
     }
 }
 
-/// Parsed body of a control packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
     /// Numbers of packets that the other end has received.

@@ -35,7 +35,6 @@ const DEFAULT_PORT: u16 = 1194;
 /// Maximum number of name servers that are kept.
 pub(super) const MAX_DNS: usize = 8;
 
-/// Transport protocol of the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,

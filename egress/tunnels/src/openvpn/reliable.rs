@@ -17,7 +17,6 @@ const SEND_AGAIN: Duration = Duration::from_secs(1);
 const SEND_AGAIN_AT_LEAST: Duration = Duration::from_secs(8);
 
 pub(super) struct Reliable {
-    /// Packets that were not sent yet.
     waiting: VecDeque<(Opcode, Vec<u8>)>,
     sent: BTreeMap<u32, SentPacket>,
     next_to_send: u32,
@@ -37,7 +36,6 @@ struct SentPacket {
     wait: Duration,
 }
 
-/// A packet to send now.
 pub(super) struct DuePacket {
     pub(super) opcode: Opcode,
     pub(super) number: u32,
@@ -62,7 +60,6 @@ impl Reliable {
         self.waiting.push_back((opcode, bytes));
     }
 
-    /// Number that the next queued packet will have.
     pub(super) fn next_number(&self) -> usize {
         self.next_to_send as usize + self.waiting.len()
     }

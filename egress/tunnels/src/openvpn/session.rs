@@ -11,7 +11,6 @@ use super::generation::{Generation, Peer};
 use super::packets::{Body, Opcode};
 use super::profile::Renewal;
 
-/// Timeout for agreeing on new keys.
 const AGREE_WITHIN: Duration = Duration::from_mins(1);
 /// Delay before new keys are used: the server may not have derived them yet. The server's first packet with the new keys ends
 /// the delay earlier.
@@ -89,7 +88,6 @@ impl Handshake {
         Ok(None)
     }
 
-    /// Ends the handshake and starts the session.
     pub(super) fn enter(self, terms: Terms) -> Result<Session, Failure> {
         let keys = self.generation.keys(&self.peer, terms.exports_keys)?;
         let data = DataChannel::new(0, &keys, terms.format);
@@ -238,12 +236,10 @@ impl Session {
         self.generation.next_due()
     }
 
-    /// Seals a packet of the tunnel.
     pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         self.data.seal(packet, out).ok_or(Failure::Protocol("no new keys were agreed in time"))
     }
 
-    /// Seals a keepalive packet.
     pub(super) fn ping(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         self.seal(&PING, out)
     }

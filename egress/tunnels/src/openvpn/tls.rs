@@ -40,13 +40,11 @@ pub(super) struct ServerTrust {
 pub(super) enum NameRule {
     /// Whole subject, as OpenSSL formats it: `C=DE, O=Example, CN=server`.
     Subject(String),
-    /// Common name.
     Name(String),
     /// Prefix of the common name.
     Prefix(String),
 }
 
-/// Certificate chain and key of the client.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: Zeroizing<PrivateKeyDer<'static>>,
@@ -61,7 +59,6 @@ pub(super) struct TlsLimits {
     pub(super) suites_12: Option<String>,
     /// `tls-ciphersuites`, for TLS 1.3.
     pub(super) suites_13: Option<String>,
-    /// `tls-groups`.
     pub(super) groups: Option<String>,
 }
 

@@ -35,7 +35,6 @@ pub(super) enum Guard {
 /// Assignment of the halves of a static key to the directions. `Normal` is the server's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// One key for both directions.
     Both,
     Normal,
     Inverse,

@@ -154,7 +154,6 @@ impl SentSegment {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not sent yet.
     Waiting,
     UnderWay,
     /// Waits for its retransmission.
@@ -173,7 +172,6 @@ struct RoundCounter {
     count: u32,
 }
 
-/// Measurements of the path.
 struct Path {
     smooth: Option<Duration>,
     variation: Duration,
@@ -591,7 +589,6 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 
-/// TCP header of a packet.
 struct Segment {
     /// Offsets of the TCP header and of the payload.
     at: usize,

@@ -19,7 +19,6 @@ fn connecting(stack: &Stack) -> JoinHandle<Result<TcpStream, ConnectError>> {
     tokio::spawn(async move { stack.connect(SocketAddr::new(OTHER.into(), 80), Duration::from_secs(5)).await })
 }
 
-/// Returns the first packet that the stack sends.
 async fn first(link: &Link) -> Vec<u8> {
     let mut outgoing = Vec::new();
     while outgoing.is_empty() {

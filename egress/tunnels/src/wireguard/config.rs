@@ -88,7 +88,6 @@ enum Section {
     Peer,
 }
 
-/// Settings that have been read so far.
 #[derive(Default)]
 struct Draft {
     peers: usize,

@@ -9,12 +9,10 @@ use url::Host;
 
 use super::support::{FAR, PORT};
 
-/// Opens a connection to the far side.
 pub async fn site(tunnel: &Tunnel) -> Stream {
     tunnel.connect(Host::Ipv4(FAR), PORT).await.expect("a connection")
 }
 
-/// Downloads this many bytes.
 pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(format!("down {bytes}\n").as_bytes()).await?;
     let count = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;

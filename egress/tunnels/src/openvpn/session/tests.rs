@@ -70,7 +70,6 @@ impl Far {
         (far, entering)
     }
 
-    /// Starts a key renewal.
     fn renew(&mut self, key: u8) {
         self.key = key;
         self.reliable = Reliable::beginning_with(Opcode::SoftReset);

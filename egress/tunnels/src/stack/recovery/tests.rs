@@ -27,7 +27,6 @@ fn packet(number: u32, acknowledged: u32, flags: u8, window: u16, options: &[u8]
     packet
 }
 
-/// Parameters of the simulation.
 #[derive(Clone, Copy)]
 struct Line {
     round_trip: Duration,
@@ -51,7 +50,6 @@ const LINE: Line = Line {
     quiet: Duration::ZERO,
 };
 
-/// Result of a simulation.
 #[derive(Debug)]
 struct Outcome {
     /// Bytes per second that arrived in order.

@@ -27,7 +27,6 @@ fn without(text: &str, name: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.starts_with(name)).collect()
 }
 
-/// Returns the directive of the error.
 fn refused(text: &str) -> String {
     parse(text).expect_err("a refusal").directive
 }
@@ -149,7 +148,6 @@ fn length_limit_is_enforced_and_long_files_parse_fast() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// Valid and invalid lines.
 fn lines() -> impl Strategy<Value = String> {
     let names = "PrivateKey|PublicKey|PresharedKey|Address|DNS|MTU|AllowedIPs|Endpoint|PersistentKeepalive|PostUp|Frob";
     let values = "[0-9a-f.:/, ]{0,40}|\\[[0-9a-f:]{0,9}\\]:[0-9]{0,6}|[A-Za-z0-9+/]{43}=|\\PC{0,60}";

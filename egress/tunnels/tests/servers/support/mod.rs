@@ -64,7 +64,6 @@ pub fn in_a_network_of_its_own(test: &str, body: impl Future<Output = ()>) {
     assert!(status.expect("unshare runs").success(), "{test} fails in a network of its own");
 }
 
-/// Runs shell commands, which must succeed.
 pub fn run(script: &str) {
     let output = Command::new("sh").args(["-ec", script]).output().expect("sh runs");
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
@@ -120,7 +119,6 @@ pub struct Site {
     _serving: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Port of the site.
 pub const PORT: u16 = 9000;
 
 impl Site {

@@ -18,7 +18,6 @@ use tokio::time::sleep;
 
 use super::{FAR, FAR_6, Far, Site, run};
 
-/// Address of the server.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1194);
 
 /// Marks a server that pushes no name server.
@@ -57,7 +56,6 @@ pub fn block(name: &str, body: &str) -> String {
     format!("<{name}>\n{body}\n</{name}>\n")
 }
 
-/// Protection of control packets.
 #[derive(Clone, Copy)]
 pub enum Guard {
     None,
@@ -73,7 +71,6 @@ pub struct Server {
     site: Option<Site>,
     pub far: Far,
     pub authority: Authority,
-    /// Profile of a customer.
     pub profile: String,
 }
 

@@ -19,7 +19,6 @@ use tokio::time::sleep;
 
 use super::{FAR, FAR_6, Far, Site, run};
 
-/// Address of the server.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 51820);
 
 /// A server, and the far side behind it.
@@ -70,7 +69,6 @@ impl Server {
         Self { program, site, far, private_key, public_key, preshared_key }
     }
 
-    /// Configuration file of a customer.
     pub fn file(&self) -> String {
         format!(
             "[Interface]\nPrivateKey = {}\nAddress = 10.66.0.2/32, fd66::2/128\nDNS = {FAR}\n\
