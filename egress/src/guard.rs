@@ -520,14 +520,14 @@ mod tests {
                 }
                 let _ = writer.shutdown().await;
             };
-            let mut said = Vec::new();
+            let mut replies = Vec::new();
             let reading = async {
                 // A reset counts as an end.
-                let _ = reader.read_to_end(&mut said).await;
+                let _ = reader.read_to_end(&mut replies).await;
             };
             let ended = timeout(Duration::from_secs(30), async { tokio::join!(writing, reading) }).await;
             ended.expect("the guard answers or hangs up");
-            said
+            replies
         }
 
         proptest! {
@@ -539,13 +539,13 @@ mod tests {
             #[test]
             fn arbitrary_bytes_connect_nowhere_and_the_connection_ends(pieces in pieces()) {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                let said = runtime.block_on(async {
+                let replies = runtime.block_on(async {
                     let rules = Rules::asking(Names::unknown(), Destinations::default(), Destinations::default(), 256);
                     let guard = open(&rules).await;
                     replies_to(&guard, &pieces).await
                 });
                 // A greeting with the accepted method, and a reply that is not a success.
-                prop_assert!(said.len() <= 2 || (said[2] == 5 && said[3] != 0), "{said:?}");
+                prop_assert!(replies.len() <= 2 || (replies[2] == 5 && replies[3] != 0), "{replies:?}");
                 prop_assert!(WITNESS.accept().is_err(), "a forbidden address was dialled");
             }
         }

@@ -151,8 +151,8 @@ async fn datagram(proxy: &Socks5, site: &Target) -> Datagram {
     };
     let Ok(own) = control.peer_addr() else { return Datagram::Failed };
     // An unspecified address, or a private one of a proxy behind a router, stands for the address at which it was dialled.
-    let (own, said) = (own.ip(), relay.ip().to_canonical());
-    if said != own.to_canonical() && is_public(said) {
+    let (own, reported) = (own.ip(), relay.ip().to_canonical());
+    if reported != own.to_canonical() && is_public(reported) {
         return Datagram::Elsewhere;
     }
     exchange(SocketAddr::new(own, relay.port()), site).await.unwrap_or(Datagram::Failed)

@@ -63,8 +63,8 @@ async fn invalid_socks5_replies_are_refused() {
     ] {
         let (port, _, _running) = scripted(vec![GREETED.to_vec(), reply.clone()], true).await;
         let guard = guard(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
-        let (_, said) = ask(&guard, b"site.example", 80).await;
-        assert_ne!(said, 0, "{reply:?}");
+        let (_, code) = ask(&guard, b"site.example", 80).await;
+        assert_ne!(code, 0, "{reply:?}");
         assert_eq!(guard.take_refusal(), Some(refusal), "{reply:?}");
     }
     for (greeting, fault) in [
@@ -102,21 +102,21 @@ async fn invalid_http_responses_are_refused() {
         (b"\0\x01\x02\x03".to_vec(), Refusal::Upstream(Fault::Protocol)),
         (b"HTTP/1.1 200 O".to_vec(), Refusal::Upstream(Fault::HungUp)),
     ] {
-        let told = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
+        let shown = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
         // The proxy receives two requests: when the route is opened, and for the site.
         let (port, asked, _running) = scripted(vec![head("502 No")], true).await;
         let (other, _, _other) = scripted(vec![answer], true).await;
         let opened = EgressRoute::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
-        assert!(opened.is_ok(), "{told}");
+        assert!(opened.is_ok(), "{shown}");
         assert!(asked.lock().expect("no panic").starts_with(b"CONNECT nowhere.invalid:443 HTTP/1.1\r\n"));
         let strange = EgressRoute::open(Upstream::Http(proxy(other, None)), &rules(false)).await;
         match refusal {
-            Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{told}"),
+            Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{shown}"),
             refusal => {
                 let guard = guard(Upstream::Http(proxy(other, None)), &rules(false)).await;
-                let (_, said) = ask(&guard, b"site.example", 443).await;
-                assert_ne!(said, 0, "{told}");
-                assert_eq!(guard.take_refusal(), Some(refusal), "{told}");
+                let (_, code) = ask(&guard, b"site.example", 443).await;
+                assert_ne!(code, 0, "{shown}");
+                assert_eq!(guard.take_refusal(), Some(refusal), "{shown}");
             }
         }
     }
@@ -124,8 +124,8 @@ async fn invalid_http_responses_are_refused() {
         let answer = [head(line), b"hello there".to_vec()].concat();
         let (port, _, _running) = scripted(vec![answer], false).await;
         let guard = guard(Upstream::Http(proxy(port, None)), &rules(false)).await;
-        let (stream, said) = ask(&guard, b"site.example", 443).await;
-        assert_eq!(said, 0, "{line}");
+        let (stream, code) = ask(&guard, b"site.example", 443).await;
+        assert_eq!(code, 0, "{line}");
         converse(stream).await;
     }
 }
@@ -158,14 +158,14 @@ async fn browser_cannot_inject_into_a_proxy_request() {
         b"a.localhost.",
         b"%6c%6f%63alhost",
     ] {
-        let (_, said) = ask(&guard, name, 443).await;
-        assert_ne!(said, 0, "{name:?}");
+        let (_, code) = ask(&guard, name, 443).await;
+        assert_ne!(code, 0, "{name:?}");
         let refusal = guard.take_refusal();
         assert!(matches!(refusal, Some(Refusal::NameNotFound | Refusal::NotAllowed)), "{name:?} {refusal:?}");
     }
     assert_eq!(heard.lock().expect("no panic").len(), opened, "a request reached the proxy");
-    let (_, said) = ask(&guard, b"xn--bcher-kva.example", 443).await;
-    assert_ne!(said, 0);
+    let (_, code) = ask(&guard, b"xn--bcher-kva.example", 443).await;
+    assert_ne!(code, 0);
     let heard = String::from_utf8(heard.lock().expect("no panic")[opened..].to_vec()).expect("text");
     let expected = "CONNECT xn--bcher-kva.example:443 HTTP/1.1\r\nHost: xn--bcher-kva.example:443\r\n\
                     Proxy-Authorization: Basic a2l0OnNlc2FtZQ==\r\n\r\n";
@@ -177,15 +177,15 @@ async fn browser_cannot_inject_into_a_proxy_request() {
 async fn relay_on_another_host_receives_no_datagram() {
     let trap = UdpSocket::bind(("127.0.0.9", 0)).await.expect("a port");
     let port = trap.local_addr().expect("an address").port().to_be_bytes();
-    for (said, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
-        let answer = [&[5, 0, 0, 1][..], &said, &port].concat();
+    for (relay, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
+        let answer = [&[5, 0, 0, 1][..], &relay, &port].concat();
         let (proxy_port, _, _running) = scripted(vec![GREETED.to_vec(), answer], false).await;
         let way = EgressRoute::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("a way out");
         let began = Instant::now();
         let measured = way.measure(&probes()).await.expect("an open way").expect("a SOCKS 5 proxy");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(!measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve);
-        assert!(measured.capabilities.warnings.iter().any(|told| told.contains(warning)), "{measured:?}");
+        assert!(measured.capabilities.warnings.iter().any(|text| text.contains(warning)), "{measured:?}");
     }
     let nothing = trap.try_recv(&mut [0; 16]);
     assert!(nothing.is_err(), "a datagram went where the proxy pointed");
@@ -231,13 +231,13 @@ async fn dead_proxy_does_not_fall_back_to_direct() {
     let (proxy_port, _, running) =
         scripted(vec![GREETED.to_vec(), [&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"hello there"].concat()], false).await;
     let guard = guard(Upstream::Socks5(proxy(proxy_port, None)), &rules(true)).await;
-    let (stream, said) = ask(&guard, b"localhost", port).await;
-    assert_eq!(said, 0);
+    let (stream, code) = ask(&guard, b"localhost", port).await;
+    assert_eq!(code, 0);
     converse(stream).await;
     drop(running);
     let began = Instant::now();
-    let (_, said) = ask(&guard, b"localhost", port).await;
-    assert_eq!((said, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
+    let (_, code) = ask(&guard, b"localhost", port).await;
+    assert_eq!((code, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
     assert!(began.elapsed() < Duration::from_secs(3));
     TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.expect("the site is there");
 }

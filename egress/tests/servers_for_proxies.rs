@@ -99,22 +99,22 @@ async fn check_route(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules:
     }
     let guard = guard(upstream(KNOWN), rules).await;
     for name in ["localhost", "127.0.0.1"] {
-        let (stream, said) = ask(&guard, name.as_bytes(), port).await;
-        assert_eq!(said, 0, "{name}: {:?}", guard.take_refusal());
+        let (stream, code) = ask(&guard, name.as_bytes(), port).await;
+        assert_eq!(code, 0, "{name}: {:?}", guard.take_refusal());
         converse(stream).await;
     }
-    let (_, said) = ask(&guard, b"no-such-name.invalid", port).await;
-    assert_ne!(said, 0);
+    let (_, code) = ask(&guard, b"no-such-name.invalid", port).await;
+    assert_ne!(code, 0);
     assert!(matches!(guard.take_refusal(), Some(Refusal::Proxied(_))));
     let many = (0..64).map(|_| ask(&guard, b"127.0.0.1", port)).collect::<Vec<_>>();
     for asked in many {
-        let (stream, said) = asked.await;
-        assert_eq!(said, 0);
+        let (stream, code) = asked.await;
+        assert_eq!(code, 0);
         converse(stream).await;
     }
     server.kill().await.expect("it is there");
-    let (_, said) = ask(&guard, b"127.0.0.1", port).await;
-    assert_eq!((said, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
+    let (_, code) = ask(&guard, b"127.0.0.1", port).await;
+    assert_eq!((code, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
 }
 
 #[tokio::test]
@@ -146,8 +146,8 @@ async fn tinyproxy_connects_until_it_is_killed() {
     let (site, _serving) = site().await;
     let (server, port, _folder) = tinyproxy(site).await;
     let forbidding = guard(Upstream::Http(proxy(port, KNOWN)), &rules(true)).await;
-    let (_, said) = ask(&forbidding, b"127.0.0.1", 9).await;
-    assert_ne!(said, 0);
+    let (_, code) = ask(&forbidding, b"127.0.0.1", 9).await;
+    assert_ne!(code, 0);
     assert_eq!(forbidding.take_refusal(), Some(Refusal::Proxied(ProxyReply::NotAllowed)));
     check_route(|who| Upstream::Http(proxy(port, who)), &rules(true), server, site).await;
 }

@@ -278,7 +278,7 @@ fn read_step(
 
 /// Addresses that the customer named, or that the page links to.
 fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
-    let before = ask.history.iter().filter(|said| said.by == ConversationRole::Customer).map(|said| said.text);
+    let before = ask.history.iter().filter(|turn| turn.by == ConversationRole::Customer).map(|turn| turn.text);
     let here = ask.page.map(|page| page.url);
     let links = ask.page.map(|page| page.links).unwrap_or_default().iter().map(String::as_str);
     ExpectedDocuments::of(before.chain([ask.message]), links.chain(here))

@@ -240,9 +240,9 @@ impl Models {
         let question = Question::of(ask, &settings.model);
         let request = self.exchange.request(end.as_ref(), settings, &with.key, &end.body(&question));
         let answered = self.exchange.twice_at_most(request, within).await;
-        let told = answered.map_err(|refusal: Refusal| refusal.failure()).and_then(|body| end.read(&body));
-        let (usage, reading) = match told {
-            Ok(told) => (told.usage, told.call.and_then(|call| Ok(answers::read(call, ask)?))),
+        let reply = answered.map_err(|refusal: Refusal| refusal.failure()).and_then(|body| end.read(&body));
+        let (usage, reading) = match reply {
+            Ok(reply) => (reply.usage, reply.call.and_then(|call| Ok(answers::read(call, ask)?))),
             Err(failure) => (Usage::default(), Err(failure)),
         };
         let cost = settings.prices.cost(usage);

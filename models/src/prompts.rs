@@ -119,13 +119,13 @@ fn cut(text: &str, most_chars: usize) -> &str {
 /// Returns the newest part of the conversation within the limit, beginning with a message of the customer.
 pub fn history<'a>(ask: &Prompt<'a>) -> &'a [ConversationTurn<'a>] {
     let mut chars = 0;
-    let told = ask.history.iter().rev().take_while(|said| {
-        chars += said.text.chars().count();
+    let kept = ask.history.iter().rev().take_while(|turn| {
+        chars += turn.text.chars().count();
         chars <= MOST_HISTORY_CHARS
     });
-    let told = &ask.history[ask.history.len() - told.count()..];
-    let begins = told.iter().position(|said| said.by == ConversationRole::Customer).unwrap_or(told.len());
-    &told[begins..]
+    let kept = &ask.history[ask.history.len() - kept.count()..];
+    let begins = kept.iter().position(|turn| turn.by == ConversationRole::Customer).unwrap_or(kept.len());
+    &kept[begins..]
 }
 
 #[cfg(test)]
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(fences.len(), 2, "{one}");
         assert_eq!(fences[0], fences[1]);
         assert!(fences[0].len() == "=== page ".len() + 32 && !fences[0].contains("0000000000"), "{one}");
-        let (_, said) = one.rsplit_once(fences[1]).expect("an end");
-        assert_eq!(said, "\n\nThe person says:\n\nbuy it");
+        let (_, rest) = one.rsplit_once(fences[1]).expect("an end");
+        assert_eq!(rest, "\n\nThe person says:\n\nbuy it");
         let done = ["tap button \"x\n=== page x\": done".to_owned()];
         let done = message(&Prompt { done: &done, ..ask(Some(page), &[]) });
         assert_eq!(done.lines().filter(|line| line.starts_with("===")).count(), 4, "{done}");
@@ -159,14 +159,14 @@ mod tests {
     fn page_and_history_in_a_prompt_are_bounded() {
         let line = "text \"ü\" [ref=e1]\n";
         let long = line.repeat(10_000);
-        let told = message(&ask(Some(Page { url: "https://a.example/", snapshot: &long, links: &[] }), &[]));
-        assert!((39_000..41_000).contains(&told.chars().count()), "{}", told.len());
-        assert!(told.lines().all(|told| !told.starts_with("text") || told == line.trim_end()));
+        let text = message(&ask(Some(Page { url: "https://a.example/", snapshot: &long, links: &[] }), &[]));
+        assert!((39_000..41_000).contains(&text.chars().count()), "{}", text.len());
+        assert!(text.lines().all(|text| !text.starts_with("text") || text == line.trim_end()));
         let (customer, agent) = (ConversationRole::Customer, ConversationRole::Agent);
         let text = "x".repeat(6_000);
-        let said = [customer, agent, customer, agent, agent].map(|by| ConversationTurn { by, text: &text });
-        let told = history(&ask(None, &said)).to_vec();
-        assert_eq!(told.iter().map(|said| said.by).collect::<Vec<_>>(), [customer, agent, agent]);
+        let turns = [customer, agent, customer, agent, agent].map(|by| ConversationTurn { by, text: &text });
+        let kept = history(&ask(None, &turns)).to_vec();
+        assert_eq!(kept.iter().map(|turn| turn.by).collect::<Vec<_>>(), [customer, agent, agent]);
         let huge = "x".repeat(30_000);
         assert!(history(&ask(None, &[ConversationTurn { by: customer, text: &huge }])).is_empty());
     }

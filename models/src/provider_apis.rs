@@ -45,9 +45,9 @@ impl<'a> Question<'a> {
 
     /// Messages, in the form that both providers use.
     fn messages(&self) -> Vec<Value> {
-        let before = self.history.iter().map(|said| match said.by {
-            ConversationRole::Customer => json!({"role": "user", "content": said.text}),
-            ConversationRole::Agent => json!({"role": "assistant", "content": said.text}),
+        let before = self.history.iter().map(|turn| match turn.by {
+            ConversationRole::Customer => json!({"role": "user", "content": turn.text}),
+            ConversationRole::Agent => json!({"role": "assistant", "content": turn.text}),
         });
         before.chain([json!({"role": "user", "content": self.message})]).collect()
     }

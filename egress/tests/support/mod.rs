@@ -60,7 +60,7 @@ pub async fn site() -> (u16, JoinSet<()>) {
 
 pub async fn converse(mut stream: TcpStream) {
     stream.write_all(b"there").await.expect("it reads");
-    let mut said = [0; 11];
-    stream.read_exact(&mut said).await.expect("it answers");
-    assert_eq!(&said, b"hello there");
+    let mut echoed = [0; 11];
+    stream.read_exact(&mut echoed).await.expect("it answers");
+    assert_eq!(&echoed, b"hello there");
 }

@@ -660,8 +660,8 @@ fn after(number: u32, other: u32) -> bool {
 
 /// Maximum segment size in a SYN; 536 if the option is missing (RFC 9293).
 fn longest(packet: &[u8], segment: &Segment) -> usize {
-    let said = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
-    said.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)
+    let option = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
+    option.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)
 }
 
 /// Options of a TCP header: kinds, and the positions of their values in the packet.

@@ -272,8 +272,8 @@ fn dead_server_is_detected_within_three_seconds() {
             let tunnel = server.tunnel().await;
             let mut open = site(&tunnel).await;
             open.write_all(b"echo\nbefore").await.expect("words");
-            let mut heard = [0; 6];
-            open.read_exact(&mut heard).await.expect("words");
+            let mut received = [0; 6];
+            open.read_exact(&mut received).await.expect("words");
             server.signal(signal);
             for host in [Host::Ipv4(FAR), Host::Domain("site.test"), Host::Domain("other.test")] {
                 let began = Instant::now();
@@ -281,7 +281,7 @@ fn dead_server_is_detected_within_three_seconds() {
                 assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
             }
             assert_eq!(timeout(Duration::from_secs(12), tunnel.closed()).await, Ok(why));
-            assert!(open.read_exact(&mut heard).await.is_err());
+            assert!(open.read_exact(&mut received).await.is_err());
             assert!(open.write_all(b"after").await.is_err());
             let began = Instant::now();
             assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
@@ -330,10 +330,10 @@ async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> 
     let mut slowest = Duration::ZERO;
     while began.elapsed() < lasting {
         let asked = Instant::now();
-        let said = vec![b'.'; 64 << 10];
-        let mut heard = vec![0; said.len()];
-        echo.write_all(&said).await.expect("words");
-        echo.read_exact(&mut heard).await.expect("words");
+        let sent = vec![b'.'; 64 << 10];
+        let mut received = vec![0; sent.len()];
+        echo.write_all(&sent).await.expect("words");
+        echo.read_exact(&mut received).await.expect("words");
         slowest = slowest.max(asked.elapsed());
     }
     assert!(slowest < Duration::from_millis(1500), "{slowest:?}: {}", server.log());

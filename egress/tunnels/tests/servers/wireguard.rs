@@ -45,21 +45,21 @@ fn tunnel_reaches_the_far_side() {
 
         // Echoed data is identical, and the stream ends after it.
         let mut echo = site(&tunnel).await;
-        let said: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
+        let sent: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
         echo.write_all(b"echo\n").await.expect("a word");
         let (mut reader, mut writer) = tokio::io::split(echo);
-        let (heard, ()) = tokio::join!(
+        let (received, ()) = tokio::join!(
             async {
-                let mut heard = Vec::new();
-                reader.read_to_end(&mut heard).await.expect("an end");
-                heard
+                let mut received = Vec::new();
+                reader.read_to_end(&mut received).await.expect("an end");
+                received
             },
             async {
-                writer.write_all(&said).await.expect("words");
+                writer.write_all(&sent).await.expect("words");
                 writer.shutdown().await.expect("the last word");
             }
         );
-        assert!(heard == said, "the same");
+        assert!(received == sent, "the same");
     });
 }
 
@@ -145,8 +145,8 @@ fn dead_server_is_detected_within_three_seconds() {
         let tunnel = server.tunnel().await;
         let mut open = site(&tunnel).await;
         open.write_all(b"echo\nbefore").await.expect("words");
-        let mut heard = [0; 6];
-        open.read_exact(&mut heard).await.expect("words");
+        let mut received = [0; 6];
+        open.read_exact(&mut received).await.expect("words");
 
         server.signal(Signal::SIGKILL);
         for host in [Host::Ipv4(FAR), Host::Domain("site.test"), Host::Domain("other.test")] {
@@ -157,7 +157,7 @@ fn dead_server_is_detected_within_three_seconds() {
         // Open streams end, and the tunnel reports that it is dead.
         let closed = timeout(Duration::from_secs(12), tunnel.closed()).await;
         assert_eq!(closed, Ok(Closed::Silent));
-        assert!(open.read_exact(&mut heard).await.is_err());
+        assert!(open.read_exact(&mut received).await.is_err());
         assert!(open.write_all(b"after").await.is_err());
         let began = Instant::now();
         assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
@@ -250,10 +250,10 @@ fn keys_are_renewed_under_load() {
         let (mut slowest, mut words) = (Duration::ZERO, 0_u32);
         while began.elapsed() < Duration::from_secs(150) {
             let asked = Instant::now();
-            let said = vec![b'.'; 64 << 10];
-            let mut heard = vec![0; said.len()];
-            echo.write_all(&said).await.expect("words");
-            echo.read_exact(&mut heard).await.expect("words");
+            let sent = vec![b'.'; 64 << 10];
+            let mut received = vec![0; sent.len()];
+            echo.write_all(&sent).await.expect("words");
+            echo.read_exact(&mut received).await.expect("words");
             slowest = slowest.max(asked.elapsed());
             words += 1;
             sleep(Duration::from_millis(20)).await;

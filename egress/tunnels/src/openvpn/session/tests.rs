@@ -33,7 +33,7 @@ struct Far {
     reliable: Reliable,
     tls: ServerConnection,
     /// Bytes that the client has sent.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     randoms: [[u8; 32]; 2],
 }
 
@@ -64,7 +64,7 @@ impl Far {
             settings,
             key: 0,
             reliable: Reliable::beginning_with(Opcode::HardResetServer),
-            heard: Vec::new(),
+            received: Vec::new(),
             randoms: [[7; 32], [9; 32]],
         };
         (far, entering)
@@ -74,7 +74,7 @@ impl Far {
         self.key = key;
         self.reliable = Reliable::beginning_with(Opcode::SoftReset);
         self.tls = ServerConnection::new(Arc::clone(&self.settings)).expect("TLS");
-        self.heard.clear();
+        self.received.clear();
     }
 
     fn receive(&mut self, packet: &[u8]) {
@@ -96,7 +96,7 @@ impl Far {
             }
             let mut buffer = [0; 8192];
             while let Ok(length) = self.tls.reader().read(&mut buffer) {
-                self.heard.extend_from_slice(&buffer[..length]);
+                self.received.extend_from_slice(&buffer[..length]);
             }
         }
     }
@@ -114,8 +114,8 @@ impl Far {
     /// Derives the data channel from the client's key material.
     fn data(&self, key: u8) -> DataChannel {
         let mut ours = Source::new();
-        ours.secret.copy_from_slice(&self.heard[5..53]);
-        ours.randoms.as_flattened_mut().copy_from_slice(&self.heard[53..117]);
+        ours.secret.copy_from_slice(&self.received[5..53]);
+        ours.randoms.as_flattened_mut().copy_from_slice(&self.received[53..117]);
         let client = self.client.expect("a client");
         let mut keys = derived(&ours, &self.randoms, [&client, &self.session]);
         keys.rotate_left(128);
@@ -204,11 +204,11 @@ fn carry(far: &mut Far, session: &mut Session) -> Result<(), Failure> {
 #[tokio::test(start_paused = true)]
 async fn client_sends_credentials_and_capabilities() {
     let (far, _) = after_messages(b"").expect("a client");
-    let said = String::from_utf8_lossy(&far.heard[117..]).into_owned();
-    assert!(said.contains("\0\u{6}alice\0\0\u{7}s3cret\0"), "{said:?}");
+    let text = String::from_utf8_lossy(&far.received[117..]).into_owned();
+    assert!(text.contains("\0\u{6}alice\0\0\u{7}s3cret\0"), "{text:?}");
     assert!(
-        said.contains("IV_CIPHERS=AES-256-GCM:AES-128-GCM:CHACHA20-POLY1305\n") && said.ends_with("IV_PROTO=142\n\0"),
-        "{said:?}"
+        text.contains("IV_CIPHERS=AES-256-GCM:AES-128-GCM:CHACHA20-POLY1305\n") && text.ends_with("IV_PROTO=142\n\0"),
+        "{text:?}"
     );
 }
 
