@@ -62,8 +62,7 @@ impl Names {
         Ok(Self { current: Mutex::new(current) })
     }
 
-    /// Returns the addresses of a name, IPv4 first: on a host without IPv4 a dial fails immediately, but without IPv6 it often
-    /// hangs.
+    /// Returns the addresses of a name, IPv4 first: with IPv6 first, a host without IPv6 would often wait for a timeout.
     ///
     /// # Errors
     /// Returns an error when the name has no address or no name server answers.

@@ -1,10 +1,10 @@
 //! Fair scheduling of attempts: counts running attempts and computes the limits of the next claim.
 //!
-//! An account may use at most half of the remaining room, so a few accounts with hanging endpoints cannot fill it. An account
-//! whose attempts time out counts as slow for 2 h. Its endpoints that do not answer get only a few concurrent attempts. Their
-//! deliveries are looked up once a second, apart from the claims, because a claim that skips hundreds of endpoints would delay
-//! all others. Each second starts only a share of them: attempts that start together time out together, and the burst would
-//! delay other attempts.
+//! The running attempts of an account never exceed the room that is left, so a few accounts with hanging endpoints cannot fill
+//! it. An account whose attempts time out counts as slow for 2 h. Its endpoints that do not answer get only a few concurrent
+//! attempts. Their deliveries are looked up once a second, apart from the claims, because a claim that skips hundreds of
+//! endpoints would delay all others. Each second starts only a share of them: attempts that start together time out together,
+//! and the burst would delay other attempts.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
