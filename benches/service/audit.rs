@@ -1,9 +1,8 @@
-//! The audit log: a page of it, wherever it is, and an export.
+//! The audit log: pages at any position, and an export.
 //!
-//! The table has two million rows, every other one of the account that reads: its pages are scattered as those of a busy
-//! account on a busy deployment are. A page costs what walking an index from a point costs, which ten million rows make
-//! deeper by a level at most. The rows fit the machine's memory here; on a cold disk the first page of an old part of the
-//! log also costs its reads.
+//! The table has two million rows, half of them of the reading account, so its rows are scattered as on a busy deployment. A
+//! page costs an index walk from a point; ten million rows would add at most one level to the index. Here the rows fit into
+//! memory; with a cold cache, the first page of an old part of the log also costs disk reads.
 
 use std::fs;
 
@@ -17,7 +16,7 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// Rows of the account that reads, and as many of others.
+/// Rows of the reading account, and of all other accounts together.
 const ROWS: i32 = 1_000_000;
 const REQUESTS: usize = 1_000;
 const EXPORTS: usize = 10;
@@ -67,7 +66,7 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Two million rows that look like a year's, by the time order of their ids.
+/// Inserts two million rows with ids spread over a year.
 async fn load(conn: &mut PgConnection, account: AccountId) -> Result<()> {
     let others = "insert into accounts (id, email, email_key, name)
                   select gen_random_uuid(), n || '@example.com', n || '@example.com', 'Ada' from generate_series(1, 100) n";
@@ -86,7 +85,7 @@ async fn load(conn: &mut PgConnection, account: AccountId) -> Result<()> {
                '203.0.113.9', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)', now() - interval '1 year'
         from others, generate_series(1, $2) n";
     sqlx::query(rows).bind(account.as_uuid()).bind(2 * ROWS).execute(&mut *conn).await?;
-    // What autovacuum does sooner or later.
+    // Autovacuum would do the same later.
     sqlx::raw_sql("vacuum analyze audit_log").execute(conn).await?;
     Ok(())
 }
@@ -102,7 +101,7 @@ async fn pages(name: &str, client: &Client, path: impl Fn(usize) -> String) -> R
     Ok(())
 }
 
-/// Cursors to places all over the log, as the service would have signed them.
+/// Returns cursors to random positions in the log, signed as the service signs them.
 async fn deep(conn: &mut PgConnection, account: AccountId, action: Option<&str>) -> Result<Vec<String>> {
     let signer = CursorSigner::new(database::server_secret(&mut *conn, "cursors").await?);
     let scope = CursorScope { account, list: "audit_log", filters: &[action] };
@@ -117,7 +116,7 @@ async fn deep(conn: &mut PgConnection, account: AccountId, action: Option<&str>)
     Ok(places.into_iter().map(|place| signer.sign(scope, place)).collect())
 }
 
-/// The most memory a process has had since that was last forgotten.
+/// Peak memory of a process since the last reset.
 fn peak_kib(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no peak")?;

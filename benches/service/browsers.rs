@@ -1,4 +1,4 @@
-//! Real browsers: single operations, memory, and whole flows beside bare `WebDriver`.
+//! Real browsers: single operations, memory, and whole flows compared with bare `WebDriver`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,13 +11,13 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::{site, webdriver};
 
-/// Times each operation is measured.
+/// Number of measurements of each operation.
 const ROUNDS: usize = 20;
-/// How long each kind of flow is run.
+/// Duration of each kind of flow.
 const FLOWS: Duration = Duration::from_secs(20);
-/// Flows at once.
+/// Numbers of concurrent flows.
 const AT_ONCE: [usize; 4] = [1, 2, 4, 8];
-/// Creates at once, and how often.
+/// Number of concurrent creates, and of repetitions.
 const BURST: (usize, usize) = (8, 5);
 
 pub async fn run() -> Result<()> {
@@ -65,7 +65,7 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
         ("full-page screenshot", "capture", json!({"kind": "screenshot", "full_page": true})),
     ];
     for _ in 0..ROUNDS {
-        // A slot that was just taken is replaced in the background: a customer who comes later finds the pool full.
+        // Waits until the pool is full again: a taken browser is replaced in the background.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let begun = Instant::now();
         let session = client.create().await?;
@@ -99,7 +99,7 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the orchestrator adds to the operations of one client on one session, while no slot is being replaced.
+/// Overhead of the orchestrator for one client on one session, while no browser is being replaced.
 async fn overhead(client: &Client, url: &str) -> Result<()> {
     let operations = [
         ("navigate", json!({"url": url})),
@@ -120,7 +120,7 @@ async fn overhead(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a page of a thousand controls shows, on a session that does nothing else.
+/// Snapshot of a page with a thousand controls on an otherwise idle session.
 async fn snapshots(client: &Client, url: &str) -> Result<()> {
     let session = client.create().await?;
     client.operate(&session, "navigate", json!({"url": format!("{url}controls")})).await?;
@@ -134,7 +134,7 @@ async fn snapshots(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Resident memory a session, shared pages counted in proportion, at ten sessions.
+/// Resident memory per session (PSS) with ten sessions.
 async fn memory(service: &Service, client: &Client, url: &str) -> Result<()> {
     const SESSIONS: u32 = 10;
     let mut sessions = Vec::new();
@@ -153,7 +153,7 @@ async fn memory(service: &Service, client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// The proportional set size of all descendants but the database's, in MiB, and how many browsers they are.
+/// Proportional set size in MiB of all descendants except the database's, and the number of browsers among them.
 fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -179,11 +179,12 @@ fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
     Ok((f64::from(kib) / 1024.0, browsers))
 }
 
-/// Eight creates at once, with as many hot browsers as the service keeps by itself: the first time nobody has asked for so many before.
+/// Eight concurrent creates with the service's default number of hot browsers. The first burst comes before the pool has
+/// adapted.
 async fn bursts(client: &Client) -> Result<()> {
     report::heading("Eight creates at once, all ready, in milliseconds");
     for burst in 0..BURST.1 {
-        // What was taken before is replaced by then.
+        // By then, the browsers that were taken are replaced.
         tokio::time::sleep(Duration::from_secs(8)).await;
         let begun = Instant::now();
         let sessions = futures_util::future::try_join_all((0..BURST.0).map(|_| client.create())).await?;
@@ -195,7 +196,7 @@ async fn bursts(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Whole flows a second: create, navigate, tap, state, screenshot, delete.
+/// Rate of whole flows: create, navigate, tap, state, screenshot, delete.
 async fn flows(client: &Client, url: &str) -> Result<()> {
     report::heading("Whole flows: create, navigate, tap, state, screenshot, delete");
     for at_once in AT_ONCE {

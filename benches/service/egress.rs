@@ -1,6 +1,6 @@
-//! What leaving through a customer's proxy costs beside a direct session.
+//! Cost of egress through a customer's proxy compared with a direct session.
 //!
-//! What a tunnel costs is measured where its server is: `egress/tunnels/tests/servers`, `figures`.
+//! The cost of a tunnel is measured by the tests `figures` in `egress/tunnels/tests/servers`.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Times each is measured, by turns.
+/// Number of alternating measurements.
 const ROUNDS: usize = 40;
-/// How much longer a page may take, beside the proxy's own hop.
+/// Maximum ratio of page load times, without the proxy's own hop.
 const LONGER: f64 = 1.15;
-/// Milliseconds that a create may take more.
+/// Maximum additional milliseconds of a create.
 const BEYOND: f64 = 60.0;
 
 pub async fn run() -> Result<()> {
@@ -39,7 +39,7 @@ pub async fn run() -> Result<()> {
     for scheme in ["socks5", "http"] {
         let proxy = Proxy::start(scheme, Manner::Good, address).await;
         let saved = client.proxy(proxy.body()).await?;
-        report::heading(&format!("Leaving through a proxy, {scheme}, one client, in milliseconds"));
+        report::heading(&format!("Egress through a proxy, {scheme}, one client, in milliseconds"));
         creates(&client, &saved).await?;
         pages(&client, &saved, (scheme, proxy.port), address).await?;
     }
@@ -50,7 +50,7 @@ async fn creates(client: &Client, proxy: &str) -> Result<()> {
     let (mut direct, mut through) = (Samples::default(), Samples::default());
     for _ in 0..ROUNDS / 2 {
         for (proxy, samples) in [(None, &mut direct), (Some(proxy), &mut through)] {
-            // A slot that was just taken is replaced in the background.
+            // A taken browser is replaced in the background.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let begun = Instant::now();
             let (_, session) = match proxy {
@@ -72,7 +72,7 @@ async fn pages(client: &Client, proxy: &str, (scheme, port): (&str, u16), site: 
     let ((_, direct), (_, through)) = (client.agent().await?, client.agent_through(proxy).await?);
     let [mut page, mut page_through, mut bare, mut bare_through] = [(); 4].map(|()| Samples::default());
     for round in 0..ROUNDS {
-        // Each has a query of its own, so that nothing of it is known.
+        // A query of its own keeps each page out of the cache.
         let body = json!({"url": format!("http://{site}/?{round}")});
         page.push(client.operate(&direct, "navigate", body.clone()).await?.total);
         page_through.push(client.operate(&through, "navigate", body).await?.total);
@@ -92,7 +92,7 @@ async fn pages(client: &Client, proxy: &str, (scheme, port): (&str, u16), site: 
     Ok(())
 }
 
-/// Fetches the page without a browser: how long that takes, with the connection.
+/// Fetches the page without a browser. Returns the time, including the connection.
 async fn fetch(through: Option<(&str, u16)>, site: SocketAddr) -> Result<Duration> {
     let begun = Instant::now();
     let mut stream = match through {
@@ -111,10 +111,10 @@ async fn fetch(through: Option<(&str, u16)>, site: SocketAddr) -> Result<Duratio
             }
         }
         Some(_) => {
-            let said = |text: &str| [&[u8::try_from(text.len()).unwrap_or(u8::MAX)], text.as_bytes()].concat();
+            let field = |text: &str| [&[u8::try_from(text.len()).unwrap_or(u8::MAX)], text.as_bytes()].concat();
             stream.write_all(&[5, 1, 2]).await?;
             stream.read_u16().await?;
-            stream.write_all(&[&[1][..], &said(USER), &said(PASSWORD)].concat()).await?;
+            stream.write_all(&[&[1][..], &field(USER), &field(PASSWORD)].concat()).await?;
             stream.read_u16().await?;
             let port = site.port().to_be_bytes();
             stream.write_all(&[5, 1, 0, 1, 127, 0, 0, 1, port[0], port[1]]).await?;

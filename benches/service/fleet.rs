@@ -1,4 +1,4 @@
-//! Many sessions on many workers, and what becomes of workers when there are fewer sessions.
+//! Many sessions on many workers, and the emptying of workers when the load falls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,13 +17,12 @@ use crate::service::{Client, Service};
 
 const SESSIONS: usize = 10_000;
 const WORKERS: usize = 16;
-/// Creates at the same time.
+/// Number of concurrent creates.
 const AT_ONCE: usize = 32;
-/// Times that metrics are read.
 const SCRAPES: usize = 50;
 const TOKEN: &str = "bench";
 
-/// How long the longest session of a falling load lives.
+/// Lifetime of the longest session in the falling load.
 const LONGEST: Duration = Duration::from_secs(4);
 
 pub async fn run() -> Result<()> {
@@ -31,18 +30,18 @@ pub async fn run() -> Result<()> {
     scaling_down().await
 }
 
-/// Times that a worker is killed.
 const KILLS: usize = 5;
-/// Workers of which one is killed, sessions on them, and how often each is operated.
+/// Number of workers, one of which is killed; number of sessions on them; and interval of each session's operations.
 const OF_WORKERS: usize = 4;
 const STEADY: usize = 16;
 const EVERY: Duration = Duration::from_millis(50);
-/// How long operations are measured before a kill, and after it.
+/// Measuring time before a kill, and after it.
 const MEASURED: Duration = Duration::from_secs(10);
 
-/// One of four workers is killed, again and again, under a steady load. By turns, so that a machine whose speed drifts is no difference.
+/// Kills one of four workers repeatedly under a steady load. Measurements before and after alternate, so that a drift of the
+/// machine's speed cancels out.
 pub async fn kill() -> Result<()> {
-    report::heading(&format!("{KILLS} kills of one of {OF_WORKERS} workers that {STEADY} sessions are operated on"));
+    report::heading(&format!("{KILLS} kills of one of {OF_WORKERS} workers with {STEADY} sessions under load"));
     let (mut before, mut after) = (Samples::default(), Samples::default());
     let (mut own, mut others) = (0, 0);
     for _ in 0..KILLS {
@@ -55,19 +54,18 @@ pub async fn kill() -> Result<()> {
     report::durations("an operation elsewhere, before", &before, None, None);
     report::durations("an operation elsewhere, after", &after, None, None);
     let moved = (after.quantile(0.99) / before.quantile(0.99) - 1.0) * 100.0;
-    report::figure("their p99 has moved by", moved, "%", "< 10 %", moved < 10.0);
+    report::figure("their p99 has changed by", moved, "%", "< 10 %", moved < 10.0);
     let expected = KILLS * STEADY / OF_WORKERS;
     report::figure("sessions that failed with their worker", count(own), "", &format!("{expected}"), own == expected);
     report::figure("other sessions that failed", count(others), "", "0", others == 0);
     Ok(())
 }
 
-/// What came of a kill.
 struct Kill {
-    /// Operations on sessions of the other workers until it, and from it on.
+    /// Operations on sessions of the other workers, before and after the kill.
     before: Samples,
     after: Samples,
-    /// Sessions of the worker that failed, and of others.
+    /// Failed sessions of the killed worker, and of other workers.
     own: usize,
     others: usize,
 }
@@ -113,7 +111,7 @@ async fn kill_one() -> Result<Kill> {
     Ok(kill)
 }
 
-/// What somebody has seen of a session.
+/// Results of one session.
 struct Seen {
     on_first: bool,
     failed: bool,
@@ -121,7 +119,7 @@ struct Seen {
     after: Samples,
 }
 
-/// Operates a session steadily, and notes how long that takes before a moment and from then on, until it fails.
+/// Runs operations on a session at a fixed interval until it fails. Records the durations before and after `fatal`.
 async fn operated(client: Client, session: String, on_first: bool, fatal: Instant) -> Seen {
     let mut seen = Seen { on_first, failed: false, before: Samples::default(), after: Samples::default() };
     let mut ticks = interval(EVERY);
@@ -191,7 +189,8 @@ async fn many_sessions() -> Result<()> {
     Ok(())
 }
 
-/// Eight workers are full, and then a fifth of the load is left: with `pack` six of them are empty as soon as their sessions have ended.
+/// Fills eight workers, then reduces the load to a fifth. With `pack`, six workers are empty as soon as their sessions have
+/// ended.
 async fn scaling_down() -> Result<()> {
     let postgres = Postgres::start(&["max_connections=600"]).await?;
     let url = postgres.options().to_url_lossy().to_string();
@@ -225,7 +224,7 @@ async fn scaling_down() -> Result<()> {
     }
     let took = fell.elapsed();
     report::figure("six of them empty after", took.as_secs_f64(), "s", "≤ 4 s, the longest session", took <= LONGEST);
-    // Those that are left go on, and nobody is placed anywhere else.
+    // The remaining sessions continue, and new ones are placed only on their workers.
     sleep(LONGEST).await;
     let left = used(&mut conn).await?;
     report::figure("workers with sessions, later", count(left), "", "≤ 2", left <= 2);
@@ -235,7 +234,7 @@ async fn scaling_down() -> Result<()> {
     Ok(())
 }
 
-/// One session after the other, of different lengths, until then.
+/// Creates and deletes sessions with different lifetimes, one after another, until the given time.
 async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
     let mut lengths: VecDeque<_> = [1_000, 2_500, 1_700, 4_000, 600].map(Duration::from_millis).into();
     while Instant::now() < until {
@@ -247,7 +246,7 @@ async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Workers that have live sessions.
+/// Number of workers with live sessions.
 async fn used(conn: &mut PgConnection) -> Result<usize> {
     let used: i64 =
         sqlx::query_scalar("select count(distinct worker_id) from sessions where live").fetch_one(conn).await?;

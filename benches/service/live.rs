@@ -1,4 +1,4 @@
-//! What a live view costs, and how soon what is done in it is seen: through an API and a worker in processes of their own.
+//! Cost and latency of a live view, through an API process and a worker process.
 #![allow(clippy::cast_precision_loss, reason = "counts of some thousands")]
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -29,31 +29,30 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Touches of which it is measured when they are seen.
+/// Number of touches whose latency is measured.
 const TOUCHES: usize = 100;
-/// How long pictures are counted.
+/// Time during which pictures are counted.
 const SPAN: Duration = Duration::from_secs(6);
-/// How long a page rests.
+/// Measuring time of an idle page.
 const REST: Duration = Duration::from_secs(10);
-/// Who watches one session at the same time.
+/// Number of concurrent viewers of one session.
 const MANY: usize = 20;
-/// Bytes a second of the viewer behind a slow line: two megabits.
+/// Bytes per second of a viewer with a slow connection: 2 Mbit/s.
 const SLOW: usize = 250_000;
-/// What the slow line takes at once.
+/// Chunk size of the slow connection.
 const CHUNK: usize = 2_500;
 
-/// A page that changes its colour when it is touched.
+/// A page that changes its colour on a touch.
 const TOUCHED: &str = "<!doctype html><meta name=viewport content='width=device-width'><style>body { margin: 0; background: white }
 div { position: absolute; left: 40px; top: 60px; width: 160px; height: 160px; background: #f00 } .on { background: #00f }</style>
 <div id=box></div><script>addEventListener('touchstart', () => box.classList.toggle('on'))</script>";
 
-/// A page of text and colours that scrolls by itself.
+/// A page of text and colours that scrolls continuously.
 const SCROLLING: &str = "<!doctype html><meta name=viewport content='width=device-width'><style>body { margin: 0; font: 16px sans-serif }
 p { margin: 0; padding: 12px } </style><script>for (let i = 0; i < 400; i++) document.write(`<p style='background: hsl(${i * 7} 70% 85%)'>
 Paragraph ${i}: the quick brown fox jumps over the lazy dog, and the lazy dog does not care.</p>`);
 const step = () => { scrollTo(0, window.at = ((window.at || 0) + 8) % 12000); requestAnimationFrame(step) }; step()</script>";
 
-/// A page on which nothing happens.
 const RESTING: &str = "<!doctype html><meta name=viewport content='width=device-width'><h1>Nothing happens</h1>";
 
 pub async fn run() -> Result<()> {
@@ -80,7 +79,7 @@ pub async fn run() -> Result<()> {
     bench.many().await
 }
 
-/// A session that is watched.
+/// A session with viewers.
 struct Bench {
     service: Service,
     client: Client,
@@ -110,7 +109,7 @@ impl Bench {
         self.client.base_url.trim_start_matches("http://")
     }
 
-    /// Processor time of all that is ours: a page's own processes draw it whether anybody watches or not.
+    /// Processor time of the service's own processes, without the page's processes, which run with or without viewers.
     fn processor(&self) -> Result<Duration> {
         with_descendants(&[self.service.pids_of("api"), self.service.pids_of("worker")].concat(), "kitfleet")
     }
@@ -120,7 +119,7 @@ impl Bench {
         let mut viewer = self.watch("controller").await?;
         let mut seen = Samples::default();
         for touch in 0..TOUCHES {
-            // What is sharp is sent no more.
+            // A sharp picture is not sent again.
             if !viewer.sharp {
                 viewer.until(|picture, _| picture.sharp).await?;
             }
@@ -136,14 +135,14 @@ impl Bench {
         report::durations("a touch until it is seen", &seen, Some(35.0), None);
         let late = seen.quantile(0.95);
         report::figure("a touch until it is seen, p95", late, "ms", "≤ 45 ms", late <= 45.0);
-        // A second after the last of them the session takes operations again.
+        // Operations are accepted again 1 s after the last touch.
         sleep(Duration::from_secs(2)).await;
         Ok(())
     }
 
-    /// What is ours takes for `span` while nobody watches.
+    /// Processor time of the service during `span` without viewers.
     async fn unwatched(&self, span: Duration) -> Result<Duration> {
-        // Who watched is gone, and has been let go of.
+        // Waits until earlier viewers have been removed.
         sleep(Duration::from_secs(2)).await;
         let before = self.processor()?;
         sleep(span).await;
@@ -195,7 +194,7 @@ impl Bench {
         report::figure("age of the oldest picture there", oldest, "ms", "≤ 600 ms", oldest <= 600.0);
         report::figure("pictures there", slowly.a_second(), "a second", "-", true);
         let ratio = beside.a_second() / alone;
-        report::figure("pictures of a fast one beside it, to alone", ratio, "", "≥ 0.9", ratio >= 0.9);
+        report::figure("pictures of a fast viewer beside it, relative to alone", ratio, "", "≥ 0.9", ratio >= 0.9);
         Ok(())
     }
 
@@ -218,14 +217,14 @@ impl Bench {
     }
 }
 
-/// Somebody who watches, and acknowledges what they see.
+/// A viewer that acknowledges pictures.
 struct Viewer {
     socket: WebSocketStream<TcpStream>,
-    /// Whether the last picture was.
+    /// True when the latest picture was sharp.
     sharp: bool,
 }
 
-/// What was seen in some time.
+/// Pictures received in a period.
 #[derive(Default)]
 struct Read {
     pictures: usize,
@@ -250,7 +249,7 @@ impl Viewer {
         Ok(Some(message))
     }
 
-    /// Reads until such a picture comes.
+    /// Reads until a picture matches.
     async fn until(&mut self, wanted: impl Fn(&Picture, &[u8]) -> bool) -> Result<()> {
         loop {
             if let Some(message) = self.next().await?
@@ -280,12 +279,12 @@ impl Viewer {
         self.say(&json!({"type": "input", "events": events})).await
     }
 
-    async fn say(&mut self, said: &Value) -> Result<()> {
-        Ok(self.socket.send(Message::text(said.to_string())).await?)
+    async fn say(&mut self, message: &Value) -> Result<()> {
+        Ok(self.socket.send(Message::text(message.to_string())).await?)
     }
 }
 
-/// The colour of a place, if a picture shows it.
+/// Colour of a pixel, if a picture contains it.
 fn colour(picture: &Picture, jpeg: &[u8], [x, y]: [usize; 2]) -> Option<[u8; 3]> {
     let [left, top, across, down] = picture.rect.map(usize::from);
     let (x, y) = (x.checked_sub(left)?, y.checked_sub(top)?);
@@ -299,7 +298,7 @@ fn colour(picture: &Picture, jpeg: &[u8], [x, y]: [usize; 2]) -> Option<[u8; 3]>
     pixels.get(at..at + 3)?.try_into().ok()
 }
 
-/// A line to this address that brings so many bytes a second and no more, with as little in its pipe as such a line has.
+/// Opens a connection through a relay that limits the rate and has small buffers, as on a slow line.
 async fn slow_line(host: &str) -> Result<TcpStream> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let here = listener.local_addr()?;

@@ -1,5 +1,5 @@
-//! How the service grows: so many processes of each role on one PostgreSQL that waits for the disk, and so many clients that do as much
-//! as they can. Says what an operation costs each role, and what is waited for.
+//! Scaling: any number of processes of each role on one PostgreSQL with durable commits, and any number of clients at full
+//! speed. Reports the cost of an operation per role, and the database's wait events.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,51 +30,52 @@ use crate::processes::{self, own, time};
 use crate::report::Samples;
 use crate::service::{Client, Service};
 
-/// Clients of an account at most, each of which has two sessions: as many as an account of the largest tier may have.
+/// Maximum number of clients per account. Each uses two sessions, and this is as many sessions as an account of the largest
+/// tier may have.
 const CLIENTS: usize = 16;
-/// How long the load lasts before it is measured.
+/// Duration of the load before the measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// How often it is looked at what backends wait for.
+/// Interval at which wait events are sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is asked for behind the section's name.
+/// Options after the section's name.
 #[derive(Parser)]
 #[command(name = "load", no_binary_name = true)]
 struct Options {
-    /// API processes.
+    /// Number of API processes
     #[arg(long, default_value_t = 1)]
     api: usize,
-    /// Worker processes, one figure or several that are measured one after the other.
+    /// Numbers of worker processes, measured one after another
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32])]
     workers: Vec<usize>,
-    /// Clients, each of which waits for an answer before it asks again; one figure or several.
+    /// Numbers of clients, measured one after another; each waits for an answer before its next request
     #[arg(long, value_delimiter = ',', default_values_t = [16, 64])]
     clients: Vec<usize>,
-    /// What they do.
+    /// Work of the clients
     #[arg(long, value_enum, default_value_t = Work::Waits)]
     work: Work,
-    /// Accounts that share the clients; without it one a client for creates, and otherwise one for 16 of them.
+    /// Number of accounts; by default one per client for creates, otherwise one per 16 clients
     #[arg(long)]
     accounts: Option<NonZeroUsize>,
-    /// Seconds that are measured.
+    /// Measuring time in seconds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Microseconds by which each flush of the log takes longer, as on a slow disk.
+    /// Additional microseconds per flush of the log, as on a slow disk
     #[arg(long, default_value_t = 0)]
     commit_delay: u64,
-    /// A Redis that processes share.
+    /// URL of a Redis that the processes share
     #[arg(long)]
     redis: Option<String>,
-    /// Says also what each statement costs, for which the database notes more.
+    /// Also report the cost of each statement, which adds overhead in the database
     #[arg(long)]
     statements: bool,
-    /// Where `load.json` and `load.csv` are written.
+    /// Folder for `load.json` and `load.csv`
     #[arg(long, default_value = "target")]
     into: PathBuf,
 }
 
 impl Options {
-    /// Into how many accounts so many clients go: as many as are wanted, and as have room for their sessions.
+    /// Number of accounts for this many clients: the requested number, within the limits of clients and sessions.
     fn accounts_of(&self, clients: usize) -> usize {
         let needed = clients.div_ceil(CLIENTS);
         let wanted = match self.work {
@@ -88,13 +89,13 @@ impl Options {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Work {
-    /// Operations whose browser does nothing.
+    /// Operations without work for the browser
     Waits,
-    /// Sessions that are made and destroyed.
+    /// Creating and destroying sessions
     Creates,
 }
 
-/// What one load came to. Processor time is in milliseconds an operation.
+/// Results of one load. Processor times are in milliseconds per operation.
 #[derive(Serialize)]
 struct Figures {
     work: Work,
@@ -118,9 +119,9 @@ struct Figures {
     commits: f64,
     flushes: f64,
     wal_bytes: f64,
-    /// Processors that were busy, of all that there are.
+    /// Average number of busy processors.
     busy: f64,
-    /// What active backends waited for, the most frequent first, with its share of all looks at them.
+    /// Wait events of active backends, most frequent first, with their share of all samples.
     waits: String,
 }
 
@@ -261,8 +262,7 @@ async fn measure(
     })
 }
 
-/// A client with a connection of its own, which does nothing but ask and read the answer: it shares the machine with what is
-/// measured.
+/// Minimal client with its own connection, because it shares the machine with the measured processes.
 struct Caller {
     connection: SendRequest<Full<Bytes>>,
     client: Client,
@@ -293,24 +293,22 @@ impl Caller {
         if status.is_success() { Ok(bytes) } else { Err(format!("{path}: {status} {bytes:?}").into()) }
     }
 
-    /// Has a browser do nothing.
+    /// Runs an operation without work for the browser.
     async fn wait(&mut self, path: &str) -> Result<()> {
         self.call(Method::POST, path, r##"{"condition": {"kind": "selector", "selector": "#there"}}"##).await.map(drop)
     }
 
-    /// Makes a session. Answers its path.
     async fn create(&mut self) -> Result<String> {
         let session: Value = serde_json::from_slice(&self.call(Method::POST, "/v1/sessions", "{}").await?)?;
         Ok(format!("/v1/sessions/{}", session["id"].as_str().ok_or("a session without an id")?))
     }
 
-    /// Ends a session.
     async fn destroy(&mut self, path: &str) -> Result<()> {
         self.call(Method::DELETE, path, "").await.map(drop)
     }
 }
 
-/// Works until it has ended, and notes how long each turn of it took that counts.
+/// Works until the load has ended. Records durations while the measurement runs.
 async fn keep_on(mut caller: Caller, work: Work, load: Arc<Load>) -> Result<()> {
     let session = caller.create().await?;
     let path = format!("{session}/wait");
@@ -331,7 +329,6 @@ async fn keep_on(mut caller: Caller, work: Work, load: Arc<Load>) -> Result<()> 
     caller.destroy(&session).await
 }
 
-/// What those who work have in common.
 #[derive(Default)]
 struct Load {
     counts: AtomicBool,
@@ -339,7 +336,7 @@ struct Load {
     samples: Mutex<Samples>,
 }
 
-/// Looks for so long at what backends wait for.
+/// Samples the wait events of backends for this time.
 async fn look_for(long: Duration, conn: &mut PgConnection) -> Result<String> {
     let (mut looks, began) = (BTreeMap::<String, i64>::new(), Instant::now());
     while began.elapsed() < long {
@@ -361,7 +358,7 @@ async fn look_for(long: Duration, conn: &mut PgConnection) -> Result<String> {
     Ok(waits.into_iter().take(4).map(share).collect::<Vec<_>>().join(", "))
 }
 
-/// What the kernel and the database have counted until now.
+/// Counters of the kernel and the database.
 struct Counts {
     postgres: Duration,
     api: Duration,
@@ -387,7 +384,7 @@ impl Counts {
         let of = |pids: &[i32]| -> Duration {
             processes.iter().filter(|process| pids.contains(&process.pid)).map(own).sum()
         };
-        // Backends are its children; those that have ended were waited for by it.
+        // Backends are children of the server process, which has collected the times of those that have ended.
         let server = postgres.pid().as_raw();
         let ended =
             processes.iter().filter(|process| process.pid == server).map(|process| process.cutime + process.cstime);
@@ -399,7 +396,7 @@ impl Counts {
             api: of(&service.pids_of("api")),
             worker: of(&service.pids_of("worker")),
             client: of(&[Pid::this().as_raw()]),
-            // All but idle and waiting for the disk.
+            // All time except idle and I/O wait.
             machine: time(all.user + all.nice + all.system + all.irq.unwrap_or(0) + all.softirq.unwrap_or(0)),
             statements,
             commits,
@@ -420,7 +417,7 @@ fn print(figures: &Figures) {
     );
 }
 
-/// Prints what the most expensive statements cost, an operation.
+/// Prints the cost per operation of the most expensive statements.
 async fn print_statements(postgres: &Postgres, operations: usize) -> Result<()> {
     let statements: Vec<(String, i64, f64, f64, f64, f64)> = sqlx::query_as(
         "select regexp_replace(query, '\\s+', ' ', 'g'), calls, total_plan_time, total_exec_time,

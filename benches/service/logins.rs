@@ -1,8 +1,8 @@
-//! Logging in: how much of what the machine can hash gets through, and what a flood of it costs everybody else.
+//! Logins: their rate compared with the machine's hashing capacity, and their effect on other requests during a flood.
 //!
-//! The second is to be measured in a control group, as systemd and containers run things (`systemd-run --scope -p
-//! CPUWeight=100 cargo bench …`): a shell's processes are scheduled by session where the kernel has
-//! `sched_autogroup_enabled`, and a nice value counts only inside of one.
+//! Measure the effect in a control group, as systemd and containers run services (`systemd-run --scope -p CPUWeight=100 cargo
+//! bench …`). With `sched_autogroup_enabled`, the kernel otherwise schedules a shell's processes by session, and a nice value
+//! applies only inside a session.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -17,15 +17,14 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// How long each load lasts.
 const LOAD: Duration = Duration::from_secs(10);
-/// Clients that log in over and over.
+/// Number of clients that log in repeatedly.
 const CLIENTS: usize = 32;
 const PASSWORD: &str = "correct horse battery staple";
 
 pub async fn run() -> Result<()> {
     let ceiling = ceiling()?;
-    // They come from one address, more often than the limits of a deployment allow.
+    // The clients share one address and exceed the default rate limits.
     let unlimited = [
         ("WORKER__DRIVER", "simulated"),
         ("RATE_LIMITS__LOGIN_PER_MINUTE", "1000000"),
@@ -37,7 +36,7 @@ pub async fn run() -> Result<()> {
 
     who_calls(&client, &client.signed_in(&email, PASSWORD).await?).await?;
 
-    report::heading("Reading, in milliseconds, while nobody logs in and while everybody does");
+    report::heading("Reads, in milliseconds, without logins and during a flood of logins");
     let idle = read_for(&client, LOAD).await?;
     let mut flood = JoinSet::new();
     let began = Instant::now();
@@ -68,10 +67,10 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// What it costs to know who calls: the same 404, where nobody and where somebody has to be known for it.
+/// Cost of authentication: the same 404 without authentication, with a key, and with a web session.
 async fn who_calls(key: &Client, web_session: &Client) -> Result<()> {
     let cases = [
-        ("nobody has to be known", key, "/v1/nothing"),
+        ("without authentication", key, "/v1/nothing"),
         ("a key", key, "/v1/sessions/nothing"),
         ("a web session", web_session, "/v1/sessions/nothing"),
     ];
@@ -81,7 +80,7 @@ async fn who_calls(key: &Client, web_session: &Client) -> Result<()> {
             samples.push(client.miss(path).await?);
         }
     }
-    report::heading("Knowing who calls, in milliseconds");
+    report::heading("Authentication, in milliseconds");
     let nobody = taken[0].quantile(0.5);
     for (i, ((name, ..), samples)) in cases.iter().zip(&taken).enumerate() {
         report::durations(name, samples, (i > 0).then_some(nobody + 0.5), None);
@@ -89,7 +88,7 @@ async fn who_calls(key: &Client, web_session: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Passwords a second that the crate argon2 checks on all of this machine's cores, by itself.
+/// Password checks per second of the crate argon2 alone, on all cores of this machine.
 fn ceiling() -> Result<f64> {
     let hash = NewPassword::parse(PASSWORD, "password", &Limits::default())?.hash();
     let began = Instant::now();
@@ -98,9 +97,12 @@ fn ceiling() -> Result<f64> {
         thread::spawn(move || {
             let mut checked = 0;
             let parsed = PasswordHash::new(&hash).map_err(|error| error.to_string());
-            let parsed = parsed.unwrap_or_else(|error| panic!("a hash of ours: {error}"));
+            let parsed = parsed.unwrap_or_else(|error| panic!("a valid hash: {error}"));
             while began.elapsed() < LOAD {
-                assert!(Argon2::default().verify_password(PASSWORD.as_bytes(), &parsed).is_ok(), "it is the password");
+                assert!(
+                    Argon2::default().verify_password(PASSWORD.as_bytes(), &parsed).is_ok(),
+                    "the password matches"
+                );
                 checked += 1;
             }
             checked
@@ -117,7 +119,7 @@ fn per_second(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
-/// Reads what comes from memory and what comes from the database, in turn, at a pace that is no load.
+/// Alternates reads that are served from memory and from the database, at a rate that causes no load.
 async fn read_for(client: &Client, time: Duration) -> Result<[(&'static str, Samples); 2]> {
     let mut read = ["/v1/archetypes", "/v1/sessions"].map(|path| (path, Samples::default()));
     let began = Instant::now();

@@ -1,8 +1,8 @@
-//! What the service costs: `cargo bench --profile dist --bench service`, or with a section's name after `--`.
+//! Benchmarks of the service: `cargo bench --profile dist --bench service`, or with a section's name after `--`.
 //!
-//! Everything is measured from outside, over HTTP, on the real binary with its embedded database. The browser sections
-//! run the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in the same run, so
-//! that the figure to quote is a ratio, which holds when the machine's speed drifts.
+//! All measurements are made from outside, over HTTP, on the real binary with its embedded database. The browser sections run
+//! the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in the same run. Quote the
+//! ratio: it is independent of drifts in the machine's speed.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 mod audit;
@@ -16,12 +16,12 @@ mod load;
 mod logins;
 mod notifications;
 mod orchestrator;
-#[allow(dead_code, reason = "tests have it do more")]
+#[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../tests/it/support/postgres.rs"]
 mod postgres;
 mod processes;
 mod profiles;
-#[allow(dead_code, reason = "tests have it do more")]
+#[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../tests/it/support/proxy.rs"]
 mod proxy;
 mod report;
@@ -35,9 +35,9 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Cargo passes `--bench`; what else stands there are sections.
+    // Cargo passes `--bench`; the other arguments are sections.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    // This one is not measured with the others: it takes as long as it is told to.
+    // Runs only on request: its duration depends on its options.
     if let [section, options @ ..] = &wanted[..]
         && section == "load"
     {

@@ -1,4 +1,4 @@
-//! How soon what happens on an account reaches whoever follows it, and what very many who follow cost.
+//! Latency of an account's notifications to their streams, and the memory cost of many streams.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::processes::memory_mib;
 use crate::report::{self, Samples};
 use crate::service::Service;
 
-/// What is told while it is measured.
+/// Number of notifications in the measurement.
 const TOLD: usize = 500;
-/// Accounts, and streams of each.
+/// Number of accounts, and of streams per account.
 const ACCOUNTS: usize = 63;
 const STREAMS: usize = 16;
 
@@ -36,7 +36,7 @@ pub async fn run() -> Result<()> {
     let account = client.account.trim_start_matches("acc_");
     let mut delays = Samples::default();
     for told in 0..TOLD {
-        // Whoever makes it happen, it is committed with this.
+        // The statement commits on its own, as a publisher's transaction would.
         let begun = Instant::now();
         sqlx::query("select write_notification($1::text::uuid, 'session.ready', json_build_object('told', $2))")
             .bind(account)
@@ -64,10 +64,10 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Reads until that was said.
-async fn until(stream: &mut Response, said: &str) -> Result<()> {
+/// Reads until this text has arrived.
+async fn until(stream: &mut Response, expected: &str) -> Result<()> {
     let mut text = String::new();
-    while !text.replace(' ', "").contains(said) {
+    while !text.replace(' ', "").contains(expected) {
         let chunk = stream.chunk().await?.ok_or("the stream has ended")?;
         text += std::str::from_utf8(&chunk)?;
     }

@@ -1,4 +1,4 @@
-//! The orchestrator alone: operations whose browser does nothing, so that the API's time is all overhead.
+//! The orchestrator alone: operations without work for the browser, so that the whole time is overhead.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,8 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// How long each load lasts.
 const LOAD: Duration = Duration::from_secs(8);
-/// Slots of an account of the largest tier.
+/// Number of slots of an account of the largest tier.
 const SLOTS: usize = 32;
 
 pub async fn run() -> Result<()> {

@@ -1,4 +1,4 @@
-//! What processes have taken until now, as the kernel counts it.
+//! Resource use of processes, as the kernel counts it.
 
 use std::time::Duration;
 
@@ -6,25 +6,23 @@ use procfs::process::{Process, Stat, all_processes};
 
 use crate::Result;
 
-/// In which the kernel counts processor time (`USER_HZ`).
+/// Unit of the kernel's processor times (`USER_HZ`).
 const TICK: Duration = Duration::from_millis(10);
 
-/// So many of the kernel's ticks.
 pub fn time(ticks: u64) -> Duration {
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// The processor time of a process itself.
+/// Processor time of a process without its children.
 pub fn own(process: &Stat) -> Duration {
     time(process.utime + process.stime)
 }
 
-/// All processes that there are.
 pub fn all() -> Result<Vec<Stat>> {
     Ok(all_processes()?.flatten().filter_map(|process| process.stat().ok()).collect())
 }
 
-/// The processor time of these, and of what they have started and what that has, whose name begins so.
+/// Processor time of these processes and their descendants, of those whose name has this prefix.
 pub fn with_descendants(roots: &[i32], name: &str) -> Result<Duration> {
     let all = all()?;
     let mut family = roots.to_vec();
@@ -37,7 +35,7 @@ pub fn with_descendants(roots: &[i32], name: &str) -> Result<Duration> {
     Ok(all.iter().filter(wanted).map(own).sum())
 }
 
-/// The memory that a process has, in MiB.
+/// Resident memory of a process in MiB.
 pub fn memory_mib(pid: i32) -> Result<f64> {
     let kib = Process::new(pid)?.status()?.vmrss.ok_or("it has ended")?;
     Ok(f64::from(u32::try_from(kib)?) / 1024.0)

@@ -1,5 +1,4 @@
-//! Profiles: what one that holds something adds to the creation of a session, and how long it takes to save what a session
-//! leaves.
+//! Profiles: the time that a profile with data adds to the creation of a session, and the time to save a session's data.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +15,11 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Times each is measured.
 const ROUNDS: usize = 20;
-/// Cookies of a typical profile, and how many an answer sets.
+/// Number of cookies of a typical profile, and number of cookies per response.
 const COOKIES: (usize, usize) = (200, 40);
 
-/// Keeps about a MiB in local storage and another in `IndexedDB`, of what no compression makes smaller.
+/// Stores about 1 MiB of incompressible data in local storage and the same in `IndexedDB`.
 const PAGE: &str = "<!doctype html><title>Bench</title><script>
 const noise = new Uint8Array(1 << 20);
 for (let at = 0; at < noise.length; at += 65536) crypto.getRandomValues(noise.subarray(at, at + 65536));
@@ -53,7 +51,7 @@ pub async fn run() -> Result<()> {
     let (mut without, mut with, mut destroyed, mut saved) =
         (Samples::default(), Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
-        // A slot that was just taken is replaced in the background: a customer who comes later finds the pool full.
+        // Waits until the pool is full again: a taken browser is replaced in the background.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let begun = Instant::now();
         let session = client.create().await?;
@@ -79,14 +77,14 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Visits a page that keeps something, and waits until it has.
+/// Visits a page that stores data, and waits until it has finished.
 async fn keep(client: &Client, session: &str, url: &str) -> Result<()> {
     client.operate(session, "navigate", json!({"url": url})).await?;
     let kept = json!({"condition": {"kind": "selector", "selector": "#kept"}});
     client.operate(session, "wait", kept).await.map(drop)
 }
 
-/// Destroys a session: how long that took, and how long after its answer its profile was saved.
+/// Destroys a session. Returns the time of the request, and the time from its response until the profile was saved.
 async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(Duration, Duration)> {
     let answered = client.delete(session).await?;
     let began = Instant::now();
@@ -96,7 +94,7 @@ async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(
     Ok((answered, began.elapsed()))
 }
 
-/// The page, whose path is the number of the first cookie.
+/// The page; its path is the number of the first cookie.
 async fn page(uri: Uri) -> impl IntoResponse {
     let first = uri.path().trim_start_matches('/').parse().unwrap_or(0);
     let cookie = |number| (SET_COOKIE, format!("cookie{number}={}; Path=/; HttpOnly; Max-Age=86400", "v".repeat(60)));

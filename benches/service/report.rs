@@ -1,4 +1,4 @@
-//! Figures and the table they stand in.
+//! Samples, and the printed table.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// The sample below which this share of all lies, in milliseconds.
+    /// Quantile of the samples in milliseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -38,7 +38,7 @@ pub fn heading(title: &str) {
     println!("\n{title}\n{:<44} {:>8} {:>8} {:>8} {:>8} {:>6}  bound", "", "min", "median", "p99", "max", "n");
 }
 
-/// A row of durations in milliseconds, with the bound of its median and, when there is one, of its p99.
+/// Prints a row of durations in milliseconds, with optional bounds of the median and of the p99.
 pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_bound: Option<f64>) {
     let (median, p99) = (samples.quantile(0.5), samples.quantile(0.99));
     let verdict = |figure: f64, bound: f64| if figure <= bound { "ok" } else { "MISSED" };
@@ -56,7 +56,7 @@ pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_b
     );
 }
 
-/// A row of one figure that must not fall below, or rise above, its bound.
+/// Prints a row with one value and whether it is within its bound.
 pub fn figure(name: &str, value: f64, unit: &str, bound: &str, holds: bool) {
     println!("{name:<44} {value:>8.1} {unit:<28} {bound}: {}", if holds { "ok" } else { "MISSED" });
 }

@@ -1,4 +1,4 @@
-//! The service under measurement: the real binary, its embedded database and as many workers as wanted.
+//! The service under measurement: the real binary, its embedded database, and any number of workers.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,17 +16,16 @@ use tempfile::TempDir;
 use crate::Result;
 
 pub struct Service {
-    /// Where its API processes are found.
     pub base_urls: Vec<String>,
     processes: Vec<(&'static str, Child)>,
     settings: Vec<(String, String)>,
     folder: TempDir,
-    /// Processes that were started so far.
+    /// Number of processes started so far.
     started: usize,
 }
 
 impl Service {
-    /// Starts `kitfleet up`, and `workers - 1` more workers beside it.
+    /// Starts `kitfleet up` and `workers - 1` additional workers.
     pub async fn start(settings: &[(&str, &str)], workers: usize) -> Result<Self> {
         let mut service = Self::new(settings)?;
         service.serve("up")?;
@@ -38,7 +37,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts so many processes of each role, on the database that the settings name.
+    /// Starts this many processes of each role, on the database in the settings.
     pub async fn of_roles(settings: &[(&str, &str)], apis: usize, workers: usize) -> Result<Self> {
         let mut service = Self::new(settings)?;
         service.run(&["migrate"])?;
@@ -52,7 +51,6 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts so many workers more.
     pub async fn add_workers(&mut self, more: usize) -> Result<()> {
         let workers = self.live_workers()? + more;
         for _ in 0..more {
@@ -61,7 +59,6 @@ impl Service {
         self.until_ready(workers).await
     }
 
-    /// Kills the worker that was started first.
     pub fn kill_first_worker(&mut self) -> Result<()> {
         let first = self.processes.iter().position(|(role, _)| *role == "worker").ok_or("no worker")?;
         let (_, mut process) = self.processes.remove(first);
@@ -75,7 +72,7 @@ impl Service {
         let mut settings: Vec<_> =
             settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         settings.push(("DATA_DIR".to_owned(), folder.path().join("data").display().to_string()));
-        // Sessions are left behind, and nobody uses them any more.
+        // The bench leaves sessions behind, so draining must not wait for them.
         settings.push(("WORKER__DRAIN_TIMEOUT".to_owned(), "0s".to_owned()));
         settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
         Ok(Self { base_urls: Vec::new(), processes: Vec::new(), settings, folder, started: 0 })
@@ -90,7 +87,7 @@ impl Service {
         command
     }
 
-    /// Starts a process that serves the API, on a port of its own.
+    /// Starts a process that serves the API on its own port.
     fn serve(&mut self, role: &'static str) -> Result<()> {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         self.base_urls.push(format!("http://{address}"));
@@ -101,7 +98,7 @@ impl Service {
         let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.processes.len())))?;
         let mut command = self.command(&[role]);
         if role == "worker" {
-            // Each worker has a folder of its own, and so does not find the embedded database by it.
+            // Each worker has its own folder and therefore cannot find the embedded database there.
             command.env("KITFLEET_DATA_DIR", self.folder.path().join(format!("worker-{}", self.started)));
             if self.settings.iter().all(|(key, _)| key != "DATABASE__URL") {
                 let embedded = self.data_dir().join("postgres");
@@ -147,7 +144,7 @@ impl Service {
         }
     }
 
-    /// A client of a fresh account with 32 slots.
+    /// Creates an account with 32 slots. Returns a client of it.
     pub fn client(&self, name: &str) -> Result<Client> {
         let email = format!("{name}@example.com");
         let account =
@@ -160,7 +157,7 @@ impl Service {
         Ok(Client { base_url: self.base_urls[0].clone(), account, key, http })
     }
 
-    /// A verified account that can log in; answers its e-mail address.
+    /// Creates a verified account that can log in. Returns its email address.
     pub fn account_with_password(&self, email: &str, password: &str) -> Result<String> {
         let args = ["account", "create", "--email", email, "--name", "Ada", "--verified", "--password-stdin"];
         let mut child = self.command(&args).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
@@ -168,36 +165,33 @@ impl Service {
         if child.wait()?.success() { Ok(email.to_owned()) } else { Err("account create failed".into()) }
     }
 
-    /// A connection to the embedded database.
     pub async fn database(&self) -> Result<PgConnection> {
         let folder = self.data_dir().join("postgres");
         let options = PgConnectOptions::new().socket(folder).port(5432).username("kitfleet").database("kitfleet");
         Ok(options.connect().await?)
     }
 
-    /// Where it keeps its data.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// The process ids of `kitfleet up` and the workers.
+    /// Process ids of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(|(_, process)| process.id()).collect()
     }
 
-    /// Those of one role.
     pub fn pids_of(&self, role: &str) -> Vec<i32> {
         let of_role = self.processes.iter().filter(|(of, _)| *of == role);
         of_role.filter_map(|(_, process)| process.id().try_into().ok()).collect()
     }
 }
 
-/// A bench that failed midway leaves nothing running either.
+/// A bench that fails midway leaves no process running.
 impl Drop for Service {
     fn drop(&mut self) {
         for (_, child) in self.processes.iter_mut().rev() {
             if let Ok(pid) = i32::try_from(child.id()) {
-                // A process that is gone already is as good.
+                // The process may have ended.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
             }
             let _ = child.wait();
@@ -208,29 +202,28 @@ impl Drop for Service {
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,
-    /// Whose it is.
     pub account: String,
     pub key: String,
     http: reqwest::Client,
 }
 
-/// An answer, and how long it took.
+/// Response body, with the time of the request.
 pub struct Answer {
     pub body: Value,
     pub total: Duration,
-    /// What the browser took of that, as the service says in `Server-Timing`.
+    /// Time in the browser, as reported in `Server-Timing`.
     pub browser: Duration,
 }
 
 impl Answer {
-    /// What the orchestrator took: all that was not the browser.
+    /// Time outside the browser.
     pub fn overhead(&self) -> Duration {
         self.total.saturating_sub(self.browser)
     }
 }
 
 impl Client {
-    /// The same client of another API process.
+    /// Returns this client for another API process.
     pub fn at(&self, base_url: &str) -> Self {
         Self { base_url: base_url.to_owned(), ..self.clone() }
     }
@@ -255,17 +248,16 @@ impl Client {
         self.make("/v1/sessions", serde_json::json!({})).await
     }
 
-    /// A session with a profile.
     pub async fn launch(&self, profile: &str) -> Result<String> {
         self.make("/v1/sessions", serde_json::json!({"profile_id": profile})).await
     }
 
-    /// An agent session, and its driver session.
+    /// Creates an agent session. Returns its id and the id of its driver session.
     pub async fn agent(&self) -> Result<(String, String)> {
         self.agent_of(serde_json::json!({})).await
     }
 
-    /// One that leaves through a saved proxy.
+    /// Creates an agent session with a saved proxy.
     pub async fn agent_through(&self, proxy: &str) -> Result<(String, String)> {
         self.agent_of(serde_json::json!({"proxy_id": proxy})).await
     }
@@ -276,7 +268,7 @@ impl Client {
         Ok((id("id")?, id("session_id")?))
     }
 
-    /// Has an agent session do something.
+    /// Sends a message to an agent session.
     pub async fn say(&self, agent: &str, message: &str) -> Result<Answer> {
         let body = serde_json::json!({"message": message});
         self.call(Method::POST, &format!("/v1/agent-sessions/{agent}/message"), Some(body)).await
@@ -286,31 +278,29 @@ impl Client {
         self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
     }
 
-    /// A ticket for a session's live view.
     pub async fn live_ticket(&self, session: &str, role: &str) -> Result<String> {
         let path = format!("/v1/sessions/{session}/live-tickets");
         let answer = self.call(Method::POST, &path, Some(serde_json::json!({"role": role}))).await?;
         Ok(answer.body["ticket"].as_str().ok_or("an answer without a ticket")?.to_owned())
     }
 
-    /// What happens on the account from now on.
+    /// Opens the account's notification stream.
     pub async fn follow(&self) -> Result<reqwest::Response> {
         let request = self.http.get(format!("{}/v1/account/notifications/stream", self.base_url));
         Ok(request.bearer_auth(&self.key).send().await?.error_for_status()?)
     }
 
-    /// Saves a proxy.
     pub async fn proxy(&self, proxy: Value) -> Result<String> {
         self.make("/v1/account/me/proxies", proxy).await
     }
 
-    /// Posts, and answers the id of what that made.
+    /// Sends a POST request. Returns the id in the response.
     async fn make(&self, path: &str, body: Value) -> Result<String> {
         let answer = self.call(Method::POST, path, Some(body)).await?;
         Ok(answer.body["id"].as_str().ok_or("an answer without an id")?.to_owned())
     }
 
-    /// Makes a webhook endpoint.
+    /// Creates a webhook endpoint.
     pub async fn listen(&self, url: &str, event: &str) -> Result<()> {
         let body = serde_json::json!({"url": url, "events": [event]});
         self.call(Method::POST, "/v1/webhooks", Some(body)).await.map(drop)
@@ -337,7 +327,7 @@ impl Client {
         Ok(self.call(Method::POST, "/v1/auth/login", Some(body)).await?.total)
     }
 
-    /// The same client with a web session instead of its key.
+    /// Returns this client with a web session instead of its key.
     pub async fn signed_in(&self, email: &str, password: &str) -> Result<Self> {
         let body = serde_json::json!({"email": email, "password": password});
         let answer = self.call(Method::POST, "/v1/auth/login", Some(body)).await?;
@@ -345,7 +335,7 @@ impl Client {
         Ok(Self { key: token.to_owned(), ..self.clone() })
     }
 
-    /// Asks for what is not there.
+    /// Requests a resource that does not exist.
     pub async fn miss(&self, path: &str) -> Result<Duration> {
         let request = self.http.get(format!("{}{path}", self.base_url)).bearer_auth(&self.key);
         let sent = Instant::now();

@@ -1,4 +1,4 @@
-//! The page every browser of the bench visits.
+//! The pages that the bench's browsers visit.
 
 use axum::Router;
 use axum::response::Html;
@@ -11,17 +11,16 @@ const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=vi
 <button id=button onclick='this.textContent = \"pressed\"'>press</button><input id=input>
 <script>for (let i = 0; i < 60; i++) { const p = document.createElement('p'); p.textContent = 'paragraph ' + i; document.body.append(p) }</script></body></html>";
 
-/// A page of a thousand controls.
 const CONTROLS: &str = "<!doctype html><title>Controls</title><body><script>document.body.innerHTML =
 Array.from({length: 500}, (_, i) => `<input aria-label='Field ${i}'><button>Button ${i}</button>`).join('')</script>";
 
-/// Serves the pages for as long as the process lives, and answers the address of the first.
+/// Serves the pages until the process ends. Returns the address of the first.
 pub async fn start() -> Result<String> {
     let pages = Router::new().route("/", get(|| async { Html(PAGE) }));
     serve(pages.route("/controls", get(|| async { Html(CONTROLS) }))).await
 }
 
-/// Serves these pages in the same way.
+/// Serves these pages until the process ends.
 pub async fn serve(pages: Router) -> Result<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! What a turn of an agent session costs beyond the operation that it comes to.
+//! Cost of an agent session's turn beyond its operation.
 
 use axum::Router;
 use axum::response::Html;
@@ -10,9 +10,9 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Times each is measured, by turns.
+/// Number of alternating measurements.
 const ROUNDS: usize = 200;
-/// Milliseconds that a turn may cost beyond its operation.
+/// Maximum milliseconds of a turn beyond its operation.
 const BEYOND: f64 = 10.0;
 
 const PAGE: &str = "<!doctype html><title>Turns</title><meta name=viewport content='width=device-width'>
@@ -48,7 +48,7 @@ async fn measure(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// How long a turn took, which did what it was told.
+/// Returns the time of a turn, or an error if a step was not done.
 fn done(answer: &crate::service::Answer) -> Result<std::time::Duration> {
     let steps = answer.body["intents"].as_array().map(Vec::as_slice).unwrap_or_default();
     let done = |step: &Value| step["status"] == "done";

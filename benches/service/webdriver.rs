@@ -1,4 +1,4 @@
-//! The same flow on bare `WebDriver`: what a customer would write without us.
+//! The same flow on bare `WebDriver`, as a customer could run it without this service.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// A display and a `WebKitWebDriver` a lane, each of which starts a fresh browser a session. One for all lanes would mix
-/// up their browsers.
+/// A display, and one `WebKitWebDriver` per lane, which starts a fresh browser per session. A shared one would mix up the
+/// lanes' browsers.
 pub struct Server {
     drivers: Vec<String>,
     http: reqwest::Client,
     processes: Vec<Child>,
 }
 
-/// Where Debian keeps the browser that `WebKitWebDriver` starts.
+/// Path of the browser in Debian's package.
 const BROWSER: &str = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser";
-/// A display number nobody else is likely to have.
+/// A display number that is probably unused.
 const DISPLAY: &str = ":7799";
 
 impl Server {
@@ -85,7 +85,7 @@ fn until_listening(port: u16) -> Result<()> {
 impl Drop for Server {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().rev() {
-            // The bench is over; a process that is gone already is as good.
+            // The process may have ended.
             let _ = process.kill();
             let _ = process.wait();
         }

@@ -1,8 +1,8 @@
-//! Webhooks: how many deliveries a second get through a flood, how soon an event comes to its endpoint under an even load,
-//! and what an account whose endpoints hang costs the others.
+//! Webhooks: delivery rate of a flood, latency under an even load, and the effect of an account with hanging endpoints on
+//! others.
 //!
-//! Events are written to the table that every publisher writes to, each committed in a transaction of its own, and with it
-//! the row of its delivery. They go to a server over TLS in this process, which shares the machine with all that.
+//! Events are inserted into the table that all publishers use, each with its delivery in its own transaction. The receiver is a
+//! TLS server in this process, which shares the machine with the service.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,15 +24,14 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::Service;
 
-/// Connections that write events at once in a flood.
+/// Number of connections that write events concurrently in a flood.
 const WRITERS: usize = 8;
-/// The even load: events a second, and for how long.
+/// The even load: events per second, and its duration in seconds.
 const OPEN_LOAD: (u32, u32) = (200, 30);
-/// Endpoints that hang, to each of which an event is due.
+/// Number of hanging endpoints, each with a due event.
 const HANGING: usize = 1_000;
-/// How often the even load is measured without them and beside them.
+/// Number of repetitions of the even load, without and with the hanging endpoints.
 const TURNS: usize = 5;
-/// How long an attempt that hangs is under way.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
 pub async fn run() -> Result<()> {
@@ -57,18 +56,18 @@ pub async fn run() -> Result<()> {
     let hanging = bench.account("hanging", "/hang", HANGING).await?;
     write(&bench.db, hanging).await?;
     let (mut alone, mut beside) = (Samples::default(), Samples::default());
-    // By turns, because the machine is not equally fast all the time.
+    // Alternates, because the machine's speed drifts.
     for _ in 0..TURNS {
         bench.pause(hanging, true).await?;
         alone.extend(bench.even_load(account, rate * seconds).await?);
         bench.pause(hanging, false).await?;
         beside.extend(bench.even_load(account, rate * seconds).await?);
     }
-    report::durations("nobody else", &alone, None, Some(50.0));
+    report::durations("no other load", &alone, None, Some(50.0));
     report::durations(&format!("beside {HANGING} that hang"), &beside, None, Some(50.0));
     let (one, other) = (alone.quantile(0.99), beside.quantile(0.99));
     let moved = (other / one - 1.0) * 100.0;
-    report::figure("how far that moves the p99", moved, "%", "< 10 %", moved < 10.0);
+    report::figure("change of the p99", moved, "%", "< 10 %", moved < 10.0);
     Ok(())
 }
 
@@ -79,7 +78,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An account with so many endpoints at this path.
+    /// Creates an account with this many endpoints at this path.
     async fn account(&self, name: &str, path: &str, endpoints: usize) -> Result<Uuid> {
         let client = self.service.client(name)?;
         for _ in 0..endpoints {
@@ -89,7 +88,7 @@ impl Bench {
         Ok(account.fetch_one(&self.db).await?)
     }
 
-    /// Pauses an account's endpoints or lets them go on, and waits until that shows.
+    /// Pauses or resumes an account's endpoints, and waits until the change has taken effect.
     async fn pause(&self, account: Uuid, paused: bool) -> Result<()> {
         sqlx::query("update webhook_endpoints set active = not $2 where account_id = $1")
             .bind(account)
@@ -135,7 +134,7 @@ impl Bench {
         Ok(())
     }
 
-    /// An event each so many milliseconds, however long the one before takes.
+    /// Writes events at a fixed rate, regardless of how long each takes.
     async fn even_load(&self, account: Uuid, events: u32) -> Result<Samples> {
         let (mut tick, mut writes) = (tokio::time::interval(Duration::from_secs(1) / OPEN_LOAD.0), JoinSet::new());
         for _ in 0..events {
@@ -157,7 +156,6 @@ impl Bench {
     }
 }
 
-/// Commits an event, and answers its id.
 async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query(
@@ -171,16 +169,16 @@ async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     Ok(id)
 }
 
-/// Connections to the service's embedded database.
+/// Connects to the service's embedded database.
 async fn database(service: &Service) -> Result<PgPool> {
-    // Its path may be too long for a socket. It stays open for as long as this process runs.
+    // The path may be too long for a socket, so it goes through a folder that stays open.
     let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));
     let socket = format!("/proc/self/fd/{}", folder.as_raw_fd());
     let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
     Ok(PgPoolOptions::new().max_connections(16).connect_with(options).await?)
 }
 
-/// A server over TLS that says yes at once, and at `/hang` says nothing.
+/// A TLS server that answers 200 immediately, and never at `/hang`.
 struct Sink {
     port: u16,
     folder: tempfile::TempDir,
@@ -216,7 +214,7 @@ impl Sink {
         self.folder.path().join("ca.pem").display().to_string()
     }
 
-    /// Waits until all of these events have come, and answers when each came first.
+    /// Waits until all these events have arrived. Returns the time of each first arrival.
     async fn until_all(&self, events: &[Uuid]) -> Result<HashMap<Uuid, Instant>> {
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {
@@ -247,7 +245,7 @@ async fn converse(
         loop {
             line.clear();
             if stream.read_line(&mut line).await? == 0 {
-                return Err("the client has left".into());
+                return Err("the client closed the connection".into());
             }
             hangs |= line.starts_with("POST /hang ");
             match line.trim_end().split_once(": ") {

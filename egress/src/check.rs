@@ -1,4 +1,4 @@
-//! Whether what a customer brings leads anywhere, for a customer who wants to know before a session does.
+//! Checks a customer's proxy or tunnel before a session uses it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::Upstream;
 
-/// How long it may take to learn the exit address.
+/// Timeout for reading the exit address.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of an answer that says it, at most.
+/// Maximum size of the response with the exit address, in bytes.
 const EXIT_BYTES: u64 = 8 * 1024;
 
-/// What came of a look at what a customer brings.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// How long it took to open, to where it knows the customer.
+    /// Time to open the route, including authentication.
     pub latency: Duration,
-    /// The address as which it leaves, if that was asked for and answered.
+    /// Exit address, if probes were given and one answered.
     pub exit_address: Option<IpAddr>,
-    /// What it can do, if it is a SOCKS 5 proxy and that was asked for.
+    /// Measured capabilities of a SOCKS 5 proxy, if probes were given.
     pub capabilities: Option<Capabilities>,
 }
 
-/// Opens what a customer brings, looks what it can do and where it leaves, and closes it. It takes fifteen seconds at most. Without
-/// probes it asks nobody else.
+/// Opens a customer's route, measures its capabilities and its exit address, and closes it. Takes at most 15 s. Without probes
+/// it contacts no third party.
 ///
 /// # Errors
-/// When nothing leads through it.
+/// Returns an error when the route does not work.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
     let way = EgressRoute::open(upstream, rules).await?;
@@ -46,11 +46,11 @@ pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -
     Ok(Checked { latency, exit_address: exit_address.ok().flatten(), capabilities })
 }
 
-/// The address that a site sees. It is the proxy's word, which could say anything.
+/// Exit address as a site sees it. The proxy relays the answer and could falsify it.
 async fn exit_address(way: &EgressRoute, url: &Url) -> Option<IpAddr> {
     let site = Target { host: url.host()?.to_owned(), port: url.port_or_known_default()? };
     let mut site_sees = way.connect(&site).await.ok()?;
-    // Of HTTP 1.0, so that nothing is chunked and the end is the end.
+    // HTTP 1.0, so that the response is not chunked and ends with the connection.
     let request = format!("GET {} HTTP/1.0\r\nHost: {site}\r\nAccept: text/plain\r\n\r\n", url.path());
     site_sees.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();

@@ -1,5 +1,5 @@
-//! The way out of a session without a proxy: names are looked up here, every address is judged, and exactly the one that
-//! was judged is dialled. A name that resolves differently a moment later changes nothing.
+//! Egress of a session without a proxy. Names are resolved here, each address is checked, and exactly the checked address is
+//! dialled. A later change of the name's addresses has no effect.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,10 @@ use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::target::Target;
 
-/// Names that one browser looks up at a time.
+/// Maximum number of concurrent name lookups of one browser.
 const LOOK_UPS: usize = 8;
 
-/// How long resolving and connecting may take. Several addresses share it.
+/// Timeout for resolving and connecting together, shared by all addresses of the name.
 const WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Direct {
@@ -36,7 +36,7 @@ impl Direct {
         dial(&allowed, deadline).await
     }
 
-    /// The addresses of a target that may be dialled; there is one at least.
+    /// Returns the addresses of a target that may be dialled, at least one.
     async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match (target.address(), &target.host) {
             (None, Host::Domain(name)) => {
@@ -57,7 +57,7 @@ impl Direct {
     }
 }
 
-/// Those of some addresses that may be dialled; there is one at least.
+/// Returns the addresses that may be dialled, at least one.
 pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool) -> Result<Vec<SocketAddr>, Refusal> {
     if found.is_empty() {
         return Err(Refusal::NameNotFound);
@@ -66,14 +66,14 @@ pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool
     if found.is_empty() { Err(Refusal::NotAllowed) } else { Ok(found) }
 }
 
-/// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
+/// Dials the addresses in order. Each attempt gets the remaining time divided by the number of addresses that are left.
 pub async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
     let mut refusal = Refusal::Unreachable;
     for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
         let share = deadline.saturating_duration_since(Instant::now()) / shares;
         refusal = match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(server)) => {
-                // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+                // Sends small writes, such as those of a WebSocket, without delay.
                 let _ = server.set_nodelay(true);
                 return Ok(server);
             }

@@ -1,12 +1,12 @@
-//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a socket in its folder, or on a loopback port of its
-//! own where browsers are not confined.
+//! The egress guard: the only network path of a browser. It is a SOCKS 5 proxy on a socket in the browser's folder, or on a
+//! loopback port where browsers are not confined.
 //!
-//! Of each connection it hears where to, has its way connect there, and relays. What is refused is all that is not of the
-//! public internet, and what is of this machine or near it however public it looks, unless the deployment says otherwise.
-//! It goes with its browser, and every connection with it.
+//! The guard reads the target of each connection, connects to it through the browser's [`EgressRoute`], and relays data. It
+//! rejects addresses outside the public internet, and public addresses of this machine and its networks, unless the deployment
+//! allows them. The guard and all its connections end with the browser.
 //!
-//! A browser has so many connections and looks up so many names at a time. What is more waits, in its own guard, so that a
-//! page that asks for thousands takes nothing from other sessions.
+//! The number of concurrent connections and name lookups of a browser is limited. Further ones wait in the browser's own guard,
+//! so a page that opens thousands does not affect other sessions.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -38,28 +38,27 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::welcome;
 
-/// How long a browser may take to say where it wants to go.
+/// Timeout for reading the SOCKS request of a browser.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a server may go on after the browser has said all it had to say, which it says by hanging up.
+/// Time a server may continue to send after the browser has closed its side.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// A listening guard. It stops when dropped, and its way out ends with it.
+/// A listening guard. Dropping it stops the guard and its egress route.
 pub struct Guard {
-    /// Where it listens on the loopback, if it does.
+    /// Loopback port, if it listens on one.
     port: Option<u16>,
     rules: Rules,
     record: Arc<Record>,
     _serving: AbortOnDropHandle<()>,
 }
 
-/// What each connection of a browser has to do with.
+/// State shared by the connections of a browser.
 struct Sentry {
     way: Arc<EgressRoute>,
     record: Arc<Record>,
 }
 
-/// Where a browser knocks.
 enum GuardListener {
     Port(TcpListener),
     Socket(UnixListener),
@@ -70,7 +69,7 @@ impl GuardListener {
         match self {
             Self::Port(listener) => {
                 let (browser, _) = listener.accept().await?;
-                // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+                // Sends small writes, such as those of a WebSocket, without delay.
                 browser.set_nodelay(true)?;
                 Ok(Either::Left(browser))
             }
@@ -79,10 +78,8 @@ impl GuardListener {
     }
 }
 
-/// A connection of a browser.
 type Browser = Either<TcpStream, UnixStream>;
 
-/// What passed, and what was refused last.
 #[derive(Default)]
 struct Record {
     bytes_up: AtomicU64,
@@ -91,10 +88,10 @@ struct Record {
 }
 
 impl Guard {
-    /// Starts to listen on a port of the loopback.
+    /// Starts listening on a loopback port.
     ///
     /// # Errors
-    /// When there is no port left.
+    /// Returns an error when no port is available.
     pub async fn open(way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -102,16 +99,18 @@ impl Guard {
         Ok(Self::serve(GuardListener::Port(listener), Some(port), way, rules))
     }
 
-    /// Starts to listen on a socket in the folder of a browser that has a network of its own, where a port leads to it.
+    /// Starts listening on a socket in the folder of a browser that has its own network namespace, in which a port leads to the
+    /// socket.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// Returns an error when the socket cannot be created.
     pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
-        // A socket's path may have 107 bytes: the folder's may be longer.
+        // A socket's path has at most 107 bytes and the folder's path may be longer, so the path goes through the folder's file
+        // descriptor.
         let opened = File::open(folder)?;
         let path = format!("/proc/self/fd/{}/{socket}", opened.as_raw_fd());
         let listener = UnixListener::bind(&path)?;
-        // The browser runs as somebody else, and nobody else can come there.
+        // The browser runs as another user, and no other user can access the folder.
         fs::set_permissions(&path, Permissions::from_mode(0o666))?;
         Ok(Self::serve(GuardListener::Socket(listener), None, way, rules))
     }
@@ -123,13 +122,13 @@ impl Guard {
         Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// Where it listens on the loopback, if it does.
+    /// Loopback port, if the guard listens on one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Takes the reason of the last refusal since the last call.
+    /// Returns the reason of the last refusal since the previous call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -149,7 +148,7 @@ impl Drop for Guard {
 async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
     static FAILED: LogThrottle = LogThrottle::new();
     let places = Arc::new(Semaphore::new(connections));
-    // Its connections end with this task.
+    // The connections end with this task.
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -165,7 +164,7 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
                 });
             }
             Err(error) => {
-                // Too many open files, most likely: others may close.
+                // The most likely cause is too many open files; others may close.
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "egress guard cannot accept connections"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -173,7 +172,7 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
     }
 }
 
-/// A connection, from what the browser wants to what comes of it.
+/// Serves one connection from its request to its end.
 async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
     let SocksRequest { browser, command, target } = wish?;
@@ -205,7 +204,7 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
     }
 }
 
-/// What a browser wants, and the browser, which waits for the reply.
+/// Request of a browser, and the browser's connection, which waits for the reply.
 struct SocksRequest {
     browser: Socks5ServerProtocol<Browser, states::CommandRead>,
     command: Socks5Command,
@@ -217,14 +216,14 @@ async fn hear(browser: Browser) -> Result<SocksRequest, SocksServerError> {
     Ok(SocksRequest { browser, command, target })
 }
 
-/// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
-/// WebKit closes what it no longer needs.
+/// Copies in both directions until both sides have closed. There is no limit while the browser keeps its side open: WebKit
+/// closes connections that it no longer needs.
 async fn relay(browser: Browser, server: Connection, record: &Record) {
     let (from_browser, to_browser) = split(browser);
     let (from_server, to_server) = split(server);
     let mut up = pin!(copy(from_browser, to_server, &record.bytes_up));
     let mut down = pin!(copy(from_server, to_browser, &record.bytes_down));
-    // An error of either side ends both. A server that does not hang up in its turn keeps nothing.
+    // An error on either side ends both directions. The linger timeout limits a server that does not close its side.
     tokio::select! {
         ended = &mut up => if ended.is_ok() {
             let _ = timeout(LINGER, down).await;
@@ -254,7 +253,7 @@ mod tests {
     const CONNECT: u8 = 1;
     const BIND: u8 = 2;
 
-    /// Rules of a deployment that permits the public internet, or everything.
+    /// Rules of a deployment that allows only the public internet, or everything.
     fn rules(allow_private: bool) -> Rules {
         rules_of(Destinations { allow_private, ..Destinations::default() }, 256)
     }
@@ -271,7 +270,7 @@ mod tests {
         guard.port().expect("it listens on one")
     }
 
-    /// Asks a guard for something, and returns the connection and the guard's reply code.
+    /// Sends a request to a guard. Returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(guard))).await.expect("the guard listens");
         request(stream, command, host, port).await
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn private_addresses_are_refused_however_they_are_written() {
+    async fn private_addresses_are_refused_in_every_notation() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let guard = open(&rules(false)).await;
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_allowed_passes_both_ways_and_is_counted() {
+    async fn allowed_connection_is_relayed_and_counted() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let echo = tokio::spawn(async move {
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guard_can_listen_in_a_folder_whose_path_is_long() {
+    async fn guard_listens_in_a_folder_with_a_long_path() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let outer = tempfile::tempdir().expect("a folder");
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_guard_leads_to_another_guard_or_to_itself() {
+    async fn guards_are_not_reachable_through_a_guard() {
         let rules = rules(true);
         let (guard, other) = (open(&rules).await, open(&rules).await);
         for port in [port_of(&guard), port_of(&other)] {
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reply_says_what_went_wrong() {
+    async fn reply_code_names_the_failure() {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = closed.local_addr().expect("an address").port();
         drop(closed);
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_guard_ends_its_connections() {
+    async fn dropping_a_guard_ends_its_connections() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let guard = open(&rules(true)).await;
@@ -384,9 +383,9 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err());
     }
 
-    /// What a deployment allows and denies, where nothing private is allowed otherwise.
+    /// The deployment's lists allow and deny networks; other private addresses stay denied.
     #[tokio::test]
-    async fn a_deployment_may_name_networks() {
+    async fn deployment_lists_allow_and_deny_networks() {
         let site = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().expect("a prefix")).collect::<Vec<_>>();
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_has_its_own_connections_and_takes_none_of_others() {
+    async fn connection_limit_is_per_browser() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
         let _site = AbortOnDropHandle::new(tokio::spawn(async move {
@@ -430,14 +429,14 @@ mod tests {
         for stream in &more {
             assert!(stream.try_read(&mut greeting).is_err(), "it waits");
         }
-        // As one ends the next has its turn.
+        // When a connection ends, the next waiting one is served.
         open.pop();
         let greeted = timeout(Duration::from_secs(20), more[0].read_exact(&mut greeting)).await;
         greeted.expect("in time").expect("a greeting");
         assert_eq!(greeting, [5, 0]);
     }
 
-    /// What a browser that is no longer its own master might send, whole or in pieces.
+    /// Arbitrary bytes that a compromised browser might send, whole or in pieces.
     mod anything {
         use std::net::TcpListener as Witness;
         use std::sync::LazyLock;
@@ -448,7 +447,7 @@ mod tests {
 
         use super::*;
 
-        /// Listens where nobody may be led. Nobody ever comes.
+        /// Listener on forbidden addresses. No connection may arrive.
         static WITNESS: LazyLock<Witness> = LazyLock::new(|| {
             let witness = Witness::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port");
             witness.set_nonblocking(true).expect("a socket");
@@ -507,13 +506,13 @@ mod tests {
             })
         }
 
-        async fn said_to(guard: &Guard, pieces: &[Vec<u8>]) -> Vec<u8> {
+        async fn replies_to(guard: &Guard, pieces: &[Vec<u8>]) -> Vec<u8> {
             let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(guard))).await.expect("the guard listens");
             stream.set_nodelay(true).expect("a socket");
             let (mut reader, mut writer) = stream.into_split();
             let writing = async {
                 for piece in pieces {
-                    // It may have heard enough.
+                    // The guard may have closed its side already.
                     if writer.write_all(piece).await.is_err() {
                         break;
                     }
@@ -521,14 +520,14 @@ mod tests {
                 }
                 let _ = writer.shutdown().await;
             };
-            let mut said = Vec::new();
+            let mut replies = Vec::new();
             let reading = async {
-                // A reset is an end, too.
-                let _ = reader.read_to_end(&mut said).await;
+                // A reset counts as an end.
+                let _ = reader.read_to_end(&mut replies).await;
             };
             let ended = timeout(Duration::from_secs(30), async { tokio::join!(writing, reading) }).await;
             ended.expect("the guard answers or hangs up");
-            said
+            replies
         }
 
         proptest! {
@@ -538,16 +537,16 @@ mod tests {
             })]
 
             #[test]
-            fn leads_nowhere_and_ends(pieces in pieces()) {
+            fn arbitrary_bytes_connect_nowhere_and_the_connection_ends(pieces in pieces()) {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                let said = runtime.block_on(async {
+                let replies = runtime.block_on(async {
                     let rules = Rules::asking(Names::unknown(), Destinations::default(), Destinations::default(), 256);
                     let guard = open(&rules).await;
-                    said_to(&guard, &pieces).await
+                    replies_to(&guard, &pieces).await
                 });
-                // A greeting, which says whether it understands, and a reply, which is no success.
-                prop_assert!(said.len() <= 2 || (said[2] == 5 && said[3] != 0), "{said:?}");
-                prop_assert!(WITNESS.accept().is_err(), "somebody was dialled");
+                // A greeting with the accepted method, and a reply that is not a success.
+                prop_assert!(replies.len() <= 2 || (replies[2] == 5 && replies[3] != 0), "{replies:?}");
+                prop_assert!(WITNESS.accept().is_err(), "a forbidden address was dialled");
             }
         }
     }

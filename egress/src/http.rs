@@ -1,4 +1,4 @@
-//! Out through a customer's HTTP proxy, which is asked to CONNECT, and looks names up.
+//! Egress through a customer's HTTP proxy with CONNECT. The proxy resolves names.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -19,26 +19,24 @@ use crate::socks5::broken;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
 
-/// Bytes and fields that an answer's head may have.
+/// Maximum size of a response head in bytes, and maximum number of its fields.
 const HEAD_BYTES: usize = 16 * 1024;
 const HEAD_FIELDS: usize = 64;
 
-/// How long a proxy may take to be dialled.
 const DIALLED_WITHIN: Duration = Duration::from_secs(8);
 
-/// How long it may take from there to say that it has connected.
+/// Timeout from there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Http {
     place: UpstreamAddress,
-    /// The field that says who asks, with its end of line.
+    /// Authorization header field with its line ending.
     authorization: Zeroizing<String>,
 }
 
-/// What a proxy answers to a CONNECT.
 struct Answer {
     status: u16,
-    /// What has come behind its head: of the server, if it has connected.
+    /// Bytes after the head; they come from the server if it is connected.
     early: Vec<u8>,
 }
 
@@ -51,7 +49,7 @@ impl Http {
     pub async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
         let mut proxy = self.place.dial(Instant::now() + DIALLED_WITHIN).await?;
         let asked = timeout_at(Instant::now() + CONNECTED_WITHIN, self.ask(&mut proxy, target));
-        // Whether it is the proxy or the server that does not answer, nobody says.
+        // The cause may be the proxy or the server; they cannot be told apart here.
         let Answer { status, early } = asked.await.map_err(|_| ProxyReply::TimedOut)??;
         match refused(status) {
             Some(refusal) => Err(refusal),
@@ -63,8 +61,8 @@ impl Http {
         }
     }
 
-    /// Whether it is an HTTP proxy that takes these credentials. It is asked for a name that nobody has (RFC 2606), so that it goes nowhere
-    /// and says what it thinks of who asks.
+    /// Checks that this is an HTTP proxy that accepts the credentials. It sends a CONNECT to a reserved name (RFC 2606), which
+    /// leads nowhere and shows whether the proxy accepts the client.
     pub async fn greet(&self) -> Result<(), Fault> {
         let nowhere = Target { host: Host::Domain("nowhere.invalid".to_owned()), port: 443 };
         let deadline = Instant::now() + DIALLED_WITHIN;
@@ -109,17 +107,17 @@ fn refused(status: u16) -> Option<Refusal> {
         403 | 405 | 451 => Some(ProxyReply::NotAllowed.into()),
         502 | 503 => Some(ProxyReply::Unreachable.into()),
         408 | 504 => Some(ProxyReply::TimedOut.into()),
-        // It announces another answer, and nobody asked for an announcement.
+        // An interim response announces another one, which this client did not request.
         ..200 => Some(Fault::Protocol.into()),
         _ => Some(ProxyReply::Failed.into()),
     }
 }
 
-/// The field that says who asks (RFC 7617).
+/// Returns the header field with the credentials (RFC 7617).
 fn authorization(credentials: &Credentials) -> Zeroizing<String> {
     const FIELD: &str = "Proxy-Authorization: Basic ";
     let Credentials { username, password } = credentials;
-    // With all their room from the start: what grows leaves copies behind.
+    // The full capacity is allocated at the start: growing would leave copies in memory.
     let mut both = Zeroizing::new(String::with_capacity(username.len() + 1 + password.len()));
     both.push_str(username);
     both.push(':');

@@ -1,11 +1,11 @@
-//! Ways out of a browser: direct, or through what a customer brings, and the guard in front of all.
+//! Egress routes of browsers: direct, or through a customer's proxy or tunnel, and the guard that filters them.
 //!
-//! A [`Guard`] hears from its browser where a connection is to lead, and asks its [`Way`] for it, which was chosen when the
-//! session opened and never changes. Only `direct` can look up the name of a site or dial a site. The others dial nothing but what
-//! the customer named (`upstream`), hand names on as names, and know nowhere else to go: when what they lead through is
-//! dead, so is the connection.
+//! A [`Guard`] receives the target of each connection from its browser and connects to it through its [`EgressRoute`]. The
+//! route is chosen when the session opens and never changes. Only `direct` can resolve the name of a site or dial a site. The
+//! other routes dial only the customer's proxy or tunnel server (`upstream`) and pass names on unresolved. If that upstream
+//! fails, the connection fails; there is no fallback.
 //!
-//! This knows neither sessions nor SQL.
+//! This crate depends on neither sessions nor SQL.
 
 mod check;
 mod direct;

@@ -1,10 +1,10 @@
-//! How far an address is: what belongs to this machine, and to the networks that it is in, is no place for strangers,
-//! however public it looks.
+//! Classifies addresses by distance. Addresses of this machine and of its networks are not available to customers, even if they
+//! are public.
 //!
-//! A machine that has a public address listens on it, as often as not, with what only its neighbours are to reach; and its
-//! IPv6 neighbours are all public. So the machine's interfaces are asked what they have, again when the answer is some
-//! seconds old. What reaches this machine by other ways, such as a port that a router forwards or a local route without an
-//! interface, cannot be seen here: that is what `sessions.deny_networks` is for.
+//! Services on a machine's public address are often intended only for its neighbours, and all its IPv6 neighbours have public
+//! addresses. The machine's interfaces are therefore queried, at most every 5 s. Other paths to this machine, such as a
+//! forwarded port on a router or a local route without an interface, are not visible here; `sessions.deny_networks` covers
+//! them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -17,33 +17,33 @@ use kitfleet_domain::log_throttle::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
 
-/// How old what is known of the interfaces may be.
+/// Maximum age of the cached interface addresses.
 const GOOD_FOR: Duration = Duration::from_secs(5);
 
-/// Judges addresses, where they are dialled.
+/// Checks addresses before they are dialled.
 #[derive(Debug, Clone)]
 pub struct Judge(Arc<Destinations>);
 
 impl Judge {
-    /// Permits what a deployment does.
+    /// Creates a judge with the rules of a deployment.
     #[must_use]
     pub fn new(destinations: Destinations) -> Self {
         Self(Arc::new(destinations))
     }
 
-    /// Whether somebody else's wish may lead to this address.
+    /// True when a customer's request may connect to this address.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         self.0.permit(address, distance(address))
     }
 
-    /// Whether it may lead to what is not of the public internet.
+    /// True when addresses outside the public internet are allowed.
     pub(crate) fn permits_private(&self) -> bool {
         self.0.allow_private
     }
 }
 
-/// How far away this address is. Where the interfaces cannot be asked everything counts as the machine's own.
+/// Distance of this address. If the interfaces cannot be queried, every address counts as the machine's own.
 fn distance(address: IpAddr) -> Distance {
     let Some(interfaces) = interfaces() else { return Distance::Own };
     interfaces.distance(reached_by(address))
@@ -70,7 +70,7 @@ impl Interfaces {
         self.own.insert(address);
         self.networks.extend(other_end.map(IpNet::from));
         let network = netmask.and_then(|mask| IpNet::with_netmask(address, mask).ok());
-        // A network of everything is how some tunnels spell that they have none.
+        // Some tunnels without a network report a netmask of zero.
         self.networks.extend(network.filter(|network| network.prefix_len() > 0));
     }
 
@@ -85,7 +85,7 @@ impl Interfaces {
     }
 }
 
-/// What this machine's interfaces have; `None` when they never could be asked.
+/// Returns this machine's interface addresses, or `None` if they could never be queried.
 fn interfaces() -> Option<Arc<Interfaces>> {
     static KNOWN: Mutex<Option<(Instant, Arc<Interfaces>)>> = Mutex::new(None);
     static FAILED: LogThrottle = LogThrottle::new();
@@ -94,7 +94,7 @@ fn interfaces() -> Option<Arc<Interfaces>> {
     if known.as_ref().is_none_or(|(asked_at, _)| asked_at.elapsed() > GOOD_FOR) {
         match getifaddrs() {
             Ok(addresses) => *known = Some((Instant::now(), Arc::new(Interfaces::of(addresses)))),
-            // What was known a moment ago is most likely still so.
+            // The cached addresses are most likely still correct.
             Err(error) => {
                 FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
             }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_makes_its_network_near() {
+    fn network_of_an_interface_is_near() {
         let mut interfaces = Interfaces::default();
         interfaces.add(ip("93.184.216.34"), Some(ip("255.255.255.0")), None);
         interfaces.add(ip("2606:4700::5"), Some(ip("ffff:ffff:ffff:ffff::")), None);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_knows_itself() {
+    fn loopback_addresses_are_own_or_near() {
         assert_eq!(distance(ip("127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("::ffff:127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("127.1.2.3")), Distance::Near);

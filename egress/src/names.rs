@@ -1,11 +1,10 @@
-//! The addresses of names, asked of this machine's name servers and its hosts file.
+//! Resolves names with this machine's name servers and hosts file.
 //!
-//! The C library's resolver occupies a thread for as long as somebody's name server does not answer, and threads are few:
-//! a page full of names that nobody answers for would stop everybody's. A question here is a future, and ends with
-//! whoever waits for it.
+//! The C library's resolver blocks a thread while a name server does not answer, and threads are few: a page with many such
+//! names would block every session. Here a lookup is a future, and ends when it is dropped.
 //!
-//! Both files are read again when they have changed. Other sources of names that the C library may have been told of, such
-//! as a directory or a neighbour's announcements, are not asked.
+//! Both files are read again after a change. Other sources of the C library, such as a directory service or multicast DNS, are
+//! not used.
 
 use std::fs;
 use std::net::IpAddr;
@@ -20,19 +19,19 @@ use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 
-/// What says whom to ask, and what need not be asked.
+/// Files that configure the name servers and the static names.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
-/// How often these are looked at.
+/// Interval at which the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Finds the addresses of names.
+/// Resolver of names.
 pub struct Names {
     current: Mutex<Current>,
 }
 
 struct Current {
     looked_at: Instant,
-    /// Of the files as they were read.
+    /// Stamps of the files when they were read.
     stamps: [Option<CacheStamp>; 2],
     sources: Sources,
 }
@@ -51,22 +50,22 @@ struct Sources {
 }
 
 impl Names {
-    /// As this machine is configured. Where nobody can be asked there are only those of the hosts file.
+    /// Creates a resolver with this machine's configuration. Without readable name servers, only names in the hosts file
+    /// resolve.
     ///
     /// # Errors
-    /// When there is no resolver to be had.
+    /// Returns an error when the resolver cannot be created.
     pub fn of_this_machine() -> Result<Self, NetError> {
-        // The stamps first: a change while the files are read is found the next time.
+        // Stamps are taken first: a change during the read is then detected at the next check.
         let stamps = stamps();
         let current = Current { looked_at: Instant::now(), stamps, sources: Sources::of_this_machine()? };
         Ok(Self { current: Mutex::new(current) })
     }
 
-    /// The addresses of a name, those of IPv4 first: where there is no IPv6 it takes no time to find out, and the other way
-    /// round it often does.
+    /// Returns the addresses of a name, IPv4 first: with IPv6 first, a host without IPv6 would often wait for a timeout.
     ///
     /// # Errors
-    /// When it has none, or nobody says.
+    /// Returns an error when the name has no address or no name server answers.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NetError> {
         let Sources { hosts, resolver } = self.sources();
         let kept = Name::from_utf8(name).map(|name| written_in(&hosts, &name)).unwrap_or_default();
@@ -106,7 +105,7 @@ impl Sources {
     }
 }
 
-/// A name with an address of one kind in the hosts file has only those: nobody need be asked for the other kind.
+/// If the hosts file has an address of one family for a name, the other family is not queried.
 fn written_in(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
     let found = [RecordType::A, RecordType::AAAA]
         .into_iter()
@@ -125,7 +124,7 @@ fn stamps() -> [Option<CacheStamp>; 2] {
 
 #[cfg(test)]
 impl Names {
-    /// Names of which nobody knows any but those that ask this machine itself.
+    /// Resolver without name servers: only names of this machine itself resolve.
     #[must_use]
     pub fn unknown() -> Self {
         Self::asking(ResolverConfig::default())
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_that_nobody_answers_for_keep_no_threads() {
+    async fn unanswered_lookups_use_no_threads() {
         let mute = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
         server.connections[0].port = mute.local_addr().expect("an address").port();
@@ -161,7 +160,7 @@ mod tests {
         let before = threads();
         let questions: Vec<_> = (0..100).map(|nth| format!("name-{nth}.example.")).collect();
         let asking = join_all(questions.iter().map(|name| names.addresses(name)));
-        // Each is on its way when so many have arrived, and none of them has been answered.
+        // All lookups are in flight once so many questions have arrived; none is answered.
         let arriving = async {
             let mut question = [0; 512];
             for _ in 0..100 {
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_file_answers_for_both_kinds() {
+    fn hosts_file_resolves_both_address_families() {
         let mut hosts = Hosts::default();
         let file = "192.0.2.1 here.example other\n2001:db8::1 both.example\n192.0.2.2 both.example\n";
         hosts.read_hosts_conf(file.as_bytes()).expect("a hosts file");

@@ -1,10 +1,9 @@
-//! What a SOCKS 5 proxy can do, measured: whether it resolves names, by a CONNECT by name, and whether datagrams pass, by one there
-//! and back through UDP ASSOCIATE.
+//! Measures a SOCKS 5 proxy: name resolution with a CONNECT by name, and UDP with a datagram through UDP ASSOCIATE.
 //!
-//! The datagram asks a QUIC server for a version that nobody has, which every one answers with those that it has (RFC 9000, 6.1),
-//! without state and without cryptography. So it measures what it is about: UDP to port 443.
+//! The datagram asks a QUIC server for an unknown version. Every QUIC server answers it with the versions that it supports (RFC
+//! 9000, 6.1), without state or cryptography. This therefore measures UDP to port 443.
 //!
-//! Whatever a proxy says of where its relay is, datagrams are sent to the address at which the proxy itself was dialled, or not at all.
+//! Datagrams go only to the address at which the proxy was dialled, whatever relay address the proxy reports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -22,57 +21,56 @@ use crate::refusal::{Fault, ProxyReply, Refusal};
 use crate::socks5::Socks5;
 use crate::target::Target;
 
-/// How long each measurement may take. They are made side by side.
+/// Timeout of each measurement. They run concurrently.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// Datagrams get lost: how often one is sent, and how long each is waited for.
+/// Datagrams may be lost: number of attempts, and the timeout of each.
 const TRIES: usize = 3;
 const ANSWERED_WITHIN: Duration = Duration::from_millis(700);
 
-/// What is asked to see what a way out can do.
+/// Targets of the measurements.
 #[derive(Debug, Clone)]
 pub struct Probes {
-    /// A site with a name, that anybody may connect to.
+    /// Public site, addressed by name.
     pub site: Target,
-    /// A QUIC server.
+    /// QUIC server.
     pub quic_site: Target,
-    /// What answers, over plain HTTP, from which address it was asked.
+    /// Plain HTTP URL that responds with the client's address.
     pub exit_url: Url,
 }
 
-/// What a proxy can do, as sessions tell it.
+/// Capabilities of a proxy, as sessions report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Whether datagrams go through it.
+    /// True when the proxy relays datagrams.
     pub udp_associate: bool,
-    /// How QUIC travels. The engine speaks none and the guard relays no datagrams, so that pages use TCP in any case.
+    /// Transport of QUIC. Always TCP: the engine has no QUIC and the guard relays no datagrams.
     pub quic_route: &'static str,
-    /// Whether it resolves names.
+    /// True when the proxy resolves names.
     pub dns_remote_resolve: bool,
-    /// What may surprise.
+    /// Unexpected findings.
     pub warnings: Vec<&'static str>,
 }
 
-/// What was measured of a proxy.
+/// Result of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What it can do.
+    /// Capabilities of the proxy.
     pub capabilities: Capabilities,
-    /// What was asked, and what came of it.
+    /// Targets and outcomes of the measurement.
     pub report: Value,
 }
 
-/// What came of a datagram.
+/// Outcome of the UDP measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Datagram {
     Answered,
-    /// It relays none.
     NotSupported,
-    /// It said yes, and then nothing came back.
+    /// The proxy accepted the request, but no answer came back.
     Silent,
-    /// Its relay is on another host.
+    /// The relay is on another host.
     Elsewhere,
-    /// It said no sense, or nothing.
+    /// The proxy sent an invalid reply or none.
     Failed,
 }
 
@@ -90,14 +88,14 @@ impl Datagram {
     fn warning(self) -> Option<&'static str> {
         match self {
             Self::Answered | Self::NotSupported => None,
-            Self::Silent => Some("the proxy relays datagrams by its own account, but none came back"),
-            Self::Elsewhere => Some("the proxy names a relay of datagrams on another host, which is not used"),
-            Self::Failed => Some("the proxy did not say whether it relays datagrams"),
+            Self::Silent => Some("the proxy reports a datagram relay, but none came back"),
+            Self::Elsewhere => Some("the proxy names a datagram relay on another host, which is not used"),
+            Self::Failed => Some("the proxy did not report whether it relays datagrams"),
         }
     }
 }
 
-/// Measures what a proxy can do.
+/// Measures the capabilities of a proxy.
 pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault> {
     let (named, datagram) =
         tokio::join!(timed(connect(proxy, &probes.site)), timed(datagram(proxy, &probes.quic_site)));
@@ -106,10 +104,10 @@ pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault>
     let mut warnings = Vec::new();
     let outcome = match connected.unwrap_or(Err(ProxyReply::TimedOut.into())) {
         Ok(()) => "connected".to_owned(),
-        // It does not lead anywhere.
+        // The proxy cannot be used at all.
         Err(Refusal::Upstream(fault)) => return Err(fault),
         Err(Refusal::Proxied(ProxyReply::Unsupported)) => {
-            warnings.push("the proxy takes no names, so that pages can be opened by address only");
+            warnings.push("the proxy does not resolve names, so pages can be opened only by address");
             "names_not_supported".to_owned()
         }
         Err(refusal) => {
@@ -131,7 +129,7 @@ pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault>
     Ok(Measured { capabilities, report })
 }
 
-/// What comes of something in time, and how many milliseconds that took.
+/// Returns the result, if it is in time, and the elapsed milliseconds.
 async fn timed<T>(measurement: impl Future<Output = T>) -> (Option<T>, u64) {
     let began = Instant::now();
     let outcome = timeout(WITHIN, measurement).await.ok();
@@ -152,9 +150,9 @@ async fn datagram(proxy: &Socks5, site: &Target) -> Datagram {
         Err(_) => return Datagram::Failed,
     };
     let Ok(own) = control.peer_addr() else { return Datagram::Failed };
-    // No address, and a private one, which a proxy behind a router has, mean "where you reached me".
-    let (own, said) = (own.ip(), relay.ip().to_canonical());
-    if said != own.to_canonical() && is_public(said) {
+    // An unspecified address, or a private one of a proxy behind a router, stands for the address at which it was dialled.
+    let (own, reported) = (own.ip(), relay.ip().to_canonical());
+    if reported != own.to_canonical() && is_public(reported) {
         return Datagram::Elsewhere;
     }
     exchange(SocketAddr::new(own, relay.port()), site).await.unwrap_or(Datagram::Failed)
@@ -163,13 +161,13 @@ async fn datagram(proxy: &Socks5, site: &Target) -> Datagram {
 async fn exchange(relay: SocketAddr, site: &Target) -> Option<Datagram> {
     let any: IpAddr = if relay.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await.ok()?;
-    // Connected: nobody else's datagrams are read.
+    // A connected socket receives datagrams only from the relay.
     socket.connect(relay).await.ok()?;
     let (packet, asker) = unknown_version();
     let datagram = [new_udp_header(site.wire()).ok()?, packet].concat();
     let mut buffer = [0; 2048];
     for _ in 0..TRIES {
-        // Nobody there, which an earlier one has found out.
+        // The error reports that an earlier datagram was rejected.
         if socket.send(&datagram).await.is_err() {
             continue;
         }
@@ -190,7 +188,8 @@ async fn exchange(relay: SocketAddr, site: &Target) -> Option<Datagram> {
     Some(Datagram::Silent)
 }
 
-/// A QUIC packet of a version that is reserved for this (RFC 9000, 15), as long as a first one has to be, and the id of who asks.
+/// Returns an initial QUIC packet of a reserved version (RFC 9000, 15) with the required minimum length, and the client's
+/// connection id.
 fn unknown_version() -> (Vec<u8>, [u8; 8]) {
     const FIRST_PACKET_BYTES: usize = 1200;
     let (server, asker): ([u8; 8], [u8; 8]) = (rand::random(), rand::random());
@@ -202,7 +201,7 @@ fn unknown_version() -> (Vec<u8>, [u8; 8]) {
     (packet, asker)
 }
 
-/// Whether this is a server's answer to that (RFC 9000, 17.2.1): of version 0, to who asked.
+/// True when the packet is a version negotiation (RFC 9000, 17.2.1) to this client.
 fn is_version_negotiation(packet: &[u8], asker: [u8; 8]) -> bool {
     matches!(packet, [first, 0, 0, 0, 0, 8, rest @ ..] if first & 0x80 != 0 && rest.starts_with(&asker))
 }

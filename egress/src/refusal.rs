@@ -1,89 +1,89 @@
-//! Why a connection was not made, in words for whoever reads why his page did not load. No word is anybody else's: what a proxy says of itself
-//! is not repeated.
+//! Reasons why a connection was not made, for the person who wants to know why a page did not load. Messages never repeat text
+//! from a proxy.
 
 use fast_socks5::ReplyError;
 use kitfleet_tunnels::{ConnectError, OpenError};
 
-/// Why a connection was not made.
+/// Reason why a connection was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The name has no address.
     #[error("the name does not resolve")]
     NameNotFound,
-    /// The address is not of the public internet, or near this machine.
-    #[error("the address is not of the public internet")]
+    /// The address is outside the public internet, or local to this machine or its networks.
+    #[error("the address is outside the public internet")]
     NotAllowed,
-    /// The server refuses.
+    /// The server refused the connection.
     #[error("the server refused the connection")]
     Refused,
-    /// There is no way there.
+    /// There is no route to the server.
     #[error("the server is unreachable")]
     Unreachable,
-    /// The server does not answer.
+    /// The server did not answer in time.
     #[error("the server did not answer the connection in time")]
     TimedOut,
-    /// The browser wants something else than a connection.
-    #[error("the browser wanted something else than a connection")]
+    /// The browser requested something other than a connection.
+    #[error("the browser requested something other than a connection")]
     Unsupported,
-    /// No connection is made through the customer's tunnel.
+    /// The customer's tunnel did not make the connection.
     #[error(transparent)]
     Tunnelled(#[from] ConnectError),
-    /// The customer's proxy says that it does not connect.
+    /// The customer's proxy reported that it did not connect.
     #[error(transparent)]
     Proxied(#[from] ProxyReply),
-    /// Nothing leads through what the customer brought.
+    /// The customer's proxy or tunnel does not work.
     #[error(transparent)]
     Upstream(#[from] Fault),
 }
 
-/// What a customer's proxy says of a connection that it does not make.
+/// Failure of a connection as a customer's proxy reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyReply {
-    /// Its rules are against it.
+    /// The proxy's rules deny the connection.
     #[error("the proxy does not permit the connection")]
     NotAllowed,
-    /// The server refuses.
+    /// The server refused the connection.
     #[error("the server refused the proxy's connection")]
     Refused,
-    /// The name does not resolve, or there is no way there. Proxies do not tell these apart.
+    /// The name does not resolve, or there is no route to the server. Proxies do not distinguish these.
     #[error("the proxy cannot reach the server")]
     Unreachable,
-    /// The server does not answer.
+    /// The server did not answer in time.
     #[error("the server did not answer the proxy in time")]
     TimedOut,
-    /// It does not know what that is: a name, or an address of IPv6.
+    /// The proxy does not support names, or IPv6 addresses.
     #[error("the proxy does not support such a connection")]
     Unsupported,
-    /// Something else, which it does not say.
+    /// The proxy gave no specific reason.
     #[error("the proxy failed to make the connection")]
     Failed,
 }
 
-/// Why nothing leads through what a customer brought.
+/// Reason why a customer's proxy or tunnel does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Its name has no address.
+    /// The proxy's name has no address.
     #[error("the proxy's name does not resolve")]
     NameNotFound,
-    /// It is at an address that is not of the public internet, or near this machine.
-    #[error("the proxy's address is not of the public internet")]
+    /// The proxy's address is outside the public internet, or local to this machine or its networks.
+    #[error("the proxy's address is outside the public internet")]
     NotAllowed,
-    /// Nobody listens there.
+    /// No server listens at the proxy's address.
     #[error("the proxy refused the connection")]
     Refused,
-    /// There is no way there.
+    /// There is no route to the proxy.
     #[error("the proxy is unreachable")]
     Unreachable,
-    /// It does not answer.
+    /// The proxy did not answer in time.
     #[error("the proxy did not answer in time")]
     TimedOut,
-    /// It does not know the customer.
+    /// The proxy does not accept the credentials.
     #[error("the proxy does not accept the credentials")]
     Credentials,
-    /// What it says is not of its protocol.
+    /// The proxy sent data that its protocol does not allow.
     #[error("the proxy does not speak its protocol")]
     Protocol,
-    /// It hangs up before it has answered.
+    /// The proxy closed the connection before it answered.
     #[error("the proxy closed the connection without an answer")]
     HungUp,
     /// The tunnel does not open.
@@ -92,7 +92,8 @@ pub enum Fault {
 }
 
 impl Refusal {
-    /// WebKit makes one error of "host unreachable" and "TTL expired", so the first is kept for names alone.
+    /// SOCKS reply code of this refusal. WebKit reports "host unreachable" and "TTL expired" as the same error, so the first is
+    /// used only for names.
     pub(crate) fn reply(self) -> ReplyError {
         match self {
             Self::NameNotFound | Self::Tunnelled(ConnectError::NameNotFound) => ReplyError::HostUnreachable,

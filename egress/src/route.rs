@@ -1,4 +1,4 @@
-//! The way out of one browser, chosen when its session opens.
+//! The egress route of one browser, chosen when its session opens.
 
 use kitfleet_tunnels::Tunnel;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::tunnel::{self, Plan};
 use crate::upstream::Upstream;
 
-/// A way out. What was not opened as direct never leads anywhere but through what it was opened with.
+/// An egress route. A route through a proxy or tunnel never falls back to a direct connection.
 pub struct EgressRoute {
     kind: Kind,
     rules: Rules,
@@ -27,7 +27,7 @@ enum Kind {
     OpenVpn(Tunnel),
 }
 
-/// A connection to a server, whatever it leads through.
+/// Connection to a server through any route.
 pub type Connection = Box<dyn Stream>;
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,16 +35,16 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl EgressRoute {
-    /// Out of this machine, to what `rules` permit.
+    /// Creates a direct route to the destinations that `rules` allow.
     #[must_use]
     pub fn direct(rules: &Rules) -> Self {
         Self { kind: Kind::Direct(Direct::new(rules)), rules: rules.clone() }
     }
 
-    /// Through what a customer brings, which answers and knows the customer. It takes ten seconds at most.
+    /// Opens a route through a customer's proxy or tunnel, which must answer and accept the credentials. Takes at most 10 s.
     ///
     /// # Errors
-    /// When nothing leads through it.
+    /// Returns an error when the proxy or tunnel does not work.
     pub async fn open(upstream: Upstream, rules: &Rules) -> Result<Self, Fault> {
         let kind = match upstream {
             Upstream::Socks5(proxy) => {
@@ -65,10 +65,10 @@ impl EgressRoute {
         Ok(Self { kind, rules: rules.clone() })
     }
 
-    /// What a SOCKS 5 proxy can do, in four seconds at most; `None` of another way.
+    /// Measures a SOCKS 5 proxy in at most 4 s. Returns `None` for other routes.
     ///
     /// # Errors
-    /// When nothing leads through it.
+    /// Returns an error when the proxy does not work.
     pub async fn measure(&self, probes: &Probes) -> Result<Option<Measured>, Fault> {
         match &self.kind {
             Kind::Socks5(proxy) => probe::measure(proxy, probes).await.map(Some),
@@ -87,8 +87,8 @@ impl EgressRoute {
         }
     }
 
-    /// What may be asked of somebody else: no address that we would not dial ourselves, and no name for his own machine. What
-    /// other names lead to is his to know.
+    /// Checks a target before it is passed to a proxy or tunnel. Rejects addresses that the guard would not dial directly, and
+    /// names of the proxy's own machine. Other names are resolved behind the upstream and cannot be checked here.
     fn judged<'a>(&self, target: &'a Target) -> Result<&'a Target, Refusal> {
         let allowed = match target.address() {
             Some(address) => self.rules.permit_site(address),

@@ -1,4 +1,4 @@
-//! What the guards of a worker let through.
+//! Rules of a worker's guards.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,26 +10,25 @@ use kitfleet_domain::addresses::{Destinations, reached_by};
 use crate::local_networks::Judge;
 use crate::names::Names;
 
-/// What the guards of this worker let through.
+/// Rules of a worker's guards.
 #[derive(Clone)]
 pub struct Rules {
     pub(crate) names: Arc<Names>,
-    /// Connections of one browser at a time.
+    /// Maximum number of concurrent connections of one browser.
     pub(crate) connections: usize,
-    /// Where browsers may go.
     sites: Judge,
-    /// Where what customers bring may be.
+    /// Rules for addresses of customers' proxies and tunnels.
     upstreams: Judge,
-    /// Never let through: behind another browser's guard is another browser's way out.
+    /// Ports of the guards, which are always denied: another browser's guard leads to that browser's route.
     guards: Arc<Mutex<HashSet<u16>>>,
 }
 
 impl Rules {
-    /// What a deployment permits, of sites and of what customers bring, and no guard ever. A browser may have so many connections at
-    /// a time.
+    /// Creates rules from a deployment's settings for sites and for customers' upstreams. `connections` limits the concurrent
+    /// connections of each browser.
     ///
     /// # Errors
-    /// When names cannot be resolved.
+    /// Returns an error when the name resolver cannot be created.
     pub fn new(sites: Destinations, upstreams: Destinations, connections: usize) -> io::Result<Self> {
         Ok(Self::asking(Names::of_this_machine().map_err(io::Error::other)?, sites, upstreams, connections))
     }
@@ -39,18 +38,18 @@ impl Rules {
         Self { names: Arc::new(names), connections, sites, upstreams, guards: Arc::default() }
     }
 
-    /// Whether a browser may go to this address.
+    /// True when a browser may connect to this address.
     pub(crate) fn permit_site(&self, address: SocketAddr) -> bool {
         !self.is_guard(address) && self.sites.permits(address.ip())
     }
 
-    /// Whether what a customer brings may be there.
+    /// True when a customer's proxy or tunnel may be at this address.
     pub(crate) fn permit_upstream(&self, address: SocketAddr) -> bool {
         !self.is_guard(address) && self.upstreams.permits(address.ip())
     }
 
-    /// Whether a name may lead there inside a customer's tunnel. Behind it is the customer's own network, whose addresses are mostly
-    /// private; what is at nobody's but the asker's own machine is not a site.
+    /// True when a name may resolve to this address inside a customer's tunnel. Addresses of the customer's network, mostly
+    /// private, are allowed; loopback, link-local, multicast and unspecified addresses are not.
     pub(crate) fn permit_inside_tunnel(address: IpAddr) -> bool {
         let address = reached_by(address);
         let is_link_local = match address {
@@ -60,7 +59,7 @@ impl Rules {
         !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
     }
 
-    /// Whether browsers may go to what is not of the public internet.
+    /// True when browsers may connect to addresses outside the public internet.
     pub(crate) fn permit_private_sites(&self) -> bool {
         self.sites.permits_private()
     }

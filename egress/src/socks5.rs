@@ -1,7 +1,7 @@
-//! Out through a customer's SOCKS 5 proxy, which looks names up: it is told them as names.
+//! Egress through a customer's SOCKS 5 proxy. The proxy resolves names.
 //!
-//! Addresses are read and written by fast-socks5. What is around them is written out, because that crate's client panics at a reply that no
-//! standard has, says the user's name in its errors, and keeps the password where nothing wipes it.
+//! The crate fast-socks5 reads and writes addresses. The rest of the protocol is implemented here: that crate's client panics
+//! on reply codes outside the standard, puts the user name into errors, and keeps the password in memory that is not wiped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,19 +25,19 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
 
-/// The version of the exchange of a name and a password (RFC 1929), and its only good end.
+/// Version of the password exchange (RFC 1929), and its success status.
 const PASSWORD_VERSION: u8 = 1;
 const PASSWORD_ACCEPTED: u8 = 0;
 
-/// How long a proxy may take to be dialled and to know who asks.
+/// Timeout for dialling the proxy and authenticating.
 const GREETED_WITHIN: Duration = Duration::from_secs(8);
 
-/// How long it may take from there to say that it has connected.
+/// Timeout from there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Socks5 {
     place: UpstreamAddress,
-    /// The message that says who asks.
+    /// Authentication message.
     login: Option<Zeroizing<Vec<u8>>>,
 }
 
@@ -51,12 +51,13 @@ impl Socks5 {
         let mut proxy = self.greeted().await?;
         let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
         let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
-        // Whether it is the proxy or the server that does not answer, nobody says.
+        // The cause may be the proxy or the server; they cannot be told apart here.
         asked.await.map_err(|_| ProxyReply::TimedOut)??;
         Ok(proxy)
     }
 
-    /// Asks for a relay of datagrams, and answers where the proxy says that it is. It lasts as long as the connection.
+    /// Requests a datagram relay. Returns the control connection, which keeps the relay open, and the relay's address as the
+    /// proxy reports it.
     pub async fn associate(&self) -> Result<(TcpStream, TargetAddr), Refusal> {
         let mut proxy = self.greeted().await?;
         let anybody = TargetAddr::Ip(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
@@ -64,7 +65,7 @@ impl Socks5 {
         Ok((proxy, relay))
     }
 
-    /// A connection to the proxy, which knows who asks.
+    /// Returns an authenticated connection to the proxy.
     pub async fn greeted(&self) -> Result<TcpStream, Fault> {
         let deadline = Instant::now() + GREETED_WITHIN;
         let mut proxy = self.place.dial(deadline).await?;
@@ -85,19 +86,19 @@ impl Socks5 {
                 proxy.write_all(login).await.map_err(broken)?;
                 match read_two(proxy).await {
                     Ok([PASSWORD_VERSION, PASSWORD_ACCEPTED]) => Ok(()),
-                    // It has to hang up on whoever it does not know, and some do without a word.
+                    // The proxy must close the connection after a failed login, and some do so without a reply.
                     Ok([PASSWORD_VERSION, _]) | Err(Fault::HungUp) => Err(Fault::Credentials),
                     Ok(_) => Err(Fault::Protocol),
                     Err(fault) => Err(fault),
                 }
             }
-            // It wants credentials where there are none, or others than a name and a password.
+            // The proxy requires credentials and there are none, or it requires another method.
             _ => Err(Fault::Credentials),
         }
     }
 }
 
-/// Asks for something, and answers what address the proxy says of it.
+/// Sends a request and returns the address in the proxy's reply.
 async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Result<TargetAddr, Refusal> {
     let mut request = vec![SOCKS5_VERSION, command, 0];
     request.extend(target.to_be_bytes().map_err(|_| Refusal::NameNotFound)?);
@@ -108,12 +109,12 @@ async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Res
         [SOCKS5_VERSION, SOCKS5_REPLY_SUCCEEDED, _, kind] => {
             read_address(proxy, kind).await.map_err(|_| Fault::Protocol.into())
         }
-        [SOCKS5_VERSION, code, ..] => Err(said(code).into()),
+        [SOCKS5_VERSION, code, ..] => Err(reply_of(code).into()),
         _ => Err(Fault::Protocol.into()),
     }
 }
 
-fn said(code: u8) -> ProxyReply {
+fn reply_of(code: u8) -> ProxyReply {
     match code {
         SOCKS5_REPLY_CONNECTION_NOT_ALLOWED => ProxyReply::NotAllowed,
         SOCKS5_REPLY_CONNECTION_REFUSED => ProxyReply::Refused,
@@ -124,11 +125,11 @@ fn said(code: u8) -> ProxyReply {
     }
 }
 
-/// The message that says who asks (RFC 1929).
+/// Returns the authentication message (RFC 1929).
 fn login(credentials: &Credentials) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let Credentials { username, password } = credentials;
     let length = |text: &str| u8::try_from(text.len()).map_err(|_| Fault::Credentials);
-    // With all its room from the start: what grows leaves copies behind.
+    // The full capacity is allocated at the start: growing would leave copies in memory.
     let mut login = Zeroizing::new(Vec::with_capacity(3 + username.len() + password.len()));
     login.extend([PASSWORD_VERSION, length(username)?]);
     login.extend(username.as_bytes());
@@ -143,7 +144,7 @@ async fn read_two(proxy: &mut TcpStream) -> Result<[u8; 2], Fault> {
     Ok(two)
 }
 
-/// A connection to a proxy that has ended before its time.
+/// Fault of a connection to a proxy that ended early.
 pub fn broken(_: io::Error) -> Fault {
     Fault::HungUp
 }

@@ -1,4 +1,4 @@
-//! Where a browser wants to go: a name stays a name, and an address is one however it is written.
+//! Target of a connection: a name, which stays unresolved, or an address in any notation.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,25 +9,24 @@ use url::Host;
 
 use crate::refusal::Refusal;
 
-/// Bytes of the longest name that there can be.
 const NAME_BYTES: usize = 253;
 
-/// Where a browser wants to go.
+/// Target of a browser's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// As the URL standard reads it, so that nothing in it ends a line or begins a port, and `127.1` is an address.
+    /// Host, parsed as the URL standard requires: it cannot contain a line end or a port, and `127.1` is an address.
     pub host: Host,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
 impl Target {
-    /// Reads what the browser said.
-    pub(crate) fn read(said: TargetAddr) -> Result<Self, Refusal> {
-        match said {
+    /// Parses the target of a SOCKS request.
+    pub(crate) fn read(address: TargetAddr) -> Result<Self, Refusal> {
+        match address {
             TargetAddr::Ip(address) => Ok(address.into()),
             TargetAddr::Domain(name, port) => {
-                // An address of IPv6 as a name has no brackets.
+                // An IPv6 address in the form of a name has no brackets.
                 if let Ok(ip) = name.parse::<IpAddr>() {
                     return Ok(SocketAddr::new(ip, port).into());
                 }
@@ -40,7 +39,7 @@ impl Target {
         }
     }
 
-    /// The address, if it is none but that.
+    /// Returns the socket address, or `None` for a name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let ip: IpAddr = match &self.host {
             Host::Domain(_) => return None,
@@ -50,7 +49,7 @@ impl Target {
         Some(SocketAddr::new(ip, self.port))
     }
 
-    /// Whether it is a name for whoever is asked for it (RFC 6761, 6.3).
+    /// True for names of the resolving machine itself (RFC 6761, 6.3).
     pub(crate) fn is_localhost(&self) -> bool {
         matches!(&self.host, Host::Domain(name) if {
             let name = name.trim_end_matches('.');
@@ -58,23 +57,22 @@ impl Target {
         })
     }
 
-    /// As SOCKS 5 says it.
     pub(crate) fn wire(&self) -> TargetAddr {
         match (self.address(), &self.host) {
             (None, Host::Domain(name)) => TargetAddr::Domain(name.clone(), self.port),
-            (address, _) => TargetAddr::Ip(address.unwrap_or_else(|| unreachable!("what is no name is an address"))),
+            (address, _) => TargetAddr::Ip(address.unwrap_or_else(|| unreachable!("a host is a name or an address"))),
         }
     }
 }
 
-/// A host and a port, as `example.com:443`, or `[2001:db8::1]:443`.
+/// Parses a host and a port, such as `example.com:443` or `[2001:db8::1]:443`.
 impl FromStr for Target {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (host, port) = text.rsplit_once(':').ok_or("must be a host and a port, such as example.com:443")?;
-        let host = Host::parse(host).map_err(|_| "has a host that is neither a name nor an address")?;
-        let port = port.parse().map_err(|_| "has a port that is none")?;
+        let host = Host::parse(host).map_err(|_| "has an invalid host")?;
+        let port = port.parse().map_err(|_| "has an invalid port")?;
         Ok(Self { host, port })
     }
 }
@@ -89,7 +87,7 @@ impl From<SocketAddr> for Target {
     }
 }
 
-/// As HTTP says it.
+/// Formats the target as in HTTP.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.host, self.port)

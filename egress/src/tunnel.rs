@@ -1,4 +1,4 @@
-//! Out through a customer's tunnel, in which names are looked up, too.
+//! Egress through a customer's tunnel, which also resolves names.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::UpstreamAddress;
 
-/// How long a tunnel may take to open, all the addresses of its server together.
+/// Timeout for opening a tunnel, shared by all addresses of its server.
 const OPENED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a tunnel is opened with.
+/// Configuration of a tunnel.
 pub enum Plan {
     WireGuard(Box<wireguard::Config>),
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
@@ -36,8 +36,9 @@ impl Plan {
         }
     }
 
-    /// Opens the tunnel. One address of the server after the other is tried, each of which may be dialled. The last one gets all the time
-    /// that is left, the one before it half, and so on. What a server says counts for all: they are one server's addresses.
+    /// Opens the tunnel. Tries the allowed addresses of the server in order; each attempt gets the remaining time divided by
+    /// the number of addresses that are left. An error that the server reports ends the attempts, because all addresses belong
+    /// to the same server.
     pub async fn open(&self, rules: &Rules) -> Result<Tunnel, Fault> {
         let deadline = Instant::now() + OPENED_WITHIN;
         let Endpoint { host, port } = self.endpoint();
@@ -55,11 +56,11 @@ impl Plan {
     }
 }
 
-/// Connects to a server behind the tunnel.
+/// Connects to a server through the tunnel.
 pub async fn connect(tunnel: &Tunnel, target: &Target) -> Result<Stream, Refusal> {
     let connected = match &target.host {
         Host::Domain(name) => tunnel.connect_if(Host::Domain(name), target.port, Rules::permit_inside_tunnel).await,
-        // Judged before, as every address that a browser spells out.
+        // `EgressRoute` has already checked addresses that the browser named.
         Host::Ipv4(address) => tunnel.connect(Host::Ipv4(*address), target.port).await,
         Host::Ipv6(address) => tunnel.connect(Host::Ipv6(*address), target.port).await,
     };

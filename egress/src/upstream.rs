@@ -1,7 +1,8 @@
-//! What a customer brings to leave through, and where it is.
+//! A customer's proxy or tunnel, and its address.
 //!
-//! A customer names a host, and so could name what is near us. Its name is looked up and its addresses are judged whenever it is
-//! dialled, and exactly what was judged is dialled: a name that resolves differently the next time leads nowhere else.
+//! The customer names the host, which could be local to this machine. Its name is resolved and its addresses are checked before
+//! each dial, and exactly a checked address is dialled. A later change of the name's addresses therefore cannot bypass the
+//! check.
 
 use std::net::SocketAddr;
 
@@ -15,30 +16,30 @@ use crate::refusal::{Fault, Refusal};
 use crate::rules::Rules;
 use crate::target::Target;
 
-/// What a customer brings.
+/// Proxy or tunnel of a customer.
 pub enum Upstream {
-    /// A SOCKS 5 proxy (RFC 1928, 1929), which looks names up.
+    /// SOCKS 5 proxy (RFC 1928, 1929), which resolves names.
     Socks5(Proxy),
-    /// An HTTP proxy, which is asked to CONNECT (RFC 9110, 9.3.6).
+    /// HTTP proxy with CONNECT (RFC 9110, 9.3.6).
     Http(Proxy),
-    /// A `WireGuard` tunnel.
+    /// `WireGuard` tunnel.
     WireGuard(Box<wireguard::Config>),
-    /// An `OpenVPN` tunnel, and who its server is told that asks.
+    /// `OpenVPN` tunnel, and the credentials for its server.
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 
-/// A proxy that a customer brings.
+/// A customer's proxy.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// A name, or an address.
+    /// Name or address.
     pub host: Host,
-    /// Its port.
+    /// Port.
     pub port: u16,
-    /// Who it is told that asks.
+    /// Credentials sent to the proxy.
     pub credentials: Option<Credentials>,
 }
 
-/// Where it is.
+/// Address of a customer's upstream.
 pub struct UpstreamAddress {
     target: Target,
     rules: Rules,
@@ -49,7 +50,7 @@ impl UpstreamAddress {
         Self { target: Target { host, port }, rules: rules.clone() }
     }
 
-    /// Where it may be dialled now.
+    /// Returns the addresses that may be dialled now.
     pub async fn addresses(&self, deadline: Instant) -> Result<Vec<SocketAddr>, Fault> {
         let found = match (self.target.address(), &self.target.host) {
             (None, Host::Domain(name)) => {
@@ -70,7 +71,7 @@ impl UpstreamAddress {
     }
 }
 
-/// What dialling came to, when it was no site that was dialled.
+/// Converts the refusal of a dial to a fault of the upstream.
 fn fault(refusal: Refusal) -> Fault {
     match refusal {
         Refusal::NameNotFound => Fault::NameNotFound,

@@ -1,4 +1,4 @@
-//! Proxies that mean no good, and browsers that do not either (contract: egress 11 to 15).
+//! Hostile proxies and hostile browsers (contract: egress 11 to 15).
 
 mod support;
 
@@ -17,7 +17,8 @@ use crate::support::{ask, converse, guard, proxy, rules, site};
 
 const GREETED: &[u8] = &[5, 0];
 
-/// Says this, one after the other, whenever something has been read, and keeps what it read. Then it waits, or hangs up.
+/// Starts a server that sends one of these answers after each read, and records the received bytes. After the last answer it
+/// waits or closes the connection.
 async fn scripted(answers: Vec<Vec<u8>>, hangs_up: bool) -> (u16, Arc<Mutex<Vec<u8>>>, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let (port, heard) = (listener.local_addr().expect("an address").port(), Arc::<Mutex<Vec<u8>>>::default());
@@ -47,9 +48,9 @@ fn probes() -> Probes {
     Probes { site: target("site.example:443"), quic_site: target("203.0.113.9:443"), exit_url }
 }
 
-/// Replies that no standard has, or that are ambiguous, are refusals: nothing panics, and nobody is believed.
+/// Nonstandard or ambiguous replies are refusals and cause no panic.
 #[tokio::test]
-async fn a_strange_socks5_proxy_is_refused() {
+async fn invalid_socks5_replies_are_refused() {
     for (reply, refusal) in [
         (vec![5, 0x42, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::Failed)),
         (vec![5, 2, 0, 1, 0, 0, 0, 0, 0, 0], Refusal::Proxied(ProxyReply::NotAllowed)),
@@ -62,8 +63,8 @@ async fn a_strange_socks5_proxy_is_refused() {
     ] {
         let (port, _, _running) = scripted(vec![GREETED.to_vec(), reply.clone()], true).await;
         let guard = guard(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
-        let (_, said) = ask(&guard, b"site.example", 80).await;
-        assert_ne!(said, 0, "{reply:?}");
+        let (_, code) = ask(&guard, b"site.example", 80).await;
+        assert_ne!(code, 0, "{reply:?}");
         assert_eq!(guard.take_refusal(), Some(refusal), "{reply:?}");
     }
     for (greeting, fault) in [
@@ -77,16 +78,16 @@ async fn a_strange_socks5_proxy_is_refused() {
         let opened = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(false)).await;
         assert_eq!(opened.err(), Some(fault), "{greeting:?}");
     }
-    // A proxy that knows nobody and hangs up.
+    // A proxy that rejects the credentials by closing the connection.
     let (port, heard, _running) = scripted(vec![vec![5, 2], Vec::new()], true).await;
     let opened = EgressRoute::open(Upstream::Socks5(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
     assert_eq!(opened.err(), Some(Fault::Credentials));
     assert_eq!(*heard.lock().expect("no panic"), b"\x05\x02\x00\x02\x01\x03kit\x06sesame");
 }
 
-/// An HTTP proxy's answer is one that HTTP has, and no longer than it may be; what comes behind it is the site's.
+/// A response must be valid HTTP within the size limit. Bytes after its head come from the site.
 #[tokio::test]
-async fn a_strange_http_proxy_is_refused() {
+async fn invalid_http_responses_are_refused() {
     let head = |line: &str| format!("HTTP/1.1 {line}\r\nX: y\r\n\r\n").into_bytes();
     let endless = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"X: yyyyyyyyyyyyyy\r\n".repeat(1000)].concat();
     for (answer, refusal) in [
@@ -101,21 +102,21 @@ async fn a_strange_http_proxy_is_refused() {
         (b"\0\x01\x02\x03".to_vec(), Refusal::Upstream(Fault::Protocol)),
         (b"HTTP/1.1 200 O".to_vec(), Refusal::Upstream(Fault::HungUp)),
     ] {
-        let told = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
-        // It is asked twice: when it is opened, and for the site.
+        let shown = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
+        // The proxy receives two requests: when the route is opened, and for the site.
         let (port, asked, _running) = scripted(vec![head("502 No")], true).await;
         let (other, _, _other) = scripted(vec![answer], true).await;
         let opened = EgressRoute::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
-        assert!(opened.is_ok(), "{told}");
+        assert!(opened.is_ok(), "{shown}");
         assert!(asked.lock().expect("no panic").starts_with(b"CONNECT nowhere.invalid:443 HTTP/1.1\r\n"));
         let strange = EgressRoute::open(Upstream::Http(proxy(other, None)), &rules(false)).await;
         match refusal {
-            Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{told}"),
+            Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{shown}"),
             refusal => {
                 let guard = guard(Upstream::Http(proxy(other, None)), &rules(false)).await;
-                let (_, said) = ask(&guard, b"site.example", 443).await;
-                assert_ne!(said, 0, "{told}");
-                assert_eq!(guard.take_refusal(), Some(refusal), "{told}");
+                let (_, code) = ask(&guard, b"site.example", 443).await;
+                assert_ne!(code, 0, "{shown}");
+                assert_eq!(guard.take_refusal(), Some(refusal), "{shown}");
             }
         }
     }
@@ -123,15 +124,15 @@ async fn a_strange_http_proxy_is_refused() {
         let answer = [head(line), b"hello there".to_vec()].concat();
         let (port, _, _running) = scripted(vec![answer], false).await;
         let guard = guard(Upstream::Http(proxy(port, None)), &rules(false)).await;
-        let (stream, said) = ask(&guard, b"site.example", 443).await;
-        assert_eq!(said, 0, "{line}");
+        let (stream, code) = ask(&guard, b"site.example", 443).await;
+        assert_eq!(code, 0, "{line}");
         converse(stream).await;
     }
 }
 
-/// A name that ends a line, or is an address in disguise, reaches no proxy.
+/// A name with a line end, or an address in disguise, is not sent to the proxy.
 #[tokio::test]
-async fn what_a_browser_says_is_no_proxys_head() {
+async fn browser_cannot_inject_into_a_proxy_request() {
     let (port, heard, _running) = scripted(vec![b"HTTP/1.1 502 No\r\n\r\n".to_vec()], true).await;
     let guard = guard(Upstream::Http(proxy(port, Some(("kit", "sesame")))), &rules(false)).await;
     let opened = heard.lock().expect("no panic").len();
@@ -157,42 +158,42 @@ async fn what_a_browser_says_is_no_proxys_head() {
         b"a.localhost.",
         b"%6c%6f%63alhost",
     ] {
-        let (_, said) = ask(&guard, name, 443).await;
-        assert_ne!(said, 0, "{name:?}");
+        let (_, code) = ask(&guard, name, 443).await;
+        assert_ne!(code, 0, "{name:?}");
         let refusal = guard.take_refusal();
         assert!(matches!(refusal, Some(Refusal::NameNotFound | Refusal::NotAllowed)), "{name:?} {refusal:?}");
     }
-    assert_eq!(heard.lock().expect("no panic").len(), opened, "nothing was said to the proxy");
-    let (_, said) = ask(&guard, b"xn--bcher-kva.example", 443).await;
-    assert_ne!(said, 0);
+    assert_eq!(heard.lock().expect("no panic").len(), opened, "a request reached the proxy");
+    let (_, code) = ask(&guard, b"xn--bcher-kva.example", 443).await;
+    assert_ne!(code, 0);
     let heard = String::from_utf8(heard.lock().expect("no panic")[opened..].to_vec()).expect("text");
     let expected = "CONNECT xn--bcher-kva.example:443 HTTP/1.1\r\nHost: xn--bcher-kva.example:443\r\n\
                     Proxy-Authorization: Basic a2l0OnNlc2FtZQ==\r\n\r\n";
     assert_eq!(heard, expected);
 }
 
-/// Wherever a proxy says that its relay of datagrams is, none is sent but to the proxy's own address.
+/// Datagrams go only to the proxy's own address, whatever relay address it reports.
 #[tokio::test]
-async fn a_relay_elsewhere_is_sent_nothing() {
+async fn relay_on_another_host_receives_no_datagram() {
     let trap = UdpSocket::bind(("127.0.0.9", 0)).await.expect("a port");
     let port = trap.local_addr().expect("an address").port().to_be_bytes();
-    for (said, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
-        let answer = [&[5, 0, 0, 1][..], &said, &port].concat();
+    for (relay, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
+        let answer = [&[5, 0, 0, 1][..], &relay, &port].concat();
         let (proxy_port, _, _running) = scripted(vec![GREETED.to_vec(), answer], false).await;
         let way = EgressRoute::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("a way out");
         let began = Instant::now();
         let measured = way.measure(&probes()).await.expect("an open way").expect("a SOCKS 5 proxy");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(!measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve);
-        assert!(measured.capabilities.warnings.iter().any(|told| told.contains(warning)), "{measured:?}");
+        assert!(measured.capabilities.warnings.iter().any(|text| text.contains(warning)), "{measured:?}");
     }
     let nothing = trap.try_recv(&mut [0; 16]);
     assert!(nothing.is_err(), "a datagram went where the proxy pointed");
 }
 
-/// What hangs or trickles ends within its limit, and what is not permitted is not dialled.
+/// A proxy that hangs or sends slowly fails within the time limit. A proxy at a forbidden address is not dialled.
 #[tokio::test]
-async fn a_slow_proxy_ends_within_its_limit() {
+async fn slow_proxy_fails_within_its_limit() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let mut trickling = JoinSet::new();
@@ -220,23 +221,23 @@ async fn a_slow_proxy_ends_within_its_limit() {
         let refused = check(Upstream::Socks5(near), &closed, None).await;
         assert_eq!(refused.err(), Some(Fault::NotAllowed), "{host}");
     }
-    assert!(heard.lock().expect("no panic").is_empty(), "nobody was dialled");
+    assert!(heard.lock().expect("no panic").is_empty(), "a forbidden address was dialled");
 }
 
-/// When a proxy dies its connections end, and no others are made, although the site is there.
+/// When a proxy dies, its connections end and new ones fail, although the site is reachable directly.
 #[tokio::test]
-async fn a_dead_proxy_leads_nowhere() {
+async fn dead_proxy_does_not_fall_back_to_direct() {
     let (port, _serving) = site().await;
     let (proxy_port, _, running) =
         scripted(vec![GREETED.to_vec(), [&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"hello there"].concat()], false).await;
     let guard = guard(Upstream::Socks5(proxy(proxy_port, None)), &rules(true)).await;
-    let (stream, said) = ask(&guard, b"localhost", port).await;
-    assert_eq!(said, 0);
+    let (stream, code) = ask(&guard, b"localhost", port).await;
+    assert_eq!(code, 0);
     converse(stream).await;
     drop(running);
     let began = Instant::now();
-    let (_, said) = ask(&guard, b"localhost", port).await;
-    assert_eq!((said, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
+    let (_, code) = ask(&guard, b"localhost", port).await;
+    assert_eq!((code, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
     assert!(began.elapsed() < Duration::from_secs(3));
     TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.expect("the site is there");
 }

@@ -1,4 +1,4 @@
-//! Ways out against proxies that are not of our own making: microsocks, dante and tinyproxy, as Debian packages them.
+//! Egress routes against independent proxies: microsocks, dante and tinyproxy, from Debian packages.
 
 mod support;
 
@@ -23,7 +23,7 @@ async fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Runs a server until it is dropped, and returns when it listens.
+/// Runs a server until it is dropped. Returns when it listens.
 async fn run(command: &mut Command, port: u16) -> Child {
     let server = command.kill_on_drop(true).spawn().expect("it is installed");
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -70,7 +70,7 @@ async fn tinyproxy(connect_port: u16) -> (Child, u16, TempDir) {
     (run(&mut command, port).await, port, folder)
 }
 
-/// Answers each first packet of QUIC with the versions that there are (RFC 9000, 17.2.1).
+/// Answers each initial QUIC packet with a version negotiation (RFC 9000, 17.2.1).
 async fn quic_server() -> (u16, JoinSet<()>) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = socket.local_addr().expect("an address").port();
@@ -92,39 +92,39 @@ fn probes(site: u16, quic: u16) -> Probes {
     Probes { site: target(format!("localhost:{site}")), quic_site: target(format!("127.0.0.1:{quic}")), exit_url }
 }
 
-/// Whatever the scheme: it leads to the site, knows who asks, and when it is killed it leads nowhere.
-async fn leads(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules: &Rules, mut server: Child, port: u16) {
+/// Checks a proxy of any scheme: it rejects wrong credentials and connects to the site. After it is killed, connections fail.
+async fn check_route(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules: &Rules, mut server: Child, port: u16) {
     for unknown in [UNKNOWN, None] {
         assert_eq!(EgressRoute::open(upstream(unknown), rules).await.err(), Some(Fault::Credentials), "{unknown:?}");
     }
     let guard = guard(upstream(KNOWN), rules).await;
     for name in ["localhost", "127.0.0.1"] {
-        let (stream, said) = ask(&guard, name.as_bytes(), port).await;
-        assert_eq!(said, 0, "{name}: {:?}", guard.take_refusal());
+        let (stream, code) = ask(&guard, name.as_bytes(), port).await;
+        assert_eq!(code, 0, "{name}: {:?}", guard.take_refusal());
         converse(stream).await;
     }
-    let (_, said) = ask(&guard, b"no-such-name.invalid", port).await;
-    assert_ne!(said, 0);
+    let (_, code) = ask(&guard, b"no-such-name.invalid", port).await;
+    assert_ne!(code, 0);
     assert!(matches!(guard.take_refusal(), Some(Refusal::Proxied(_))));
     let many = (0..64).map(|_| ask(&guard, b"127.0.0.1", port)).collect::<Vec<_>>();
     for asked in many {
-        let (stream, said) = asked.await;
-        assert_eq!(said, 0);
+        let (stream, code) = asked.await;
+        assert_eq!(code, 0);
         converse(stream).await;
     }
     server.kill().await.expect("it is there");
-    let (_, said) = ask(&guard, b"127.0.0.1", port).await;
-    assert_eq!((said, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
+    let (_, code) = ask(&guard, b"127.0.0.1", port).await;
+    assert_eq!((code, guard.take_refusal()), (1, Some(Refusal::Upstream(Fault::Refused))));
 }
 
 #[tokio::test]
-async fn microsocks_leads_out_and_dies() {
+async fn microsocks_connects_until_it_is_killed() {
     let ((site, _serving), (server, port)) = (site().await, microsocks().await);
     let way = EgressRoute::open(Upstream::Socks5(proxy(port, KNOWN)), &rules(true)).await.expect("a way out");
     let measured = way.measure(&probes(site, 9)).await.expect("an open way").expect("a SOCKS 5 proxy");
     let capabilities = measured.capabilities;
     assert!(capabilities.dns_remote_resolve && !capabilities.udp_associate, "{capabilities:?}");
-    leads(|who| Upstream::Socks5(proxy(port, who)), &rules(true), server, site).await;
+    check_route(|who| Upstream::Socks5(proxy(port, who)), &rules(true), server, site).await;
 }
 
 #[tokio::test]
@@ -135,19 +135,19 @@ async fn dante_relays_datagrams() {
     let measured = way.measure(&probes(site, quic)).await.expect("an open way").expect("a SOCKS 5 proxy");
     assert!(measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve, "{measured:?}");
     assert!(measured.capabilities.warnings.is_empty(), "{measured:?}");
-    // Nobody answers there.
+    // No server answers on this port.
     let silent = way.measure(&probes(site, 9)).await.expect("an open way").expect("a SOCKS 5 proxy");
     assert!(!silent.capabilities.udp_associate && silent.capabilities.dns_remote_resolve, "{silent:?}");
     assert_eq!(silent.report["datagram"]["outcome"], "silent");
 }
 
 #[tokio::test]
-async fn tinyproxy_leads_out_and_dies() {
+async fn tinyproxy_connects_until_it_is_killed() {
     let (site, _serving) = site().await;
     let (server, port, _folder) = tinyproxy(site).await;
     let forbidding = guard(Upstream::Http(proxy(port, KNOWN)), &rules(true)).await;
-    let (_, said) = ask(&forbidding, b"127.0.0.1", 9).await;
-    assert_ne!(said, 0);
+    let (_, code) = ask(&forbidding, b"127.0.0.1", 9).await;
+    assert_ne!(code, 0);
     assert_eq!(forbidding.take_refusal(), Some(Refusal::Proxied(ProxyReply::NotAllowed)));
-    leads(|who| Upstream::Http(proxy(port, who)), &rules(true), server, site).await;
+    check_route(|who| Upstream::Http(proxy(port, who)), &rules(true), server, site).await;
 }

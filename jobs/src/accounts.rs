@@ -1,4 +1,4 @@
-//! What else happens when something happens to an account: to its sessions, and in its mailbox.
+//! Account changes together with their effects on sessions, agent sessions and mail.
 
 use kitfleet_domain::accounts::{self, Tier};
 use kitfleet_domain::agents::{self, CloseReason};
@@ -12,14 +12,14 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{browser, emails};
 
-/// Stops an account from acting, and reclaims its live sessions (contract: accounts 7; sessions 19). Answers how many; `None`
-/// when there is no such account.
+/// Suspends an account and ends its live sessions (contract: accounts 7; sessions 19). Returns the number of ended sessions, or
+/// `None` if the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<u64>> {
     let mut tx = conn.begin().await?;
-    // The account's row stays locked: a create that comes meanwhile waits, and then finds the account suspended.
+    // The account's row stays locked: a concurrent create waits for this transaction and then sees the suspension.
     if accounts::set_suspended(&mut tx, account, true).await?.is_none() {
         return Ok(None);
     }
@@ -36,23 +36,24 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     Ok(Some(reclaimed))
 }
 
-/// Lets a suspended account act again. `false` when there is no such account.
+/// Ends an account's suspension. Returns `false` if the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
 
-/// Deletes an account for good, and with it its live sessions, and whatever it has of each area: passwords, second factors, web
-/// sessions, links, memberships, keys, OAuth clients and identities, its profiles, which are purged soon
-/// ([`kitfleet_domain::profiles::due_for_purge`]), and at last its webhook endpoints, which hear no more of any of this
-/// (contract: accounts 9). `false` when it was deleted before.
+/// Deletes an account and its data in every area (contract: accounts 9). Returns `false` if it was deleted before.
+///
+/// Removes live sessions, passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities.
+/// Profiles are purged later ([`kitfleet_domain::profiles::due_for_purge`]). Webhook endpoints are removed last, so they
+/// receive no events of the removal.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
-    // The account's row stays locked, as for a suspension.
+    // The account's row stays locked, as in `suspend`.
     if !accounts::delete(&mut *conn, account).await? {
         return Ok(false);
     }
@@ -65,19 +66,20 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     Ok(true)
 }
 
-/// Moves an account to another tier, and tells its owner. It is nobody's to take back. Answers the tier before; `None` when there is
-/// no such account.
+/// Moves an account to another tier and mails its owner. No subscription or order revokes a tier set this way. Returns the
+/// previous tier, or `None` if the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
     change_tier(conn, account, tier, None).await
 }
 
-/// The same, by whoever takes it back when it ends: a subscription, or an order, of this id.
+/// Moves an account to the tier that a subscription or an order pays for. `giver` is its id; the tier is revoked when it ends.
+/// Returns the previous tier, or `None` if the account does not exist.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn give_tier(
     conn: &mut PgConnection,
     account: AccountId,
@@ -87,7 +89,6 @@ pub async fn give_tier(
     change_tier(conn, account, tier, Some(giver)).await
 }
 
-/// Every change of a tier goes this way.
 async fn change_tier(
     conn: &mut PgConnection,
     account: AccountId,

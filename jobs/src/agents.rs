@@ -1,4 +1,4 @@
-//! Turns of agent sessions as jobs, and what else happens when something happens to an agent session.
+//! Turns of agent sessions as jobs, and closing of agent sessions.
 
 use kitfleet_domain::agents::{self, CloseReason};
 use kitfleet_domain::audit::Actor;
@@ -10,21 +10,21 @@ use sqlx::PgConnection;
 use crate::Job;
 use crate::wakeups::{self, Wakeups};
 
-/// A turn for the incarnation of a worker that has the driver session's browser, so that its steps find everything beside each
-/// other. It is carried out once: a second job for it finds that it has begun.
+/// One turn, for the worker incarnation that owns the driver session's browser. A turn runs once: a second job for it finds
+/// that it has begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnJob {
-    /// Whose it is.
+    /// Worker incarnation that runs the turn.
     pub worker: WorkerId,
-    /// The turn.
+    /// Turn to run.
     pub turn: TurnId,
 }
 
 impl TurnJob {
-    /// What the queues of all workers are called together.
+    /// Prefix that the queues of all workers share.
     pub const QUEUES: &'static str = "turns";
 
-    /// The queue of this incarnation.
+    /// Queue of this worker incarnation.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
         format!("{}:{worker}", Self::QUEUES)
@@ -37,24 +37,24 @@ impl Job for TurnJob {
     }
 }
 
-/// Gives a worker a turn, in the transaction that takes the message. The caller [`wake`]s the worker once it has committed.
+/// Enqueues a turn in the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 
-/// Has a worker look for turns.
+/// Wakes a worker to poll its queue of turns.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&TurnJob::queue_of(worker)), String::new());
 }
 
-/// Closes the account's agent session because its owner wants it, and destroys its driver session, in one transaction of the
-/// caller's, who tells of what is answered once that is committed. `None` when the account has no such agent session.
+/// Closes an agent session for its owner and destroys its driver session, in the caller's transaction. The caller sends the
+/// notices of the returned [`Destroyed`] after the commit. Returns `None` if the account has no such agent session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,

@@ -1,13 +1,15 @@
-//! Our backend for apalis workers, on apalis's own tables.
+//! An apalis backend on apalis's own tables.
 //!
-//! apalis-postgres's stock backend can lose a wake-up, retries without back-off and ends when the database blinks. This
-//! one keeps apalis's tables, its typed tasks and its middleware, and replaces the parts that wait:
+//! The backend of apalis-postgres can lose a wake-up, retries without backoff and ends when a query fails. This backend keeps
+//! apalis's tables, typed tasks and middleware, and replaces polling, claiming and acknowledging:
 //!
-//! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
-//! - whatever was notified, a worker looks every other second for what waits in its queues ([`crate::pending_work`]), and a timer seldom;
-//! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: a job that runs twice
-//!   finds in its own area's rows that there is nothing left to do;
-//! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
+//! - A wake-up is consumed before the table is polled, never after. A job that is enqueued during a poll therefore causes
+//!   another poll.
+//! - Even without wake-ups, each worker checks every 2 s for jobs in its queues ([`crate::pending_work`]), and a timer polls
+//!   each queue every 30 s.
+//! - A claim is one statement. Claims and acknowledgements commit without waiting for the disk: a job that runs twice finds in
+//!   its area's rows that its work is done.
+//! - A database error is logged and the statement is retried. The running handler finishes and is acknowledged later.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -33,11 +35,10 @@ use tokio::time::Sleep;
 
 use crate::{Job, SAFETY};
 
-/// How often a job worker tells apalis's registry that it lives. Nothing depends on it but the purge of those that are long gone.
+/// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
 const BEAT: Duration = Duration::from_mins(1);
-/// How long to wait before a failed statement is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
-/// Tasks claimed at once.
+/// Maximum number of tasks a claim takes.
 const BATCH: usize = 32;
 
 /// Serves one queue to one apalis worker.
@@ -47,15 +48,15 @@ pub struct QueueBackend<J> {
     codec: JsonCodec<Vec<u8>>,
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
-    /// Whether the table may hold something that was not seen yet.
+    /// True when the table may hold jobs that were not claimed yet.
     look: bool,
-    /// Tasks handed out since the last look: a full batch means there may be more.
+    /// Number of tasks returned since the last poll. A full batch means there may be more.
     handed_out: usize,
     job: PhantomData<fn() -> J>,
 }
 
 impl<J: Job> QueueBackend<J> {
-    /// Serves `queue`. `async_commit_pool` is a pool whose commits do not wait for the disk ([`async_commit_pool`]).
+    /// Creates a backend of `queue`. The commits of `async_commit_pool` do not wait for the disk ([`async_commit_pool`]).
     #[must_use]
     pub fn new(async_commit_pool: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
         let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
@@ -70,7 +71,7 @@ impl<J: Job> QueueBackend<J> {
         }
     }
 
-    /// Notes every wake-up and the safety timer, and leaves the waker with both.
+    /// Drains the wake-ups, checks the safety timer, and registers the waker with both.
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
             self.look = true;
@@ -82,18 +83,19 @@ impl<J: Job> QueueBackend<J> {
     }
 }
 
-/// A pool for claims and acknowledgements: losing the last of them in a crash of the database costs nothing, because a
-/// job that is claimed twice finds that it has been done.
+/// Creates a pool for claims and acknowledgements, whose commits do not wait for the disk. A database crash that loses the
+/// latest commits is harmless: a job that is claimed twice finds that its work is done.
 ///
 /// # Errors
-/// When the database cannot be reached.
+/// Returns an error when the database cannot be reached.
 pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
     pool_options(4).connect_with(options).await
 }
 
-/// A pool like `async_commit_pool` for claims whose statements are long: planning them each time would take several times as long as they do.
-/// A plan that is made once has to be good for tables of any size, also when they are empty on that day.
+/// Creates a pool like `async_commit_pool` for long claim statements, whose planning would take several times as long as their
+/// execution. Plans are generic and avoid sequential scans: a plan that is made while the tables are empty must stay good as
+/// they grow.
 pub(crate) fn planned_once(async_commit_pool: &PgPool, size: u32) -> PgPool {
     let options = (*async_commit_pool.connect_options())
         .clone()
@@ -127,7 +129,7 @@ impl<J: Job> Backend for QueueBackend<J> {
                     return Poll::Ready(task);
                 }
                 Poll::Pending if matches!(self.persisted.state(), State::Fetch(_)) => return Poll::Pending,
-                // The table was empty. Acknowledgements may have queued up meanwhile; then look again or wait.
+                // The table was empty. Acknowledgements may have queued up; after them, poll again or wait.
                 Poll::Pending => match self.poll_ready(cx, worker) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -167,7 +169,6 @@ impl<J> WireFormatBackend for QueueBackend<J> {
     }
 }
 
-/// The statements of one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     db: PgPool,
@@ -175,12 +176,12 @@ pub(crate) struct Queue {
     claims: Arc<Mutex<Claims>>,
 }
 
-/// What is known of this queue's claims, which come one after the other.
+/// State of this queue's claims, which run one at a time.
 #[derive(Debug, Default)]
 struct Claims {
-    /// When the last job that was handed out was claimed.
+    /// Claim time of the latest job that was returned.
     handed_out: Option<Timestamp>,
-    /// Whether a claim failed since: it may have been committed all the same.
+    /// True when a claim has failed since: its transaction may have committed despite the error.
     uncertain: bool,
 }
 
@@ -198,7 +199,7 @@ impl Queue {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what a failed claim may have taken: jobs of this worker that are younger than any it handed out.
+    /// Releases jobs that a failed claim may have taken: this worker's jobs that are newer than any it returned.
     async fn give_back(&self, worker: &WorkerContext) -> Result<(), Error> {
         let handed_out = self.claims().handed_out;
         sqlx::query(
@@ -213,8 +214,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Acknowledges jobs of whose results the database does not take one: they have ended all the same, and those that are
-    /// still to come wait for it.
+    /// Acknowledges a batch of jobs without their results, after the database has rejected one of these results. The jobs have
+    /// ended, and later acknowledgements wait for them.
     async fn acknowledge_without_words(&self, results: &[&queries::ResultPayload], worker: &WorkerContext) {
         let jobs: Vec<_> = results.iter().map(|result| result.task_id.to_string()).collect();
         let ended = sqlx::query(

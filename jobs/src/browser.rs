@@ -1,5 +1,5 @@
-//! Closing the browsers of sessions that have ended. It needs no job: a worker looks which of its sessions have ended, when it is
-//! woken and whenever it renews its lease.
+//! Closing the browsers of ended sessions. No job is needed: a worker checks for ended sessions when it is woken and whenever
+//! it renews its lease.
 
 use kitfleet_domain::ids::{AccountId, SessionId, WorkerId};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
@@ -7,17 +7,17 @@ use sqlx::PgConnection;
 
 use crate::wakeups::{self, Wakeups};
 
-/// What this incarnation of a worker listens to.
+/// Queue name on which this worker incarnation receives wake-ups.
 #[must_use]
 pub fn queue_of(worker: WorkerId) -> String {
     format!("browser:{worker}")
 }
 
-/// Ends the account's session in a transaction of the caller's, which tells whoever is concerned when it commits. `None` when the
-/// account has no such session.
+/// Ends the account's session in the caller's transaction. The worker and the listeners are notified when it commits. Returns
+/// `None` if the account has no such session.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -34,7 +34,7 @@ pub async fn destroy(
     Ok(destroyed)
 }
 
-/// Tells whoever is concerned that a session was destroyed, which was committed before.
+/// Notifies the worker and the listeners that a session was destroyed. Call it after the commit.
 pub fn tell(wakeups: &Wakeups, destroyed: Destroyed) {
     if let Destroyed::Now { worker, notice } = destroyed {
         close(wakeups, worker);
@@ -44,7 +44,7 @@ pub fn tell(wakeups: &Wakeups, destroyed: Destroyed) {
     }
 }
 
-/// Has a worker close the browsers of sessions that have ended, which was committed before.
+/// Wakes a worker to close the browsers of ended sessions. Call it after the commit.
 pub fn close(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&queue_of(worker)), String::new());
 }

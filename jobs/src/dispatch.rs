@@ -1,4 +1,4 @@
-//! The trip of an operation, for whoever wants one carried out: claim the session, tell its worker, wait for the outcome.
+//! Dispatches an operation: claims the session, wakes its worker and waits for the outcome.
 
 use std::time::Duration;
 
@@ -18,56 +18,57 @@ use crate::operations::wake;
 use crate::replies::{AwaitedOutcome, Replies, Waiter};
 use crate::wakeups::Wakeups;
 
-/// What it takes to have operations carried out.
+/// Dependencies of a dispatch.
 #[derive(Clone, Copy)]
 pub struct Dispatcher<'a> {
-    /// Where they are written.
+    /// Pool of the database that stores the intents.
     pub db: &'a PgPool,
-    /// Where workers are told.
+    /// Sends wake-ups to workers.
     pub wakeups: &'a Wakeups,
-    /// Where outcomes come to.
+    /// Receives outcomes.
     pub replies: &'a Replies,
-    /// What counts large answers, and the account whose they are; `None` where what operations come to is no answer.
+    /// Budget that large answers reserve memory from, and the account it is charged to. `None` if the outcome is not sent as an
+    /// answer.
     pub answers: Option<(&'a AnswerBudget, AccountId)>,
 }
 
-/// What became of an operation.
+/// Outcome of a dispatched operation.
 #[derive(Debug)]
 pub enum DispatchOutcome {
-    /// It ended. What it came to is counted for as long as the reservation is there.
+    /// The operation ended. The reservation accounts for its result until it is dropped.
     Ended(IntentEnding, Reservation),
-    /// It ended, and what it came to is larger than what may be under way in addition.
+    /// The operation ended, but its result exceeds the memory available for answers.
     Crowded(AcquireTimeout),
-    /// The session was in no state to take it.
+    /// The session's status does not allow an operation.
     NotReady(SessionStatus),
-    /// The session is paused by a challenge.
+    /// A challenge pauses the session.
     Paused(ChallengeState),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
-    /// Nobody has heard of the session's worker for a while. Nothing was changed.
+    /// The session's worker has not renewed its lease for a while. Nothing was changed.
     WorkerSilent,
     /// The account has no such session.
     NoSession,
-    /// Nothing was heard of it in time.
+    /// No outcome arrived in time.
     Unheard(Failure),
 }
 
-/// Why nobody knows what became of an operation.
+/// Reason why the outcome of an operation is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
-    /// The database failed.
+    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// Its secrets could not be sealed.
+    /// The operation's secrets could not be sealed.
     #[error(transparent)]
     Seal(#[from] NotSealedForUs),
 }
 
 impl Dispatcher<'_> {
-    /// Has `operation` done on the account's session, as `intent`, for the HTTP request of this id.
+    /// Runs `operation` on the account's session as `intent`, for the HTTP request with this id.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error when a database query fails or the secrets cannot be sealed.
     pub async fn run(
         self,
         whose: (AccountId, SessionId),
@@ -102,10 +103,11 @@ impl Dispatcher<'_> {
         Ok(driven)
     }
 
-    /// What became of an operation that somebody began before the database went away, once it is back. `None` when it was not claimed.
+    /// Waits for the outcome of an operation that was dispatched before a database outage. Returns `None` if it was not
+    /// claimed.
     ///
     /// # Errors
-    /// When the database fails for good, or is away for longer than the operation may take.
+    /// Returns an error when a database query fails permanently, or when the outage lasts longer than the operation may take.
     pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<DispatchOutcome>> {
         let waiter = self.replies.expect(intent);
         let claimed = || async { intents::worker_of(&mut *self.db.acquire().await?, intent).await };
@@ -123,8 +125,8 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Ends an operation of which nothing was heard. When no worker has begun it, nothing was done, and none may begin it
-/// now; otherwise its outcome is not known.
+/// Gives up an operation without an outcome. If no worker has started it, no worker can start it after this; otherwise its
+/// outcome is unknown.
 async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
     let mut tx = db.begin().await?;
@@ -133,12 +135,12 @@ async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
     if ended {
         return Ok(failure);
     }
-    let detail = "nothing was heard of the operation in time; the session stays busy until it ends or is destroyed";
+    let detail = "the operation sent no outcome in time; the session stays busy until the operation ends or the session is destroyed";
     Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
 }
 
-/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read. Nobody can
-/// when the worker is forgotten: its session has ended, and takes no operation. `None` when there is no such session.
+/// Removes the operation's secrets and seals them for the session's worker. If the worker's key is gone, the session has ended
+/// and accepts no operation, so the secrets are dropped. Returns `None` if the session does not exist.
 async fn seal(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),

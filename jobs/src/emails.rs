@@ -1,4 +1,4 @@
-//! Mails: the rows of [`kitfleet_domain::emails`] are the queue, and a job says which one to look at.
+//! Mail jobs. The rows of [`kitfleet_domain::emails`] are the queue; a job names the row to process.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use sqlx::PgConnection;
 
 use crate::Job;
 
-/// An attempt to send a mail. A second job for the same attempt finds nothing to do.
+/// One attempt to send a mail. A second job for the same attempt finds nothing to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EmailJob {
-    /// The mail.
+    /// Mail to send.
     pub email: EmailId,
 }
 
 impl EmailJob {
-    /// The queue all of them wait in.
+    /// Queue of all mails.
     pub const QUEUE: &'static str = "emails";
 }
 
@@ -29,11 +29,11 @@ impl Job for EmailJob {
     }
 }
 
-/// Has a mail sent when the caller's transaction commits. Answers until when it, and a link in it, is good; `None` when
-/// it is sent once and was before.
+/// Queues a mail, which is sent after the caller's transaction commits. Returns the time when the mail, and a link in it,
+/// expires. Returns `None` if the mail is sent only once and was queued before.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn send(
     conn: &mut PgConnection,
     template: Template,
@@ -48,12 +48,12 @@ pub async fn send(
     Ok(Some(queued.expires_at))
 }
 
-/// Enqueues the mails that are due: those that wait for another attempt, and those whose job or worker was lost; with
-/// those that are enqueued already no more than `limit`, so that a mail server that is slow does not make jobs pile up.
-/// Answers how many.
+/// Enqueues due mails: those that wait for another attempt, and those whose job or worker was lost. Counts the mails that are
+/// enqueued already toward `limit`, so that a slow mail server does not make jobs accumulate. Returns the number of mails
+/// enqueued.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let enqueued: i64 = sqlx::query_scalar(
         "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')

@@ -1,4 +1,5 @@
-//! The job tables, for operators and sweeps. Operations and webhook deliveries are jobs too, whose tables are their own.
+//! Read and admin access to jobs, for operators and sweeps. Includes operations and webhook deliveries, which have tables of
+//! their own.
 
 mod deliveries;
 mod operations;
@@ -23,41 +24,41 @@ use crate::proxies::CheckProxy;
 use crate::wakeups;
 use crate::webhooks::AttemptJob;
 
-/// A job, as operators see it.
+/// A job as operators see it.
 #[derive(Debug, Serialize, FromRow)]
 pub struct JobRow {
-    /// A ULID, or the id of an intent or a delivery.
+    /// ULID, or the id of an intent or a delivery.
     pub id: String,
-    /// The queue it waits or waited in.
+    /// Queue of the job.
     pub queue: String,
     /// `pending`, `running`, `done`, `failed` or `killed`.
     pub status: String,
-    /// What it carries.
+    /// Payload.
     pub body: Value,
-    /// Times it was tried.
+    /// Number of attempts.
     pub attempts: i32,
-    /// When it may run. A delivery tells the next attempt, while one is to come.
+    /// Earliest time of the next run. For a delivery: time of its next attempt, if one is due.
     pub run_at: Option<Timestamp>,
-    /// Who took it, and when.
+    /// Job worker that claimed the job.
     pub lock_by: Option<String>,
-    /// When it was taken.
+    /// Time the job was claimed.
     pub lock_at: Option<Timestamp>,
-    /// When it ended.
+    /// Time the job ended.
     pub done_at: Option<Timestamp>,
-    /// What it answered.
+    /// Result of the handler.
     pub result: Option<Value>,
 }
 
-/// Which jobs to list.
+/// Filter of a job listing.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Only of this queue.
+    /// Filter by queue.
     pub queue: Option<String>,
-    /// Only with this status.
+    /// Filter by status.
     pub status: Option<String>,
-    /// Only those that were made before the one of this place ([`JobRow::place`]).
+    /// Filter by position: only jobs created before the job with this [`JobRow::place`].
     pub before: Option<Uuid>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: i64,
 }
 
@@ -65,10 +66,10 @@ const COLUMNS: &str =
     "id, job_type as queue, lower(status) as status, convert_from(job, 'UTF8')::jsonb as body, attempts,
      nullif(run_at, to_timestamp(0)) as run_at, lock_by, lock_at, done_at, last_result as result";
 
-/// Jobs, the newest first.
+/// Lists jobs, newest first.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
     let Filter { queue, status, before, limit } = filter;
     let before = before.unwrap_or(Uuid::max());
@@ -89,7 +90,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
 }
 
 impl JobRow {
-    /// Where it stands among all jobs: ids of all kinds are as long, and begin with when they were made.
+    /// Position among all jobs. Ids of every kind have the same length and start with their creation time.
     #[must_use]
     pub fn place(&self) -> Uuid {
         let queued = self.id.parse().map(|id: ulid::Ulid| Uuid::from_u128(id.into()));
@@ -114,16 +115,16 @@ async fn list_queued(conn: &mut PgConnection, filter: &Filter, before: Uuid) -> 
         .await
 }
 
-/// Whether a job can have this id.
+/// True when `text` is a valid job id.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     text.parse::<ulid::Ulid>().is_ok() || text.parse::<DeliveryId>().is_ok() || text.parse::<IntentId>().is_ok()
 }
 
-/// The job of this id.
+/// Returns the job with this id.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobRow>> {
     if let Ok(delivery) = id.parse() {
         return deliveries::show(conn, delivery).await;
@@ -135,31 +136,30 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
 
-/// What came of the wish to run a job once more.
+/// Outcome of a request to retry a job.
 #[derive(Debug)]
 pub enum RetryOutcome {
-    /// It runs.
+    /// The job runs again.
     Yes,
-    /// There is no such job that failed or was killed, or it is a turn or a check of a proxy, which run once.
+    /// No failed or killed job has this id, or it is a turn or a proxy check, which run once.
     NoSuchJob,
-    /// An operator cancelled it, which is for good.
+    /// An operator cancelled the job; a cancellation is final.
     Cancelled,
-    /// It is an operation, or the opening of a browser: none is ever run twice.
+    /// The job is an operation or opens a browser; these never run twice.
     RunsOnce,
-    /// The mail that it was to send is not waiting any more: it was sent or given up.
+    /// The job's mail was sent or given up.
     MailEnded,
-    /// It is a delivery that stays where it is, for this reason.
+    /// The job is a delivery that cannot be requeued, for this reason.
     DeliveryStays(RequeueError),
 }
 
-/// What a cancelled job came to.
 const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
 
-/// Lets a job that failed, or that its worker took with it, run once more, if it would find anything to do. A delivery that is a dead letter is
-/// sent once more, with its attempts counted anew.
+/// Retries a job that failed or whose worker died, if the job still has something to do. Requeues a delivery in the dead letter
+/// state and resets its attempt count.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutcome> {
     if id.parse::<IntentId>().is_ok() {
         return Ok(RetryOutcome::RunsOnce);
@@ -197,12 +197,13 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutco
     Ok(RetryOutcome::Yes)
 }
 
-/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for operations: destroying its
-/// session ends one, and answers whoever asked for it; and for deliveries: pausing or deleting their endpoint ends them, and
-/// tells the customer.
+/// Cancels a pending job; a cancelled mail is never sent. Returns `false` if no such job is pending.
+///
+/// Also returns `false` for operations and deliveries. Destroying the session ends an operation and answers its caller. Pausing
+/// or deleting the endpoint ends its deliveries and notifies the customer.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
@@ -222,7 +223,7 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-/// The mail that a job of this queue is about, if it is about one.
+/// Returns the mail of a job in the mail queue.
 fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
     if queue != EmailJob::QUEUE {
         return Ok(None);
@@ -231,29 +232,29 @@ fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
     Ok(Some(job.email))
 }
 
-/// A queue's numbers.
+/// Statistics of a queue.
 #[derive(Debug, Serialize, FromRow)]
 pub struct QueueStats {
-    /// The queue.
+    /// Queue name.
     pub queue: String,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub pending: i64,
-    /// Jobs under way.
+    /// Number of running jobs.
     pub running: i64,
-    /// Jobs that ended well.
+    /// Number of jobs that succeeded.
     pub done: i64,
-    /// Jobs that did not.
+    /// Number of jobs that failed.
     pub failed: i64,
-    /// Jobs that were stopped.
+    /// Number of jobs that were stopped.
     pub killed: i64,
     /// Seconds the oldest due job has waited.
     pub oldest_pending_seconds: Option<f64>,
 }
 
-/// Every queue's numbers. All rows are counted.
+/// Returns the statistics of every queue. Counts all rows.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let of_deliveries = deliveries::stats(&mut *conn).await?;
     let select = format!(
@@ -280,24 +281,24 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     Ok(queues)
 }
 
-/// What of a type's jobs is due and has not begun.
+/// Due jobs of one type that have not started.
 #[derive(Debug)]
 pub struct Backlog {
-    /// The queue, without whose it is.
+    /// Queue name without the worker's id.
     pub job_type: &'static str,
-    /// How many; of webhooks at most [`MOST_COUNTED`].
+    /// Number of jobs; for webhooks at most [`MOST_COUNTED`].
     pub depth: i64,
-    /// How long the oldest has waited.
+    /// Time the oldest has waited.
     pub age: Duration,
 }
 
-/// Due deliveries that are counted at most: what is looked at every few seconds must not go through a million of them.
+/// Maximum number of due deliveries that are counted. The count runs every few seconds and must not scan a million rows.
 pub const MOST_COUNTED: i64 = 100_000;
 
-/// What waits, of every type there is. Only what waits is looked at.
+/// Returns the backlog of every job type. Reads only waiting jobs.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     const TYPES: [&str; 6] = [
         MaintenanceJob::QUEUE,
@@ -307,8 +308,8 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
         TurnJob::QUEUES,
         CheckProxy::QUEUES,
     ];
-    // All of this is the database's time: a process's clock may be minutes off. What a version before this one enqueued has no
-    // time, and no age.
+    // All times are the database's, because a process's clock may be minutes off. Jobs that an earlier version enqueued have no
+    // time and therefore no age.
     let waiting: Vec<(String, i64, Option<f64>)> = sqlx::query_as(
         "select split_part(job_type, ':', 1), count(*),
                 extract(epoch from now() - min(run_at) filter (where run_at > to_timestamp(0)))::float8
@@ -334,11 +335,11 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     Ok(TYPES.map(of_type).into())
 }
 
-/// Kills jobs that died with the worker that ran them: a chain's next tick has its own row, and a mail gets another job. Answers
-/// how many.
+/// Kills jobs whose worker is gone and that will not be retried: the next tick of a scheduled job has its own row, and a mail
+/// gets another job. Returns the number of killed jobs.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let killed = sqlx::query(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
@@ -356,13 +357,13 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(killed.rows_affected())
 }
 
-/// Deletes jobs that are older than `age` and have ended, ticks of chains after an hour, up to `limit` of each, and the job
-/// workers nobody heard of since. Answers how many jobs.
+/// Deletes ended jobs older than `age`, and ticks of scheduled jobs after an hour, up to `limit` of each. Also deletes job
+/// workers without a heartbeat in that time. Returns the number of deleted jobs.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
-    // Old jobs are found by their ids, which begin with their time, and ticks by their queue: what ended when has no index.
+    // Old jobs are selected by id, which begins with the creation time, and ticks by queue: the end time has no index.
     let jobs = sqlx::query(
         "delete from apalis.jobs where id = any(array(
              select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2
@@ -383,7 +384,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     .bind(limit)
     .execute(&mut *conn)
     .await?;
-    // One that lives says so once a minute.
+    // A live job worker writes a heartbeat every minute.
     sqlx::query(
         "delete from apalis.workers w
          where w.last_seen < now() - greatest(make_interval(secs => $1), interval '1 hour')
@@ -395,7 +396,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(jobs.rows_affected() + ticks.rows_affected())
 }
 
-/// The least id that a job of this age can have.
+/// Returns the smallest id that a job of this age can have.
 async fn first_id(conn: &mut PgConnection, age: Duration) -> sqlx::Result<String> {
     let milliseconds: i64 =
         sqlx::query_scalar("select (extract(epoch from now() - make_interval(secs => $1)) * 1000)::bigint")

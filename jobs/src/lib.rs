@@ -1,9 +1,9 @@
-//! Typed jobs on apalis: what they carry, which queue they wait in, and the backend that runs them.
+//! Typed jobs on apalis: payloads, queues, and the backend that runs them.
 //!
-//! A job carries ids, not snapshots: the rows are the truth, and a handler reads them when it runs. It is enqueued in
-//! the transaction that makes it necessary, so that neither can exist without the other. Attempts and back-off live in
-//! our own tables; an apalis job is one attempt. Operations and the attempts of webhook deliveries are never enqueued: what
-//! waits in their own tables makes them ([`operations`], [`webhooks`]).
+//! A job carries ids, not data: its handler reads the rows when it runs. A job is enqueued in the transaction that requires it,
+//! so neither can exist without the other. Attempts and backoff are stored in Kitfleet's own tables; one apalis job is one
+//! attempt. Operations and webhook deliveries are never enqueued: rows in their own tables are the queue ([`operations`],
+//! [`webhooks`]).
 
 pub mod accounts;
 pub mod agents;
@@ -35,36 +35,35 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
-/// What a worker can be told to do.
+/// Payload of a job that a worker runs.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The queue it waits in: a constant, or a constant and the owner's id.
+    /// Queue of the job: a constant, or a constant and the owner's id.
     fn queue(&self) -> String;
 }
 
-/// How often a queue is looked at by whoever serves it without having been woken. Its worker looks for all of them meanwhile
-/// ([`waiting`]).
+/// Interval at which a queue is polled without a wake-up. The worker checks all its queues more often ([`pending_work`]).
 const SAFETY: Duration = Duration::from_secs(30);
 
-/// Writes `job` into its queue and, when the transaction commits, wakes whoever serves that queue.
+/// Writes `job` into its queue and wakes the queue's server when the transaction commits.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     push(&mut *conn, job).await?;
     wakeups::wake(conn, &job.queue()).await
 }
 
-/// The same of many jobs of one queue, in one statement: whatever row the transaction holds is not held for long.
+/// Writes several jobs of one queue in one statement, which keeps the transaction's row locks short.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn enqueue_all<J: Job>(conn: &mut PgConnection, jobs: &[J]) -> sqlx::Result<()> {
     let Some(first) = jobs.first() else { return Ok(()) };
     push_all(&mut *conn, &first.queue(), jobs).await?;
     wakeups::wake(conn, &first.queue()).await
 }
 
-/// Writes `job` into its queue.
+/// Writes `job` into its queue without a wake-up.
 async fn push<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     push_all(conn, &job.queue(), slice::from_ref(job)).await
 }
@@ -85,28 +84,29 @@ async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> s
     Ok(())
 }
 
-/// How often a process that waits for another one's migrations tries to take the lock.
+/// Interval at which a process tries to take the migration lock while another process migrates.
 const TRY_LOCK_AFTER: Duration = Duration::from_millis(100);
 
-/// Why the schema is not up to date.
+/// Reason why the schema is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// A migration failed.
     #[error("a migration failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// The database failed.
+    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Brings both schemas up to date: apalis's tables, then ours, which refer to them. One process at a time does it; the
+/// Migrates both schemas: first apalis's tables, then Kitfleet's, which refer to them. One process migrates at a time; the
 /// others wait and then find nothing to do.
 ///
 /// # Errors
-/// When a migration fails.
+/// Returns an error when a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
-    // A statement that waits for the lock would be one that `create index concurrently` of the process with the lock waits for: a deadlock.
+    // A statement that blocks on the lock would deadlock with the migrating process: its `create index concurrently` waits for
+    // all running statements.
     while !sqlx::query_scalar::<_, bool>("select pg_try_advisory_lock($1)").bind(LOCK).fetch_one(&mut *conn).await? {
         tokio::time::sleep(TRY_LOCK_AFTER).await;
     }

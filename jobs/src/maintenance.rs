@@ -1,7 +1,7 @@
-//! Scheduled jobs, which any worker runs: a tick of a chain ([`Chain`]) that an area declares.
+//! Scheduled jobs, which any worker runs. An area declares each as a [`ScheduledJob`].
 //!
-//! Each chain has one row for its next tick, held by a unique key: however many workers schedule it, one row is written
-//! and one worker runs it. Nothing depends on the previous tick having run, so that a crash cannot break a chain.
+//! Each scheduled job has one row for its next tick, protected by a unique key. However many workers schedule it, one row is
+//! written and one worker runs it. A tick does not depend on the previous tick, so a crash cannot end the schedule.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 
 use crate::Job;
 
-/// A tick of a chain.
+/// One tick of a scheduled job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaintenanceJob {
@@ -21,10 +21,10 @@ pub struct MaintenanceJob {
 }
 
 impl MaintenanceJob {
-    /// The queue all of them wait in.
+    /// Queue of all ticks.
     pub const QUEUE: &'static str = "maintenance";
 
-    /// The chain's name.
+    /// Name of the scheduled job.
     #[must_use]
     pub fn chain(&self) -> &str {
         &self.chain
@@ -43,19 +43,19 @@ impl Job for MaintenanceJob {
     }
 }
 
-/// What scheduling came to.
+/// Outcome of scheduling.
 #[derive(Debug, Clone, Copy)]
 pub struct Scheduled {
-    /// Whether some next tick had no row yet: then the one before it is due now, if there was one.
+    /// True when a next tick had no row yet. In that case the previous tick, if there was one, is due now.
     pub anew: bool,
-    /// How long it is until the first of them is due.
+    /// Time until the first tick is due.
     pub next: Duration,
 }
 
-/// Sees to it that each chain's next tick has its row.
+/// Writes the row of each scheduled job's next tick, if it is missing.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     let chains: Vec<_> = areas::chains().collect();
     let ids: Vec<_> = chains.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
@@ -85,10 +85,10 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     Ok(Scheduled { anew, next: Duration::try_from_secs_f64(next).unwrap_or_default() })
 }
 
-/// Whether each chain has a row that waits, for `service_scheduled_job_chain_pending`.
+/// Returns for each scheduled job whether a pending row exists, for `service_scheduled_job_chain_pending`.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'static str, bool)>> {
     let pending: Vec<String> = sqlx::query_scalar(
         "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs

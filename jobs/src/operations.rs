@@ -1,12 +1,11 @@
-//! Operations, and the opening of browsers, as typed jobs of apalis (contract: workers 1 to 3).
+//! Operations and browser openings as typed jobs of apalis (contract: workers 1 to 3).
 //!
-//! The rows of `intents` are the queue, and [`OperationBackend`] serves those of one worker to it. To fetch is to start: one
-//! statement takes what waits and moves it to `running`, and what it returned is what the job carries. To acknowledge is to
-//! end an intent, which whoever carries it out does. So nothing is written for a job besides what is written for its
-//! operation.
+//! The rows of `intents` are the queue, and [`OperationBackend`] serves one worker's rows to it. One statement claims waiting
+//! intents, moves them to `running` and returns the data that the jobs carry. The actor that runs an intent acknowledges it by
+//! ending the intent. A job therefore needs no writes besides those of its operation.
 //!
-//! Starts are committed without waiting for the disk. A crash of the database may forget some, and they are handed out again,
-//! but only to the worker that had them, whose actors remember what they carried out.
+//! Claims commit without waiting for the disk. A database crash may lose some, and those intents are claimed again. Only the
+//! same worker can claim them, and its actors remember the intents they ran.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -34,66 +33,67 @@ use crate::SAFETY;
 use crate::backend::{RETRY, planned_once};
 use crate::wakeups::{self, Wakeups};
 
-/// Intents taken at once.
+/// Maximum number of intents a claim takes.
 const BATCH: i64 = 32;
 
-/// What a caller wanted of a browser, taken by its worker.
+/// An operation that its worker has claimed.
 #[derive(Debug)]
 pub struct OperationJob {
-    /// The intent.
+    /// Intent to run.
     pub intent: IntentId,
-    /// What is to be carried out, or why it cannot be.
+    /// Data of the started intent, or the error that prevents it.
     pub started: sqlx::Result<StartedIntent>,
 }
 
 impl OperationJob {
-    /// What the queues of all workers are called together.
+    /// Prefix that the queues of all workers share.
     pub const QUEUES: &'static str = "operations";
 
-    /// The queue of this incarnation of a worker.
+    /// Queue of this worker incarnation.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
         format!("{}:{worker}", Self::QUEUES)
     }
 
-    /// The incarnation whose queue this is, if it is one's.
+    /// Worker incarnation of this queue, or `None` if it is not a queue of operations.
     #[must_use]
     pub fn worker_of(queue: &str) -> Option<WorkerId> {
         queue.strip_prefix(Self::QUEUES)?.strip_prefix(':')?.parse().ok()
     }
 }
 
-/// Has a worker look for what waits for it, which was committed before.
+/// Wakes a worker to claim its waiting operations. Call it after the commit.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&OperationJob::queue_of(worker)), String::new());
 }
 
-/// Serves what waits for one worker to it.
+/// Serves one worker's waiting operations to it.
 #[derive(Debug)]
 pub struct OperationBackend {
     worker: WorkerId,
     db: PgPool,
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
-    /// Whether there may be something that was not taken yet.
+    /// True when there may be intents that were not claimed yet.
     look: bool,
-    /// When the last of what was handed out was taken.
+    /// Claim time of the latest intent that was returned.
     handed_out: Option<Timestamp>,
-    /// Whether a claim failed since: it may have been committed all the same.
+    /// True when a claim has failed since: its transaction may have committed despite the error.
     uncertain: bool,
     claims: JoinSet<sqlx::Result<Vec<TakenIntent>>>,
-    /// What was taken and is not handed out yet.
+    /// Claimed intents that were not returned yet.
     taken: VecDeque<OperationJob>,
     given_back: JoinSet<()>,
 }
 
 impl OperationBackend {
-    /// Serves `worker`. `async_commit_pool` is a pool whose commits do not wait for the disk ([`crate::backend::async_commit_pool`]).
+    /// Creates a backend of `worker`. The commits of `async_commit_pool` do not wait for the disk
+    /// ([`crate::backend::async_commit_pool`]).
     #[must_use]
     pub fn new(worker: WorkerId, async_commit_pool: &PgPool, wakeups: Receiver<()>) -> Self {
         Self {
             worker,
-            // One claims, and one gives back.
+            // One connection claims, the other releases.
             db: planned_once(async_commit_pool, 2),
             wakeups,
             safety: Box::pin(sleep(SAFETY)),
@@ -106,7 +106,8 @@ impl OperationBackend {
         }
     }
 
-    /// Takes what waits, if there may be some. One claim is made after the other: what comes meanwhile is the next one's.
+    /// Starts a claim if intents may be waiting. Claims run one at a time; intents that arrive during a claim are left to the
+    /// next.
     fn take_more(&mut self) {
         if !self.look || !self.claims.is_empty() {
             return;
@@ -123,7 +124,8 @@ impl OperationBackend {
         });
     }
 
-    // Each of these goes on from something that has happened. When nothing has, it leaves the waker where it will.
+    // Each function below handles one source of events and returns whether there was one. If there was none, the source holds
+    // the waker.
 
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
         let mut woken = false;
@@ -176,7 +178,7 @@ impl OperationBackend {
         matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
     }
 
-    /// Gives back what nobody is handed any more: whoever ends it knows that it was not begun.
+    /// Releases claimed intents that will not be returned to the worker. They count as not started.
     fn give_back(&mut self) {
         let intents: Vec<_> = self.taken.drain(..).map(|job| job.intent).collect();
         let db = self.db.clone();
@@ -189,7 +191,8 @@ impl OperationBackend {
     }
 }
 
-/// Takes what waits. When the database refuses to start one, it refuses all that are taken with it: then each is taken alone.
+/// Claims waiting intents. If the database rejects the start of one intent, the whole batch fails; each intent is then claimed
+/// on its own.
 async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<TakenIntent>> {
     match intents::take(&mut *conn, worker, None, BATCH).await {
         Err(error) if !is_transient(&error) => {}
@@ -206,7 +209,7 @@ async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<Tak
     Ok(taken)
 }
 
-/// Nothing that fails ends it: what fails is said, and tried again.
+/// No error ends this backend: errors are logged and the claim is retried.
 impl Backend for OperationBackend {
     type Task = Task<OperationJob>;
     type Error = Infallible;
@@ -221,7 +224,7 @@ impl Backend for OperationBackend {
         _: &WorkerContext,
     ) -> Poll<Option<Result<Task<OperationJob>, Infallible>>> {
         loop {
-            // Wake-ups are noticed before the table is looked at, never after, so that none falls between.
+            // A wake-up is consumed before the table is polled, never after, so that none is lost.
             let moved = self.poll_wakeups(cx) || self.poll_safety(cx);
             self.take_more();
             if let Some(job) = self.taken.pop_front() {
@@ -234,7 +237,7 @@ impl Backend for OperationBackend {
         }
     }
 
-    /// Nothing is taken any more. What is still on its way here goes back.
+    /// Stops claiming, and releases intents that a running claim still returns.
     fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         loop {
             if !self.taken.is_empty() {
@@ -254,7 +257,7 @@ impl BackendConfig for OperationBackend {
     /// Tasks need no codec: they never leave the process.
     type Kind = Ephemeral;
     type Config = WorkerId;
-    /// An intent's end is its acknowledgement, and its actor writes it.
+    /// The end of an intent is its acknowledgement, and its actor writes it.
     type Layer = Identity;
 
     fn config(&self) -> &WorkerId {

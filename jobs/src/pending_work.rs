@@ -1,7 +1,7 @@
-//! What waits for a worker that nobody may have told it of (contract: workers 12).
+//! Finds waiting work whose wake-up may have been lost (contract: workers 12).
 //!
-//! Whoever serves a queue is woken, and looks by itself seldom. In between one look for all queues finds what a lost wake-up would have
-//! told of: a worker that has nothing to do asks one question instead of one a queue.
+//! The server of a queue is woken, and polls on its own only every 30 s. In between, one query for all queues finds work whose
+//! wake-up was lost: an idle worker runs one query instead of one per queue.
 
 use kitfleet_domain::ids::WorkerId;
 use sqlx::{FromRow, PgConnection};
@@ -10,21 +10,21 @@ use crate::maintenance::MaintenanceJob;
 use crate::operations::OperationJob;
 use crate::wakeups::{self, Wakeups};
 
-/// What waits, for longer than it takes to be told.
+/// Work that has waited longer than a wake-up takes to arrive.
 #[derive(Debug, FromRow)]
 pub struct PendingWork {
-    /// Whether operations wait for this worker.
+    /// True when operations wait for this worker.
     pub operations: bool,
-    /// Whether webhook deliveries are due.
+    /// True when webhook deliveries are due.
     pub deliveries: bool,
-    /// Whether a chain's tick was due some seconds ago: whoever keeps the time does not.
+    /// True when a tick of a scheduled job has been due for 2 s: the process that keeps the schedule has failed to start it.
     pub late_ticks: bool,
-    /// In which of the queues that were asked about jobs wait.
+    /// Queues with waiting jobs, of those that were asked about.
     pub queues: Vec<String>,
 }
 
 impl PendingWork {
-    /// Wakes whoever serves operations and the queues in which something waits, in this process.
+    /// Wakes, in this process, the servers of operations and of queues with waiting jobs.
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
         let operations = self.operations.then(|| OperationJob::queue_of(worker));
         for queue in self.queues.iter().chain(&operations) {
@@ -33,10 +33,10 @@ impl PendingWork {
     }
 }
 
-/// Looks for what waits for this worker, which serves `queues` of apalis's.
+/// Queries the waiting work of this worker, which serves `queues` of apalis.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[&str]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,

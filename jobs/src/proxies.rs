@@ -7,21 +7,21 @@ use sqlx::PgConnection;
 use crate::Job;
 use crate::wakeups::{self, Wakeups};
 
-/// A check for the one worker to whose key the proxy's secrets were sealed. It is done once: a second job for it finds that it has
+/// A check by the one worker that can read the proxy's sealed secrets. A check runs once: a second job for it finds that it has
 /// begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CheckProxy {
-    /// Whose it is.
+    /// Worker incarnation that runs the check.
     pub worker: WorkerId,
-    /// The check.
+    /// Check to run.
     pub check: ProxyCheckId,
 }
 
 impl CheckProxy {
-    /// What the queues of all workers are called together.
+    /// Prefix that the queues of all workers share.
     pub const QUEUES: &'static str = "proxy_checks";
 
-    /// The queue of this incarnation.
+    /// Queue of this worker incarnation.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
         format!("{}:{worker}", Self::QUEUES)
@@ -34,15 +34,15 @@ impl Job for CheckProxy {
     }
 }
 
-/// Gives a worker a check, in the transaction that writes it. The caller [`wake`]s the worker once that has committed.
+/// Enqueues a check in the transaction that writes it, without a wake-up. The caller calls [`wake`] after the commit.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 
-/// Has a worker look for checks.
+/// Wakes a worker to poll its queue of checks.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&CheckProxy::queue_of(worker)), String::new());
 }

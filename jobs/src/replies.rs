@@ -1,8 +1,7 @@
-//! Waiting for the outcome of an intent, and for the end of other work, which a worker of another process may write.
+//! Waits for outcomes of intents and for the end of other work, which a worker in another process may write.
 //!
-//! Each process that waits listens on one channel of its own, and the outcome comes as a wake-up on it. Wake-ups can be lost; the row
-//! cannot. So whatever is waited for longer than a moment is also looked up in the database, and a lost wake-up costs a
-//! second at most.
+//! Each waiting process listens on its own channel, and a wake-up on it carries the outcome. Wake-ups can be lost, but rows
+//! cannot. After 500 ms a waiter's row is also read from the database, so a lost wake-up costs at most 1 s.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -29,13 +28,13 @@ use uuid::Uuid;
 use crate::traces;
 use crate::wakeups::Wakeups;
 
-/// How often rows are looked up, and how long a waiter waits before its own is.
+/// Interval between reads of rows, and the time before a waiter's row is first read.
 const REREAD: Duration = Duration::from_millis(500);
-/// What an outcome may take beyond the operation's own time: the worker enforces that, and a worker that dies is
-/// noticed well within this.
+/// Time that an outcome may take beyond the operation's own budget. The worker enforces the budget, and a dead worker is
+/// detected well within this time.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Where a process waits; its clones are the same place.
+/// Receiver of a process's outcomes. Clones share the same state.
 #[derive(Clone)]
 pub struct Replies(Arc<Shared>);
 
@@ -45,7 +44,7 @@ struct Shared {
     wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, PendingOutcome>>,
     works: Mutex<HashMap<Work, Arc<Notify>>>,
-    /// Nobody is to wait any longer.
+    /// Cancelled when this process stops and all waiting must end.
     patience_ended: CancellationToken,
 }
 
@@ -56,23 +55,23 @@ struct PendingOutcome {
 
 enum ReplySource {
     Reply(IntentEnding),
-    /// It is in the row: it did not fit into the wake-up.
+    /// The outcome is in the row, because it did not fit into the wake-up.
     InRow,
 }
 
-/// What was heard of an intent.
+/// Outcome of an intent, as its waiter receives it.
 #[derive(Debug)]
 pub enum AwaitedOutcome {
-    /// It ended. What it came to is counted for as long as the reservation is there.
+    /// The intent ended. The reservation accounts for its result until it is dropped.
     Ended(Box<IntentEnding>, Reservation),
-    /// It ended, and what it came to is larger than what may be under way in addition.
+    /// The intent ended, but its result exceeds the memory available for answers.
     Crowded(AcquireTimeout),
-    /// Nothing.
+    /// No outcome arrived in time.
     Nothing,
 }
 
 impl Replies {
-    /// A place of its own.
+    /// Creates a receiver with its own channel.
     #[must_use]
     pub fn new(db: PgPool, wakeups: Wakeups) -> Self {
         let channel = format!("replies_{}", Uuid::now_v7().simple());
@@ -86,13 +85,13 @@ impl Replies {
         }))
     }
 
-    /// Where outcomes of `request` have to go, which the caller's span asks for.
+    /// Address for the outcomes of a request. Includes the trace context of the caller's span.
     #[must_use]
     pub fn address<'a>(&'a self, request_id: &'a str) -> ReplyTo<'a> {
         ReplyTo { channel: &self.0.channel, request_id, trace_parent: traces::here() }
     }
 
-    /// Call this before the intent is committed: from then on its outcome may come at any time.
+    /// Registers a waiter. Call this before the intent is committed: its outcome may arrive at any time after that.
     #[must_use]
     pub fn expect(&self, intent: IntentId) -> Waiter {
         let (sender, receiver) = oneshot::channel();
@@ -100,7 +99,7 @@ impl Replies {
         Waiter { intent, receiver, replies: self.clone() }
     }
 
-    /// The same of other work.
+    /// Registers a waiter for the end of other work.
     #[must_use]
     pub fn expect_end(&self, work: Work) -> WorkWaiter {
         let told = Arc::new(Notify::new());
@@ -108,16 +107,16 @@ impl Replies {
         WorkWaiter { work, told, replies: self.clone() }
     }
 
-    /// Ends all waiting, as if its time had run out: this process stops.
+    /// Ends all waiting as if it had timed out, because this process stops.
     pub fn end_patience(&self) {
         self.0.patience_ended.cancel();
     }
 
-    /// Hears of outcomes, for ever.
+    /// Receives outcomes; never returns.
     pub async fn listen(self) {
         let (wakeups, channel) = (self.0.wakeups.clone(), self.0.channel.clone());
         let _listening = wakeups.listen(channel, move |told| {
-            // What nobody heard is looked up soon.
+            // After an interruption the listener receives `None`; missed outcomes are read from the database soon.
             if let Some(payload) = told {
                 self.deliver(payload);
             }
@@ -155,7 +154,7 @@ impl Replies {
                     told.notify_one();
                 }
             }
-            // Somebody else may know the channel.
+            // Another process may send to this channel.
             Err(error) => {
                 static UNREADABLE: LogThrottle = LogThrottle::new();
                 UNREADABLE
@@ -164,7 +163,7 @@ impl Replies {
         }
     }
 
-    /// Looks up what was waited for longer than a moment, for ever.
+    /// Reads the rows of waiters that have waited longer than 500 ms; never returns.
     pub async fn reread(self) {
         loop {
             sleep(REREAD).await;
@@ -187,7 +186,7 @@ impl Replies {
                 Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, ReplySource::Reply(reply)),
                 Ok(None) => {}
                 Err(error) if is_transient(&error) => return Err(error),
-                // Whoever waits for it finds out; the others are none the worse.
+                // That waiter gets the error when it reads the row; the other waiters are not affected.
                 Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.hand_over(*id, ReplySource::InRow),
             }
         }
@@ -196,7 +195,7 @@ impl Replies {
 
     fn hand_over(&self, intent: IntentId, found: ReplySource) {
         if let Some(waiting) = self.with_waiting(|waiting| waiting.remove(&intent)) {
-            // Whoever waited may be gone meanwhile.
+            // The waiter may be gone.
             let _ = waiting.sender.send(found);
         }
     }
@@ -210,7 +209,7 @@ impl Replies {
     }
 }
 
-/// Whoever waits for one intent.
+/// Waiter for one intent.
 pub struct Waiter {
     intent: IntentId,
     receiver: oneshot::Receiver<ReplySource>,
@@ -218,11 +217,12 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// How the intent ended, which should have `budget` for it. Nothing when nothing was heard long after that, or until
-    /// nobody was to wait any longer. Where `answers` counts large answers, what the intent came to is read once there is room for it.
+    /// Returns the outcome of the intent, which may run for `budget`. Returns [`AwaitedOutcome::Nothing`] when no outcome
+    /// arrived within 30 s after that, or when the process stops. If `answers` is set, a large result is read only once its
+    /// memory is reserved.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error when a database query fails.
     pub async fn outcome(
         &mut self,
         budget: Duration,
@@ -260,7 +260,7 @@ impl Waiter {
             None => return Ok(AwaitedOutcome::Nothing),
         };
         let Some((answers, account)) = answers else { return Ok(AwaitedOutcome::Nothing) };
-        // A capture's content is a third longer in its answer.
+        // A capture's base64 content is a third longer in the answer.
         let reservation = match answers.reserve(account, bytes.saturating_mul(4) / 3).await {
             Ok(reservation) => reservation,
             Err(not_yet) => return Ok(AwaitedOutcome::Crowded(not_yet)),
@@ -276,22 +276,22 @@ impl Drop for Waiter {
     }
 }
 
-/// What a worker has begun whose end its waiter reads from rows of its own.
+/// Work of a worker whose end the waiter reads from the work's own rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A turn of an agent session.
+    /// Turn of an agent session.
     Turn(TurnId),
-    /// A check of a saved proxy.
+    /// Check of a saved proxy.
     ProxyCheck(ProxyCheckId),
 }
 
-/// Tells whoever waits on `channel` that this has ended, which was committed before.
+/// Notifies the waiter on `channel` that this work has ended. Call it after the commit.
 pub fn tell_of_end(wakeups: &Wakeups, channel: &str, work: Work) {
     wakeups.tell(channel, serde_json::json!({"ended": work}).to_string());
 }
 
-/// Whoever waits for the end of such work.
+/// Waiter for the end of such work.
 pub struct WorkWaiter {
     work: Work,
     told: Arc<Notify>,
@@ -299,7 +299,7 @@ pub struct WorkWaiter {
 }
 
 impl WorkWaiter {
-    /// Returns when it may be worth looking whether it has ended. `false` when nobody is to wait any longer.
+    /// Waits until the work may have ended, at most 500 ms. Returns `false` when the process stops and waiting must end.
     pub async fn told(&self) -> bool {
         let patience_ended = &self.replies.0.patience_ended;
         patience_ended.run_until_cancelled(timeout(REREAD, self.told.notified())).await.is_some()

@@ -1,4 +1,4 @@
-//! Ending a session of any account (contract: staff 18; command-line 19).
+//! Ends a session of any account (contract: staff 18; command-line 19).
 
 use kitfleet_domain::ids::{AccountId, SessionId};
 use kitfleet_domain::sessions::{Cause, Destroyed, inspection, profile_lease};
@@ -7,11 +7,11 @@ use sqlx::{Connection as _, PgConnection};
 use crate::browser;
 use crate::staff::Refused;
 
-/// Ends a live session as its owner's DELETE does, and returns the account that owns it. A dead worker does not keep it: the slot is free,
-/// and so is the profile, of which what the session held is lost then.
+/// Ends a live session as its owner's DELETE does, and returns the account that owns it. Works even if the worker is dead: the
+/// slot and the profile are freed, and the session's unsaved profile changes are lost.
 ///
 /// # Errors
-/// When there is no such session, it has ended, or the database fails.
+/// Returns an error when there is no such session, when it has ended, or when a database query fails.
 pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<AccountId, Refused> {
     let mut tx = conn.begin().await?;
     let account = inspection::account_of(&mut tx, session).await?.ok_or(Refused::Unknown)?;

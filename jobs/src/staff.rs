@@ -1,5 +1,5 @@
-//! What staff do, each in a transaction with its lines in the logs (contract: staff). What is done is what the operators'
-//! commands do.
+//! Staff operations (contract: staff). Each runs in one transaction with its log records, and has the same effect as the
+//! operators' command.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use sqlx::{Connection, PgConnection};
 use crate::billing::crypto;
 use crate::inspect::{self, RetryOutcome};
 
-/// Why something was not done.
+/// Reason why an operation was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is nothing of this id.
+    /// No resource has this id.
     #[error("no resource has this ID")]
     Unknown,
-    /// It is in no state for that.
+    /// The state of the resource does not allow the operation.
     #[error("{0}")]
     Conflict(String),
-    /// The database failed.
+    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -49,10 +49,10 @@ impl From<RequeueError> for Refused {
     }
 }
 
-/// Stops an active account from acting. Answers how many live sessions that ended.
+/// Suspends an active account. Returns the number of sessions that this ended.
 ///
 /// # Errors
-/// When there is no such account, it is not active, or the database fails.
+/// Returns an error when there is no such account, when it is not active, or when a database query fails.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<u64, Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Active).await?;
@@ -63,10 +63,10 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActo
     Ok(reclaimed)
 }
 
-/// Lets a suspended account act again.
+/// Ends an account's suspension.
 ///
 /// # Errors
-/// When there is no such account, it is not suspended, or the database fails.
+/// Returns an error when there is no such account, when it is not suspended, or when a database query fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Suspended).await?;
@@ -75,7 +75,7 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffA
     Ok(tx.commit().await?)
 }
 
-/// Insists that an account stands so, and keeps it there until the transaction ends.
+/// Checks that an account has this status, and locks it so until the transaction ends.
 async fn require_status(conn: &mut PgConnection, account: AccountId, needed: AccountStatus) -> Result<(), Refused> {
     let status = accounts::lock_status(conn, account).await?.ok_or(Refused::Unknown)?;
     if status == needed { Ok(()) } else { Err(Refused::conflict(format!("the account is {}", status.name()))) }
@@ -84,7 +84,7 @@ async fn require_status(conn: &mut PgConnection, account: AccountId, needed: Acc
 /// Moves an account that is not deleted to another tier.
 ///
 /// # Errors
-/// When there is no such account, it is deleted or has the tier, or the database fails.
+/// Returns an error when there is no such account, when it is deleted or has the tier already, or when a database query fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
@@ -103,7 +103,8 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
 /// Changes the limits of an account that is not deleted.
 ///
 /// # Errors
-/// When there is no such account, it is deleted or has these limits, or the database fails.
+/// Returns an error when there is no such account, when it is deleted or has these limits already, or when a database query
+/// fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     account: AccountId,
@@ -125,7 +126,7 @@ pub async fn change_limits(
 /// Ends a live session of any account.
 ///
 /// # Errors
-/// When there is no such session, it has ended, or the database fails.
+/// Returns an error when there is no such session, when it has ended, or when a database query fails.
 pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let account = crate::sessions::destroy(&mut tx, session).await?;
@@ -135,29 +136,29 @@ pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &S
     Ok(tx.commit().await?)
 }
 
-/// Notes something about an account, which may be deleted, in its log.
+/// Adds a note to the log of an account, which may be deleted.
 ///
 /// # Errors
-/// When there is no such account, or the database fails.
+/// Returns an error when there is no such account, or when a database query fails.
 pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &StaffActor) -> Result<(), Refused> {
     annotate(conn, by, StaffRecord::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
 }
 
-/// Money that was given back somewhere else.
+/// Refund that was paid outside Kitfleet.
 #[derive(Debug, Clone)]
 pub struct Refund {
-    /// How much, in hundredths of its currency.
+    /// Amount in hundredths of the currency.
     pub amount_cents: i64,
-    /// Of what.
+    /// Currency code.
     pub currency: String,
-    /// Under which name it is found there.
+    /// Reference of the refund in the system that paid it.
     pub reference: String,
 }
 
-/// Notes a refund in an account's log; the account may be deleted. It moves no money.
+/// Records a refund in the log of an account, which may be deleted. Moves no money.
 ///
 /// # Errors
-/// When there is no such account, or the database fails.
+/// Returns an error when there is no such account, or when a database query fails.
 pub async fn record_refund(
     conn: &mut PgConnection,
     account: AccountId,
@@ -178,10 +179,11 @@ async fn annotate(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -
     Ok(tx.commit().await?)
 }
 
-/// Sends these dead letters once more, all of them or none. Answers which.
+/// Requeues these dead letters, all or none. Returns the requeued deliveries.
 ///
 /// # Errors
-/// When one is unknown, is no dead letter or goes to a disabled endpoint, or the database fails.
+/// Returns an error when a delivery is unknown, is no dead letter or goes to a disabled endpoint, or when a database query
+/// fails.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActor) -> Result<Vec<DeliveryId>, Refused> {
     let mut tx = conn.begin().await?;
     let requeued = dead_letters::requeue(&mut tx, ids).await?;
@@ -193,11 +195,11 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActo
     Ok(requeued)
 }
 
-/// Has all dead letters of an endpoint or an account sent once more, those only that were made `since`. A chain does it, in
-/// bounded batches, and the answer's row tells how far that has come.
+/// Starts requeueing all dead letters of an endpoint or an account that were created at or after `since`. A scheduled job
+/// requeues them in bounded batches; the returned row shows the progress.
 ///
 /// # Errors
-/// When there is no such endpoint or account, the endpoint is disabled, or the database fails.
+/// Returns an error when there is no such endpoint or account, when the endpoint is disabled, or when a database query fails.
 pub async fn requeue_all(
     conn: &mut PgConnection,
     whose: DeadLetterFilter,
@@ -214,10 +216,10 @@ pub async fn requeue_all(
     Ok(begun)
 }
 
-/// Lets a job that failed run once more.
+/// Retries a failed job.
 ///
 /// # Errors
-/// When there is no such job, it may not run again, or the database fails.
+/// Returns an error when there is no such job, when it cannot run again, or when a database query fails.
 pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
@@ -227,9 +229,13 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Re
     }
     match inspect::retry(&mut tx, id).await? {
         RetryOutcome::Yes => {}
-        RetryOutcome::NoSuchJob => return Err(Refused::conflict("the job has not failed, or is one that runs once")),
-        RetryOutcome::Cancelled => return Err(Refused::conflict("the job was cancelled, which is for good")),
-        RetryOutcome::RunsOnce => return Err(Refused::conflict("the job is an operation, and none is ever run twice")),
+        RetryOutcome::NoSuchJob => {
+            return Err(Refused::conflict("the job has not failed, or is of a type that runs once"));
+        }
+        RetryOutcome::Cancelled => return Err(Refused::conflict("the job was cancelled, and a cancellation is final")),
+        RetryOutcome::RunsOnce => {
+            return Err(Refused::conflict("the job is an operation, and operations never run twice"));
+        }
         RetryOutcome::MailEnded => {
             return Err(Refused::conflict("the job has nothing to do: its mail was sent or given up"));
         }
@@ -239,15 +245,15 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Re
     Ok(tx.commit().await?)
 }
 
-/// Keeps a job that waits from running.
+/// Cancels a waiting job.
 ///
 /// # Errors
-/// When there is no such job, it does not wait or may not be cancelled, or the database fails.
+/// Returns an error when there is no such job, when it is not waiting or cannot be cancelled, or when a database query fails.
 pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
     if !inspect::cancel(&mut tx, id).await? {
-        return Err(Refused::conflict("the job does not wait, or is one that is not cancelled"));
+        return Err(Refused::conflict("the job is not waiting, or is of a type that cannot be cancelled"));
     }
     staff::record(&mut tx, by, StaffRecord::to_service(Operation::JobCancelled, id.to_owned())).await?;
     Ok(tx.commit().await?)
@@ -258,11 +264,12 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
     if known { Ok(()) } else { Err(Refused::Unknown) }
 }
 
-/// Gives a worker no more sessions, and with a deadline ends the sessions that live on it then. A worker that drains already gets the new
-/// deadline.
+/// Stops assigning sessions to a worker. With a deadline, sessions that are still live then are ended. A worker that drains
+/// already gets the new deadline.
 ///
 /// # Errors
-/// When there is no such worker, it is not active and gets no deadline, or the database fails.
+/// Returns an error when there is no such worker, when it is not active and no deadline is given, or when a database query
+/// fails.
 pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -289,7 +296,8 @@ pub async fn drain(
 /// Returns a draining worker to service.
 ///
 /// # Errors
-/// When there is no such worker, it does not drain or cannot return to service, or the database fails.
+/// Returns an error when there is no such worker, when it is not draining or cannot return to service, or when a database query
+/// fails.
 pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let returned = crate::workers::undrain(&mut tx, worker).await?;
@@ -298,10 +306,10 @@ pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor)
     Ok(returned)
 }
 
-/// Ends a crypto order as failed that nobody has paid in time.
+/// Ends an overdue pending crypto order as failed.
 ///
 /// # Errors
-/// When there is no such order, it has ended or can still be paid, or the database fails.
+/// Returns an error when there is no such order, when it has ended or can still be paid, or when a database query fails.
 pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
@@ -316,10 +324,10 @@ pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor)
     Ok(tx.commit().await?)
 }
 
-/// Takes a crypto order for paid: one that is pending, or one that has failed and was paid all the same.
+/// Marks a crypto order as paid: a pending order, or a failed order that was flagged because money arrived for it.
 ///
 /// # Errors
-/// When there is no such order, it is paid, it has failed and nobody paid it, or the database fails.
+/// Returns an error when there is no such order, when it is paid or is failed without a flag, or when a database query fails.
 pub async fn settle_order(
     conn: &mut PgConnection,
     id: OrderId,
@@ -331,7 +339,7 @@ pub async fn settle_order(
     if order.status == Status::Paid || order.status == Status::Failed && order.flag.is_none() {
         return Err(Refused::conflict(format!("the order is {}", order.status.name())));
     }
-    // The money that is looked at is that which raised the flag.
+    // The payment that raised the flag is the one that staff reviewed.
     let payment = order.flagged_by.as_ref().or(order.payment_id.as_ref()).map(String::as_str);
     crypto::pay(&mut tx, &order, payment, period).await?;
     staff::record(&mut tx, by, of_order(Operation::OrderSettled, &order)).await?;

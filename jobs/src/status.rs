@@ -1,4 +1,4 @@
-//! The status page: subscribing, what staff tell of incidents, and how subscribers hear of it (contract: status).
+//! The status page: subscriptions, incidents that staff post, and mails to subscribers (contract: status).
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ impl From<ChangeError> for Refused {
     }
 }
 
-/// Has an address asked whether it wants to be told of incidents. It does the same whether the address is known or not. Answers until
-/// when the link in the mail is good.
+/// Mails a confirmation link to an address that wants to subscribe. Does the same for known and unknown addresses. Returns the
+/// time the link expires.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn subscribe(
     conn: &mut PgConnection,
     address: &EmailAddress,
@@ -43,10 +43,11 @@ pub async fn subscribe(
     Ok(expires_at)
 }
 
-/// Confirms by the token of a link, which is used up, and has the address told so. `false` when the token is worthless.
+/// Confirms a subscription with the single-use token of a link, and mails a notice to the address. Returns `false` if the token
+/// is invalid.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some(subscriber) = subscribers::confirm(&mut tx, token).await? else { return Ok(false) };
@@ -59,7 +60,7 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool>
 /// Posts an incident.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActor) -> Result<IncidentId, Refused> {
     let mut tx = conn.begin().await?;
     let id = incidents::post(&mut tx, incident).await?;
@@ -68,10 +69,10 @@ pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActo
     Ok(id)
 }
 
-/// Says something more of an incident.
+/// Adds an update to an incident.
 ///
 /// # Errors
-/// When there is no such incident, it is resolved, or the database fails.
+/// Returns an error when there is no such incident, when it is resolved, or when a database query fails.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -88,7 +89,7 @@ pub async fn update(
 /// Resolves an incident.
 ///
 /// # Errors
-/// When there is no such incident, it is resolved, or the database fails.
+/// Returns an error when there is no such incident, when it is resolved already, or when a database query fails.
 pub async fn resolve(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -101,17 +102,18 @@ pub async fn resolve(
     Ok(tx.commit().await?)
 }
 
-/// Writes the next `limit` mails of incidents that are due, and enqueues them as far as there are not too many already. `false` when
-/// there are none.
+/// Writes the next `limit` due incident mails, and enqueues mails up to the limit of pending jobs. Returns `false` if no mail
+/// was due.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn go_on_telling(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let more = notices::go_on(&mut tx, update_interval, limit).await?;
     tx.commit().await?;
     if more {
-        // On its own, so that whoever unsubscribes does not wait for that, too. A mail whose process dies before is due all the same.
+        // A separate transaction, so that an unsubscribe does not wait for the enqueueing too. If this process dies before it,
+        // the mails stay due and are enqueued later.
         let mut tx = conn.begin().await?;
         emails::send_due(&mut tx, limit).await?;
         tx.commit().await?;

@@ -1,5 +1,5 @@
-//! Traces, from the process that was asked to the one that does it: a row carries which span asked. Where no traces are told of, a span
-//! stands in none, and nothing is carried.
+//! Trace propagation between processes: a row carries the span that requested the work. If tracing is off, spans have no trace
+//! context and nothing is carried.
 
 use kitfleet_domain::trace_parent::TraceParent;
 use opentelemetry::Context;
@@ -7,10 +7,10 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags
 use tracing::{Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The field of a span by which its log lines carry their trace's id. A span that is to have it declares it as empty.
+/// Span field that gives log lines the trace id. A span that uses it declares it as empty.
 pub const TRACE_ID: &str = "trace_id";
 
-/// Where the caller stands.
+/// Returns the trace context of the current span.
 #[must_use]
 pub fn here() -> Option<TraceParent> {
     standing(&Span::current())
@@ -26,19 +26,19 @@ fn standing(span: &Span) -> Option<TraceParent> {
     })
 }
 
-/// Puts a span that nobody has entered yet below the one that asked for what it does.
+/// Makes the requesting span the parent of a span that was not entered yet.
 pub fn follow(span: &Span, parent: Option<TraceParent>) {
     if let Some(TraceParent { trace, span: parent, sampled }) = parent {
         let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
         let (trace, parent) = (TraceId::from(trace), SpanId::from(parent));
         let asked = SpanContext::new(trace, parent, flags, true, TraceState::default());
-        // It fails for a span that was entered, or in a process that tells of none.
+        // Fails if the span was entered, or if this process exports no traces.
         let _ = span.set_parent(Context::new().with_remote_span_context(asked));
     }
     name(span);
 }
 
-/// Has a span's log lines carry the id of its trace.
+/// Records the trace id in the span, so that its log lines carry it.
 pub fn name(span: &Span) {
     if let Some(TraceParent { trace, .. }) = standing(span) {
         span.record(TRACE_ID, field::display(format_args!("{trace:032x}")));

@@ -1,13 +1,17 @@
-//! Wake-ups: telling a process that there is something for it (contract: workers 12).
+//! Wake-ups: messages that tell a process to look at its rows (contract: workers 12).
 //!
-//! A wake-up says no more than what stands in a row, and that row is looked at now and then whatever anybody was told. So one
-//! that is lost costs a look, one that comes twice or late costs nothing, and nobody has to wait until one has arrived. It is
-//! sent after what it tells of was committed, never before.
+//! A wake-up carries nothing that a row does not contain, and rows are polled at intervals in any case. A lost wake-up
+//! therefore delays work until the next poll, and a duplicate or late one is harmless. The sender never waits for delivery.
+//! Wake-ups are sent after the commit of the change they announce.
 //!
-//! A process has one hub, and three ways lead to whoever listens on a channel: memory, when that is this process; Redis, where
-//! there is one, which wakes that process and no other; and PostgreSQL, which wakes everybody who listens to anything. The
-//! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three, and
-//! all who do in a process share one connection to each.
+//! Each process has one hub, with three transports to the listeners of a channel:
+//!
+//! - memory, if the listener is in this process;
+//! - Redis, if it is configured, which wakes only the process that subscribes to the channel;
+//! - PostgreSQL, which wakes every listening process. It is used without Redis, if no client subscribes at Redis, or if Redis
+//!   does not answer in time.
+//!
+//! A listener uses all three. The listeners of a process share one connection per transport.
 
 mod listening;
 mod postgres;
@@ -26,49 +30,48 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use listening::Listeners;
 
-/// Wake-ups that wait for their carrier; more are lost.
+/// Maximum number of wake-ups waiting to be sent; further ones are dropped.
 const OUTBOX: usize = 4_096;
-/// Wake-ups that are sent together.
 const BATCH: usize = 256;
-/// The least pause between two notifications by PostgreSQL, which wake everybody.
+/// Minimum interval between notifications through PostgreSQL, which wake every listening process.
 const GATHERED_FOR: Duration = Duration::from_millis(1);
-/// How long somebody who wants to hear everything waits for the connection.
+/// Maximum time [`Wakeups::serve`] waits until PostgreSQL listens to its channels.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// The channel on which `queue` is woken.
+/// Channel on which `queue` is woken.
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
-/// Has whoever serves `queue` look at it, when the transaction commits: for whoever has no hub, or nothing that has to be quick.
+/// Wakes the server of `queue` when the transaction commits. For callers without a hub, or whose wake-up is not urgent.
 pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
     notify(conn, &channel(queue), "").await
 }
 
-/// Tells whoever listens on a channel of PostgreSQL's, when the transaction commits.
+/// Notifies the listeners of a PostgreSQL channel when the transaction commits.
 pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str) -> sqlx::Result<()> {
     sqlx::query("select pg_notify($1, $2)").bind(channel).bind(payload).execute(conn).await?;
     Ok(())
 }
 
-/// How a wake-up was sent.
+/// Transport of a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub enum WakeupTransport {
-    /// Within the process.
+    /// Inside the process.
     Memory,
-    /// By Redis.
+    /// Redis.
     Redis,
-    /// By PostgreSQL.
+    /// PostgreSQL.
     Postgres,
-    /// Not at all: it was lost.
+    /// None: the wake-up was lost.
     None,
 }
 
 impl WakeupTransport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Redis, Self::Postgres, Self::None];
 
-    /// As metrics spell it.
+    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,7 +88,7 @@ impl WakeupTransport {
     }
 }
 
-/// Hears what was told on a channel. `None`: something may have been told that nobody heard.
+/// Callback of a channel. `None` means that messages may have been lost.
 type Listener = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 struct WakeUp {
@@ -93,12 +96,12 @@ struct WakeUp {
     payload: String,
 }
 
-/// The hub of a process, cheap to clone.
+/// Hub of a process. Cheap to clone.
 #[derive(Clone)]
 pub struct Wakeups(Arc<Hub>);
 
 struct Hub {
-    /// How a connection is made that listens.
+    /// Connection options of the listening connection.
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
@@ -107,11 +110,11 @@ struct Hub {
 }
 
 impl Wakeups {
-    /// Begins to carry. PostgreSQL is connected to when there is first something that it has to carry, and for `listening` when
-    /// somebody listens, by a connection that no pooler takes back.
+    /// Starts the hub. It connects to PostgreSQL when the first wake-up needs it. It opens a `listening` connection, which must
+    /// bypass a connection pooler, when the first listener registers.
     ///
     /// # Errors
-    /// When the connection to Redis could never be set up. One that is away is no reason.
+    /// Returns an error when the Redis client cannot be configured. An unreachable Redis is not an error.
     pub fn start(db: &PgPool, listening: PgConnectOptions, redis: Option<Client>) -> RedisResult<Self> {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
@@ -120,7 +123,7 @@ impl Wakeups {
         Ok(Self(Arc::new(Hub { listening, redis, listeners, ears, outbox })))
     }
 
-    /// Tells whoever listens on this channel, if that can be done. It waits for nothing.
+    /// Sends a wake-up to one listener of this channel, or drops it if the outbox is full. Never waits.
     pub fn tell(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -129,7 +132,7 @@ impl Wakeups {
         }
     }
 
-    /// Tells whoever listens on this channel in any process, as [`Self::tell`] does where there is one.
+    /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::tell`], it never waits.
     pub fn tell_all(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -139,19 +142,19 @@ impl Wakeups {
         }
     }
 
-    /// Has `listener` called with what is told on this channel, until the answer is dropped.
+    /// Calls `listener` with each message of this channel until the returned guard is dropped.
     pub fn listen(&self, channel: String, listener: impl Fn(Option<&str>) + Send + Sync + 'static) -> Listening {
         self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))
     }
 
-    /// The wake-ups of queues, as long as the first part of the answer lives. From here on none is lost.
+    /// Subscribes to the wake-ups of queues for as long as the returned guard lives. No wake-up is lost after this returns.
     ///
     /// # Errors
-    /// When the database cannot be reached.
+    /// Returns an error when the database cannot be reached.
     pub async fn serve(&self, queues: &[&str]) -> sqlx::Result<(Listening, HashMap<String, mpsc::Receiver<()>>)> {
         let (mut listeners, mut receivers) = (HashMap::new(), HashMap::new());
         for queue in queues {
-            // One that was not noticed yet says as much as many.
+            // A capacity of 1 is enough: one pending wake-up has the same effect as many.
             let (sender, receiver) = mpsc::channel(1);
             let listener: Listener = Arc::new(move |_| {
                 let _ = sender.try_send(());
@@ -181,7 +184,7 @@ impl Hub {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands on what was told on a channel. `false` when nobody listens to it in this process.
+    /// Calls the channel's listener in this process. Returns `false` if there is none.
     fn hear(&self, channel: &str, payload: Option<&str>) -> bool {
         let listener = self.listeners().get(channel).cloned();
         listener.is_some_and(|listener| {
@@ -190,14 +193,14 @@ impl Hub {
         })
     }
 
-    /// Says that something may have been told that nobody heard.
+    /// Calls the listeners without a payload, because messages may have been lost.
     fn look(&self, channels: &[String]) {
         for channel in channels {
             self.hear(channel, None);
         }
     }
 
-    /// Those that hear at present, or others, when nobody listened any more.
+    /// Returns the open connections, or opens them for the first listener.
     fn ears(hub: &Arc<Self>) -> Arc<Listeners> {
         let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
         ears.upgrade().unwrap_or_else(|| {
@@ -208,7 +211,7 @@ impl Hub {
     }
 }
 
-/// Listens until it is dropped.
+/// Guard of a registration; listening ends when it is dropped.
 #[must_use]
 pub struct Listening {
     hub: Arc<Hub>,
@@ -223,7 +226,7 @@ impl Drop for Listening {
     }
 }
 
-/// Carries wake-ups to other processes, until nobody can tell any more.
+/// Sends wake-ups to other processes until the hub is dropped.
 async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
     static LOST: LogThrottle = LogThrottle::new();
     let (mut batch, mut notified) = (Vec::new(), Instant::now());
@@ -234,7 +237,7 @@ async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Pub
                 continue;
             }
         } else {
-            // At once, when it has been quiet.
+            // Sends immediately unless a notification was sent within the interval.
             sleep_until(notified + GATHERED_FOR).await;
             while batch.len() < BATCH
                 && let Ok(more) = waiting.try_recv()

@@ -1,13 +1,12 @@
 //! Attempts of webhook deliveries, as typed jobs of apalis (contract: webhooks 15 to 28).
 //!
-//! The rows of `webhook_deliveries` are the queue, and [`DeliveryBackend`] serves it to an apalis worker. A queue in which
-//! everybody's deliveries wait in one line cannot be fair: a thousand endpoints that hang would be in everybody's way. So to
-//! fetch is a claim that takes a few from each endpoint that has some due, each in its turn, and passes over endpoints and
-//! accounts that have as many under way as they may (`turns`). Claims come one after the other; while one is on its way to
-//! the database, what ended meanwhile waits for the next.
+//! The rows of `webhook_deliveries` are the queue, and [`DeliveryBackend`] serves it to an apalis worker. A first-in-first-out
+//! queue would not be fair: a thousand hanging endpoints would delay all others. A claim therefore takes a few due deliveries
+//! of each endpoint in turn, and skips endpoints and accounts that have reached their limit of running attempts
+//! (`fair_queue`). Claims run one at a time; results that arrive during a claim are considered by the next one.
 //!
-//! To acknowledge is to write results, a batch of an endpoint's after the other (`results`). Beside these two nothing is
-//! written for an attempt: what a claim returned is what the job carries, in memory, and its handler answers how it ended.
+//! Acknowledging an attempt writes its result, batched per endpoint (`results`). Nothing else is written for an attempt: the
+//! job carries the claimed data in memory, and its handler returns the result.
 
 mod acknowledgement;
 mod backend;
@@ -22,36 +21,36 @@ pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;
 pub use fair_queue::attempts_that_fit;
 
-/// How long after its time limit an attempt belongs to somebody else.
+/// Time after its timeout at which another worker may claim an attempt.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// An attempt to be made, once.
+/// One attempt of a delivery.
 #[derive(Debug)]
 pub struct AttemptJob {
-    /// What a claim took.
+    /// Claimed attempt.
     pub attempt: Attempt,
-    /// Whether its endpoint is one that does not answer, and is asked over connections of its own.
+    /// True when the endpoint does not answer. It is then sent over a connection pool of its own.
     pub slow: bool,
 }
 
 impl AttemptJob {
-    /// The queue of all deliveries. The trigger `fan_out_event` notifies its channel by this name.
+    /// Queue of all deliveries. The trigger `fan_out_event` notifies its channel by this name.
     pub const QUEUE: &str = "webhooks";
 }
 
-/// How attempts are made.
+/// Settings of attempts.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Attempts under way at once.
+    /// Maximum number of concurrent attempts.
     pub at_once: usize,
-    /// How long one may take.
+    /// Timeout of an attempt.
     pub timeout: Duration,
-    /// When they are made.
+    /// Schedule of retries.
     pub schedule: Schedule,
 }
 
 impl Settings {
-    /// How long an attempt belongs to who claimed it, and how long its result is tried to be written.
+    /// Lifetime of a claim, and the time limit for writing its result.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.timeout + GRACE

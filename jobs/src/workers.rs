@@ -1,4 +1,4 @@
-//! Returning a worker to service (contract: workers 28; staff 20; command-line 20).
+//! Returns a worker to service (contract: workers 28; staff 20; command-line 20).
 
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers::{self, Worker};
@@ -6,10 +6,11 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::staff::Refused;
 
-/// Has a draining worker take sessions again.
+/// Lets a draining worker accept sessions again.
 ///
 /// # Errors
-/// When there is no such worker, it does not drain or cannot return to service, or the database fails.
+/// Returns an error when there is no such worker, when it is not draining or cannot return to service, or when a database query
+/// fails.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let is_returned = workers::undrain(&mut tx, id).await?;
@@ -17,7 +18,7 @@ pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Re
     if !is_returned {
         let reason = match (worker.status.as_str(), &worker.version) {
             ("draining", None) => "the worker runs a version that cannot return to service; restart it".to_owned(),
-            ("draining", Some(_)) => "the worker was told to stop".to_owned(),
+            ("draining", Some(_)) => "the worker received a stop signal".to_owned(),
             (status, _) => format!("the worker is {status}"),
         };
         return Err(Refused::Conflict(reason));

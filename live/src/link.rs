@@ -1,7 +1,8 @@
-//! The connection between an api process and a worker (contract: live 21 to 23).
+//! Connection between an API process and a worker (contract: live 21 to 23).
 //!
-//! It is plain TCP on one machine. Between machines it is TLS with a certificate that the worker makes when it starts and whose fingerprint is
-//! in the worker's row: whoever can write there can do more than listen to this.
+//! On one machine it is plain TCP. Between machines it is TLS with a certificate that the worker creates at startup. The
+//! certificate's fingerprint is in the worker's row: an attacker who could change it could already do more than read this
+//! connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,72 +22,72 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Bytes of a line at most.
 const LINE_BYTES: usize = 1_024;
 
-/// How long connecting, and each end's line, may take.
+/// Timeout for connecting, and for each side's line.
 pub const SPOKEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// The worker's certificate is known by its fingerprint, so that its name means nothing.
+/// Placeholder name: the worker's certificate is verified by its fingerprint.
 const NAME: &str = "worker.kitfleet.internal";
 
-/// A connection, whatever carries it.
+/// A connection with any transport.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What an api process says first. It has no `Debug`: a ticket is a secret.
+/// First message of an API process. Not `Debug`, because the ticket is a secret.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Whose browser is to be seen.
+    /// Session to view.
     pub session_id: SessionId,
-    /// What the viewer showed.
+    /// Ticket of the viewer.
     pub ticket: String,
 }
 
-/// What the worker answers.
+/// Answer of the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether what follows is the viewer's.
+    /// True when the rest of the connection belongs to the viewer.
     pub admitted: bool,
-    /// Why not.
+    /// Reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<NotAdmitted>,
 }
 
-/// Why a worker lets nobody in.
+/// Reason why a worker refuses a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NotAdmitted {
-    /// The ticket is none that is good for this session, or was used.
-    #[error("the ticket is not good for this session")]
+    /// The ticket is invalid for this session, or was used before.
+    #[error("the ticket is not valid for this session")]
     Ticket,
-    /// The session's browser is not here, or shows nothing.
-    #[error("the session's browser is not here")]
+    /// The session's browser is not on this worker, or has no view.
+    #[error("the session's browser is not on this worker")]
     Session,
-    /// As many watch it as may.
-    #[error("too many watch this session")]
+    /// The session has the maximum number of viewers.
+    #[error("the session has too many viewers")]
     Full,
-    /// The worker stops, or cannot ask whether the ticket is good.
-    #[error("the worker lets nobody in now")]
+    /// The worker is stopping, or cannot check the ticket.
+    #[error("the worker accepts no viewers now")]
     Unavailable,
 }
 
-/// Why there is no connection.
+/// Reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The worker says why.
+    /// The worker refused the viewer.
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
-    /// The worker cannot be reached, or is somebody else.
+    /// The worker cannot be reached, or its certificate does not match.
     #[error("the worker cannot be reached: {0}")]
     Unreachable(#[from] io::Error),
 }
 
-/// Connects to a worker and shows it a ticket. What can be read from then on is the WebSocket's, from its first byte on.
+/// Connects to a worker and sends it a ticket. After this returns, the stream carries the WebSocket from its first byte.
 ///
 /// # Errors
-/// When the worker cannot be reached in time, is not the one that its row speaks of, or does not let the viewer in.
+/// Returns an error when the worker cannot be reached in time, when its certificate does not match its row, or when it refuses
+/// the viewer.
 pub async fn connect(end: &LiveEnd, greeting: &Greeting) -> Result<Box<dyn Stream>, ConnectError> {
     let connecting = async {
         let mut stream = dial(end).await?;
@@ -113,7 +114,7 @@ async fn dial(end: &LiveEnd) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
 }
 
-/// Believes one certificate alone.
+/// Accepts only the certificate with this fingerprint.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Vec<u8>,
@@ -142,7 +143,7 @@ impl ServerCertVerifier for Pinned {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        Err(TlsError::General("TLS 1.3 alone is spoken".to_owned()))
+        Err(TlsError::General("only TLS 1.3 is supported".to_owned()))
     }
 
     fn verify_tls13_signature(
@@ -159,7 +160,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// A worker's end.
+/// Listener of a worker.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -167,10 +168,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens, with a certificate of its own where that is no loopback address.
+    /// Starts to listen. Uses TLS with a new certificate unless the address is a loopback address.
     ///
     /// # Errors
-    /// When the address is not to be had.
+    /// Returns an error when the address is not available.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
@@ -178,17 +179,17 @@ impl Listener {
         Ok(Self { socket, address, tls })
     }
 
-    /// What api processes have to know.
+    /// Address and fingerprint for API processes.
     #[must_use]
     pub fn end(&self) -> LiveEnd {
         let fingerprint = self.tls.as_ref().map(|(_, fingerprint)| fingerprint.clone());
         LiveEnd { address: self.address.to_string(), fingerprint }
     }
 
-    /// The next connection, of which nothing was read.
+    /// Accepts the next connection without reading from it.
     ///
     /// # Errors
-    /// When there is none to be had, as without descriptors.
+    /// Returns an error when accepting fails, for example without free file descriptors.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (stream, _) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
@@ -196,17 +197,17 @@ impl Listener {
     }
 }
 
-/// Somebody who has connected.
+/// An accepted connection.
 pub struct Incoming {
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
 }
 
 impl Incoming {
-    /// Hears what they want.
+    /// Reads the greeting.
     ///
     /// # Errors
-    /// When they do not say it in time, or in another way.
+    /// Returns an error when the greeting does not arrive in time or is invalid.
     pub async fn greeting(self) -> io::Result<(Box<dyn Stream>, Greeting)> {
         let Self { stream, tls } = self;
         let hearing = async {
@@ -221,10 +222,10 @@ impl Incoming {
     }
 }
 
-/// Tells somebody whether they are let in.
+/// Tells the API process whether the viewer is admitted.
 ///
 /// # Errors
-/// When they are gone, or do not take it in time.
+/// Returns an error when the connection is closed or the write takes too long.
 pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
     let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
     timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?
@@ -251,7 +252,7 @@ async fn write_line(stream: &mut Box<dyn Stream>, value: &impl Serialize) -> io:
     stream.flush().await
 }
 
-/// A line, and not a byte of what follows it.
+/// Reads one line and no byte after it.
 async fn read_line<T: for<'de> Deserialize<'de>>(stream: &mut Box<dyn Stream>) -> io::Result<T> {
     let mut line = Vec::new();
     loop {

@@ -1,240 +1,240 @@
-//! The text messages of a live view (contract: live 18 to 20).
+//! Text messages of the live view (contract: live 18 to 20).
 
 use kitfleet_domain::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a viewer's message at most (contract: live 14).
+/// Maximum size of a viewer's message in bytes (contract: live 14).
 pub const MESSAGE_BYTES: usize = 64 * 1024;
 
 pub use kitfleet_domain::live::Role;
 pub use kitfleet_domain::live::driving::Change;
 
-/// What a worker tells a viewer besides pictures.
+/// Message from a worker to a viewer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToViewer {
-    /// The first word.
+    /// First message.
     Hello {
-        /// What is watched.
+        /// Session that is viewed.
         session_id: SessionId,
-        /// As what.
+        /// Role of the viewer.
         role: Role,
     },
-    /// What the browser shows has another address or title.
+    /// The page's address or title has changed.
     Page {
-        /// The address, cut to size.
+        /// Address, truncated.
         url: String,
-        /// The title, cut to size, if the page has one.
+        /// Title, truncated, if the page has one.
         title: Option<String>,
     },
-    /// Somebody else drives, or the viewer may act, or not any more.
+    /// The driver, or the viewer's permission to act, has changed.
     Control {
-        /// Who drives.
+        /// Driver of the session.
         driver: Driver,
-        /// Whether what this viewer sends is carried out.
+        /// True when this viewer's input is executed.
         may_act: bool,
-        /// How this viewer may change who drives, if they may.
+        /// Change of the driver that this viewer may make, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offers: Option<Change>,
     },
-    /// The options of a `<select>` are open, or not any more.
+    /// The option list of a `<select>` was opened or closed.
     Menu {
-        /// From the first on.
+        /// All options; `None` when the list is closed.
         items: Option<Vec<MenuItem>>,
     },
-    /// The page asks something, or not any more.
+    /// A dialog of the page was opened or closed.
     Dialog {
-        /// What.
+        /// The open dialog.
         dialog: Option<Dialog>,
     },
-    /// What the viewer sent was not carried out.
+    /// The viewer's input was not executed.
     Refused {
-        /// Why.
+        /// Reason.
         reason: Refusal,
-        /// The same in words.
+        /// Reason as a text.
         detail: String,
     },
 }
 
-/// Who drives a session, seen from one of its viewers.
+/// Driver of a session from the perspective of a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// The viewer's own client, or in `manual` mode whoever controls.
+    /// The viewer's own client, or in `manual` mode any controller.
     You,
-    /// The AI.
+    /// The AI agent.
     Agent,
-    /// Another client's human.
+    /// A person at another client.
     Other,
-    /// Nobody: the session is no agent session's.
+    /// The session does not belong to an agent session, so it has no driver.
     Nobody,
 }
 
 /// One option of a `<select>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MenuItem {
-    /// As the page shows it.
+    /// Label, as the page shows it.
     pub label: String,
-    /// Whether it can be chosen.
+    /// True when the option can be chosen.
     pub enabled: bool,
-    /// Whether it is chosen now.
+    /// True when the option is selected.
     pub selected: bool,
-    /// Whether it is the heading of those that follow.
+    /// True for the heading of the options that follow.
     pub group: bool,
 }
 
-/// What a page asks.
+/// A dialog of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
-    /// How.
+    /// Kind of the dialog.
     pub kind: DialogKind,
-    /// In its words, cut to size.
+    /// Text of the page, truncated.
     pub message: String,
-    /// What a prompt suggests.
+    /// Default text of a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
 
-/// How a page asks.
+/// Kind of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogKind {
-    /// `alert`, to which there is one answer.
+    /// `alert`; it can only be accepted.
     Alert,
     /// `confirm`.
     Confirm,
     /// `prompt`.
     Prompt,
-    /// Whether the page may be left.
+    /// Confirmation before leaving the page.
     BeforeUnload,
 }
 
-/// Why input was not carried out.
+/// Reason why input was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// Who sent it may only look.
+    /// The viewer may only watch.
     Viewer,
-    /// Who sent it may not change who drives.
+    /// The viewer may not change the driver.
     Forbidden,
-    /// Somebody else drives.
+    /// Another client or the agent drives.
     NotDriving,
-    /// An operation is under way, or another person acts.
+    /// An operation is running, or another person acts.
     Busy,
-    /// It does not keep to the bounds.
+    /// The input violates a limit.
     Invalid,
-    /// It is too much.
+    /// The input rate is too high.
     TooFast,
-    /// The page does not answer.
+    /// The page does not respond.
     Unresponsive,
 }
 
-/// What a viewer tells a worker.
+/// Message from a viewer to a worker.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromViewer {
     /// A picture was drawn.
     Ack {
-        /// Its number.
+        /// Number of the picture.
         seq: u32,
     },
-    /// What a person does.
+    /// Input of a person.
     Input {
-        /// In this order.
+        /// Events in order.
         events: Vec<Event>,
     },
-    /// The viewer's client wants the lane.
+    /// The viewer's client takes over the lane.
     #[serde(rename = "takeover")]
     TakeOver,
-    /// It gives the lane back.
+    /// The viewer's client hands back the lane.
     #[serde(rename = "handback")]
     HandBack,
 }
 
-/// One thing that a person does. It has no `Debug`: what is typed is in no log (contract: live 15).
+/// One input event. Not `Debug`, because typed text must not be logged (contract: live 15).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// With a finger.
+    /// Touch of a finger.
     Touch {
-        /// Which of ten, from 0 on.
+        /// Finger, from 0 to 9.
         finger: u8,
-        /// What it does.
+        /// Phase of the touch.
         phase: Phase,
         /// CSS pixels from the viewport's left edge.
         x: f64,
         /// CSS pixels from the viewport's top edge.
         y: f64,
     },
-    /// With a wheel, or two fingers on a touchpad.
+    /// Wheel, or scrolling with a touchpad.
     Wheel {
-        /// Where the pointer is: CSS pixels from the viewport's left edge.
+        /// Pointer position: CSS pixels from the viewport's left edge.
         x: f64,
-        /// CSS pixels from the viewport's top edge.
+        /// Pointer position: CSS pixels from the viewport's top edge.
         y: f64,
         /// CSS pixels to the right.
         delta_x: f64,
         /// CSS pixels down.
         delta_y: f64,
     },
-    /// With a key: one character, or a name of the W3C UI Events `key` values, either after modifiers and `+`.
+    /// Key press: one character, or a `key` value of W3C UI Events, optionally after modifiers and `+`.
     Key {
-        /// Such as `a`, `Enter` or `Control+a`.
+        /// For example `a`, `Enter` or `Control+a`.
         key: String,
     },
-    /// A text that goes in as a whole.
+    /// Text that is inserted as a whole.
     Text {
-        /// Its characters.
+        /// Text to insert.
         text: String,
     },
-    /// With the options of a `<select>` that are open.
+    /// Choice of an option of the open `<select>`.
     Choose {
-        /// From 0 on; `None` closes them.
+        /// Index from 0; `None` closes the list.
         index: Option<u32>,
     },
-    /// With a dialog that is open.
+    /// Answer to the open dialog.
     Answer {
-        /// Whether it is accepted.
+        /// True to accept the dialog.
         accept: bool,
-        /// The answer to a prompt.
+        /// Text for a prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
 }
 
-/// What a finger does.
+/// Phase of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It lands.
+    /// The finger touches the screen.
     Begin,
-    /// It moves.
+    /// The finger moves.
     Update,
-    /// It lifts.
+    /// The finger is lifted.
     End,
-    /// It is gone, without having done anything.
+    /// The touch is cancelled without an effect.
     Cancel,
 }
 
-/// Why a connection is closed (contract: live 20).
+/// Reason why a connection is closed (contract: live 20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
     /// The session has ended.
     Ended,
-    /// The viewer may not see it any more.
+    /// The viewer's access was withdrawn.
     Withdrawn,
-    /// It said something that is no message.
+    /// The viewer sent an invalid message.
     Unreadable,
-    /// It was not heard of.
+    /// The viewer sent nothing for too long.
     Silent,
-    /// It said more than anybody would.
+    /// The viewer sent too many messages.
     Flooding,
-    /// The worker stops.
+    /// The worker is stopping.
     Stopping,
 }
 
 impl Closing {
-    /// The WebSocket's status code.
+    /// WebSocket status code.
     #[must_use]
     pub fn code(self) -> u16 {
         match self {
@@ -247,7 +247,7 @@ impl Closing {
         }
     }
 
-    /// In words.
+    /// Reason as a text.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {

@@ -1,34 +1,34 @@
-//! The binary messages of a live view (contract: live 17).
+//! Binary messages of the live view (contract: live 17).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Bytes before the JPEG.
+/// Number of bytes before the JPEG.
 pub const HEADER_BYTES: usize = 32;
 
-/// What kind of message this is; there is no other yet.
+/// Message type; there is no other yet.
 const PICTURE: u8 = 1;
 const WHOLE: u8 = 1;
 const SHARP: u8 = 2;
 
-/// What a picture shows.
+/// Metadata of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
-    /// Its number, from 1 on.
+    /// Number, starting at 1.
     pub seq: u32,
-    /// The number of the picture that it is drawn over; 0 when it shows the whole viewport.
+    /// Number of the picture that this one is drawn over; 0 for a picture of the whole viewport.
     pub base: u32,
-    /// Whether nothing moved when it was taken, or so little that it could be sharp all the same.
+    /// True when the page did not change during the capture, or changed so little that the picture is sharp.
     pub sharp: bool,
-    /// The viewport's width and height, in CSS pixels.
+    /// Width and height of the viewport in CSS pixels.
     pub view: [u16; 2],
-    /// Left, top, width and height of what it shows, in CSS pixels.
+    /// Left, top, width and height of the area in CSS pixels.
     pub rect: [u16; 4],
-    /// When it was taken, in microseconds since 1970.
+    /// Capture time in microseconds since 1970.
     pub taken_us: u64,
 }
 
 impl Picture {
-    /// The message.
+    /// Encodes the message.
     #[must_use]
     pub fn write(&self, jpeg: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(HEADER_BYTES + jpeg.len());
@@ -46,7 +46,7 @@ impl Picture {
         message.freeze()
     }
 
-    /// What a message says, and its JPEG. `None` when it is no picture.
+    /// Decodes a message. Returns the metadata and the JPEG, or `None` if the message is not a picture.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<(Self, &[u8])> {
         let (header, jpeg) = message.split_at_checked(HEADER_BYTES)?;
@@ -71,9 +71,9 @@ mod tests {
     use super::Picture;
 
     proptest! {
-        /// What is written is read again (contract: live 17).
+        /// An encoded picture decodes to the same picture (contract: live 17).
         #[test]
-        fn a_picture_is_what_was_written(
+        fn picture_round_trips(
             seq in 1_u32.., base: u32, sharp: bool, view: [u16; 2], rect: [u16; 4], taken_us: u64, jpeg: Vec<u8>
         ) {
             let picture = Picture { seq, base, sharp, view, rect, taken_us };
@@ -81,9 +81,9 @@ mod tests {
             prop_assert_eq!(Picture::read(&message), Some((picture, &*jpeg)));
         }
 
-        /// What anybody else sends is read as a picture or as none, and nothing breaks.
+        /// Arbitrary bytes are decoded or refused.
         #[test]
-        fn anything_may_come(message: Vec<u8>) {
+        fn decoder_never_panics(message: Vec<u8>) {
             let _ = Picture::read(&message);
         }
     }

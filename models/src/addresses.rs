@@ -1,43 +1,43 @@
-//! Whether somebody wants to go where a model wants to go.
+//! Checks whether the customer expects an address that a model wants to open.
 //!
-//! What a page says can talk a model into anything, and an address can carry away what the page holds. So a model goes by itself
-//! only where the customer's own words, or a link of the page, lead; everywhere else somebody is asked first.
+//! Text on a page can manipulate a model, and an address can leak the page's content. A model therefore opens an address
+//! without approval only if the customer named it or the page links to it.
 
 use std::collections::HashSet;
 
 use url::Url;
 
-/// The documents that somebody wants to go to, or may go to from where they are.
+/// Documents that the customer named, or that the page links to.
 #[derive(Debug)]
 pub struct ExpectedDocuments(HashSet<String>);
 
 impl ExpectedDocuments {
-    /// Those that one of the `messages` names, or one of the `links` leads to.
+    /// Collects the addresses in `messages` and the targets of `links`.
     pub fn of<'a>(messages: impl Iterator<Item = &'a str>, links: impl Iterator<Item = &'a str>) -> Self {
         let named = messages.flat_map(words).flat_map(named);
         let linked = links.filter_map(|link| Url::parse(link).ok());
         Self(named.chain(linked).map(place).collect())
     }
 
-    /// Whether `wanted` is one of them.
+    /// True when `wanted` is one of these documents.
     pub fn has(&self, wanted: &Url) -> bool {
-        // Neither end of a link is what it seems to be where somebody's name stands in it.
+        // An address with a user name or password can disguise its host, so it is never expected.
         wanted.username().is_empty() && wanted.password().is_none() && self.0.contains(&place(wanted.clone()))
     }
 }
 
-/// What stands in a message between white space, without what surrounds a word.
+/// Words of a message, without surrounding punctuation.
 fn words(message: &str) -> impl Iterator<Item = &str> {
     let surrounds = |c: char| "\"'`“”‘’„«»‹›()[]{}<>,;:!?.".contains(c);
     message.split_whitespace().map(move |word| word.trim_matches(surrounds))
 }
 
-/// The addresses that a word is, with its scheme or, as people write it, without.
+/// Addresses that a word denotes, with or without a scheme.
 fn named(word: &str) -> Vec<Url> {
     if word.contains("://") {
         return Url::parse(word).into_iter().collect();
     }
-    // A word without a dot or a port is a word.
+    // A word without a dot or a port is not an address.
     let host = word.split(['/', '?', '#']).next().unwrap_or_default();
     if !host.contains(['.', ':']) {
         return Vec::new();
@@ -46,7 +46,7 @@ fn named(word: &str) -> Vec<Url> {
     ["https", "http"].into_iter().filter_map(with).collect()
 }
 
-/// The document of an address. What stands behind `#` stays in the browser.
+/// Identifies the document of an address. The fragment stays in the browser.
 fn place(mut url: Url) -> String {
     url.set_fragment(None);
     url.into()
@@ -65,7 +65,7 @@ mod tests {
 
     /// Contract: byok 14.
     #[test]
-    fn an_address_is_expected_that_the_customer_names_or_the_page_links_to() {
+    fn address_named_by_the_customer_or_linked_by_the_page_is_expected() {
         for (wanted, message) in [
             ("https://example.com/", "open https://example.com"),
             ("https://example.com/", "Open “example.com”, please."),
@@ -80,9 +80,10 @@ mod tests {
         assert!(expected("https://shop.example/cart", "buy it", &["https://shop.example/cart#items"]));
     }
 
-    /// Contract: limits 5. What was said is looked at once, and not for each address; ten times as much takes about ten times as long.
+    /// Contract: limits 5. The messages are parsed once and not for each address, so ten times the text takes about ten times
+    /// as long.
     #[test]
-    fn judging_addresses_takes_time_that_is_linear_in_what_was_said() {
+    fn time_to_check_addresses_is_linear_in_the_messages() {
         let wanted: Vec<_> = (0..200).map(|at| Url::parse(&format!("https://{at}.example/")).expect("a URL")).collect();
         let time = |words: usize| {
             let (message, begun) = ("a.b ".repeat(words), Instant::now());
@@ -96,7 +97,7 @@ mod tests {
 
     /// Contract: byok 14.
     #[test]
-    fn what_only_looks_like_it_is_not() {
+    fn similar_address_is_not_expected() {
         for (wanted, message, link) in [
             ("https://evil.example/", "open https://example.com", "https://example.com/"),
             ("https://example.com/?q=secret", "open https://example.com", "https://example.com/"),

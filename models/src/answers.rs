@@ -1,9 +1,9 @@
-//! What a model may answer: one call of one tool.
+//! Parses a model's answer: one call of one tool.
 //!
-//! The tool's schema tells the model what there is; what it answers is read here, and believed in nothing. A step of an unknown
-//! kind, or with a member too many, such as a selector or a script, makes all of the answer none. Elements are
-//! named by the page's own refs, and one that the page does not have cannot be named. Bounds of texts and times are those of the
-//! operations that become of the steps, and are judged there.
+//! The tool's schema tells the model the allowed steps, but the answer is validated here and not trusted. A step of an unknown
+//! kind, or with an unknown member such as a selector or a script, makes the whole answer invalid. Elements are named by refs
+//! of the page's snapshot, so only existing elements can be named. Limits of texts and times are those of the resulting
+//! operations, which check them.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -19,184 +19,184 @@ use url::Url;
 use crate::addresses::ExpectedDocuments;
 use crate::prompts::{ConversationRole, Prompt};
 
-/// The tool's name.
+/// Name of the tool.
 pub const TOOL: &str = "answer";
-/// What the tool is for.
+/// Description of the tool for the model.
 pub const PURPOSE: &str = "Say what is to be done for the person. Every answer is one call of this.";
-/// Characters of a reply.
+/// Maximum length of a reply in characters.
 const MOST_REPLY_CHARS: usize = 2_000;
-/// What a model may add to each step.
+/// Member that a model may add to each step.
 const APPROVAL: &str = "ask_approval";
 
-/// What a model wants.
+/// Answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelAnswer {
-    /// Something done.
+    /// Steps to run.
     Plan {
-        /// What, in this order. When there is nothing to do, or nothing any more, the reply says all.
+        /// Steps in order. Empty if there is nothing (more) to do and the reply is the whole answer.
         steps: Vec<Step>,
-        /// What it says about that; may be empty.
+        /// Text for the customer; may be empty.
         reply: String,
-        /// Whether it has to see the page once more then, to go on.
+        /// True when the model must see the page after the steps in order to continue.
         look_again: bool,
     },
-    /// To know more.
+    /// A question to the customer.
     Clarify {
-        /// What.
+        /// Text of the question.
         reply: String,
     },
-    /// To do nothing.
+    /// A refusal.
     Refuse {
-        /// Why.
+        /// Reason for the customer.
         reply: String,
     },
 }
 
-/// Something to be done.
+/// One step of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What.
+    /// Action of the step.
     pub action: Action,
-    /// Whether somebody has to be asked first, because the model says so or nobody has named the address. Whoever runs the step adds
-    /// what else needs that; nothing takes it away.
+    /// True when the step needs approval, because the model requests it or because its address is unexpected. The executor adds
+    /// its own reasons; none is ever removed.
     pub needs_approval: bool,
 }
 
-/// An element by what the page's snapshot calls it.
+/// Ref of an element in the page's snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct Ref(pub String);
 
-/// What a step is. Also those without members are read as if they had some: of others, unknown ones would be let pass.
+/// Action of a step. Variants without members have braces, so that serde rejects unknown members for them too.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
-    /// Goes to an address of the web.
+    /// Opens an http or https address.
     Navigate {
-        /// Where.
+        /// Address.
         url: String,
     },
-    /// Touches an element.
+    /// Taps an element.
     Tap {
-        /// Which.
+        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Writes into an element.
+    /// Types into an element.
     Type {
-        /// Which.
+        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// What.
+        /// Text.
         value: String,
     },
     /// Presses a key.
     Press {
-        /// Which, such as `Enter`.
+        /// Key, such as `Enter`.
         key: String,
     },
-    /// Chooses an option.
+    /// Selects an option.
     Select {
-        /// Of which element.
+        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Which, by its label.
+        /// Label of the option.
         option: String,
     },
-    /// Scrolls, by CSS pixels.
+    /// Scrolls by CSS pixels.
     Scroll {
-        /// To the right.
+        /// Distance to the right.
         #[serde(default)]
         delta_x: i64,
-        /// Down.
+        /// Distance down.
         #[serde(default)]
         delta_y: i64,
-        /// What is scrolled; else the page.
+        /// Element to scroll; by default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    /// Waits.
+    /// Waits for a condition.
     Wait {
-        /// For what.
+        /// Condition.
         condition: Condition,
     },
-    /// Takes a picture of the page.
+    /// Captures the page.
     Capture {
-        /// Of which kind.
+        /// Kind of capture.
         capture: CaptureKind,
     },
     /// Reads values from the page.
     Extract {
-        /// Which.
+        /// Values to read.
         items: Vec<Item>,
     },
-    /// Goes to where it was before.
+    /// Goes back in the history.
     Back {},
-    /// Loads the page anew.
+    /// Reloads the page.
     Reload {},
 }
 
-/// What is waited for.
+/// Condition of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
-    /// That an element is seen.
+    /// An element is visible.
     Visible {
-        /// Which.
+        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// That it is not.
+    /// An element is hidden.
     Hidden {
-        /// Which.
+        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// That the address matches.
+    /// The address matches a pattern.
     Url {
-        /// A regular expression.
+        /// Regular expression.
         pattern: String,
     },
-    /// That time passes.
+    /// A time has passed.
     Time {
-        /// How much.
+        /// Milliseconds.
         ms: u64,
     },
 }
 
-/// A value that is read.
+/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// What it is called.
+    /// Name of the value in the result.
     pub name: String,
-    /// Where it is.
+    /// Element.
     #[serde(rename = "ref")]
     pub target: Ref,
-    /// Which attribute it is; else the text.
+    /// Attribute to read; by default the text.
     #[serde(default)]
     pub attribute: Option<String>,
 }
 
-/// Why an answer is none.
+/// Reason why an answer is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is not a call of the tool.
-    #[error("it does not say what to do")]
+    /// The answer is not a single call of the tool.
+    #[error("it is not one call of the tool")]
     NoCall,
-    /// It is one that nobody understands.
-    #[error("it does not have the form that was asked for")]
+    /// The call does not have the form of the schema.
+    #[error("it does not have the requested form")]
     Form,
-    /// It wants more than one message may.
-    #[error("it has {0} steps, which is nothing said or too much")]
+    /// The number of steps is above the limit, or there are neither steps nor a reply.
+    #[error("it has {0} steps, which is too many, or none and no reply")]
     Steps(usize),
-    /// A step is of no kind that there is, or lacks something, or has something else.
-    #[error("step {0} is none that there is")]
+    /// A step has an unknown kind, or missing, unknown or invalid members.
+    #[error("step {0} is not a valid step")]
     Step(usize),
-    /// A step is about an element that is not there.
-    #[error("step {0} is about an element that is not on the page")]
+    /// A step names an element that is not on the page.
+    #[error("step {0} names an element that is not on the page")]
     NoElement(usize),
-    /// A step goes where no page is.
+    /// A step opens an address that is not http or https.
     #[error("step {0} does not go to an http or https address")]
     Address(usize),
 }
@@ -221,7 +221,7 @@ enum Kind {
     Refuse,
 }
 
-/// Reads what the tool was called with.
+/// Parses the arguments of the tool call.
 pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
     if has_nul(&call) {
         return Err(AnswerError::Form);
@@ -234,12 +234,12 @@ pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
         }
         return Ok(if kind == Kind::Clarify { ModelAnswer::Clarify { reply } } else { ModelAnswer::Refuse { reply } });
     }
-    // Without steps it is an answer: what was asked for is on the page, or done already.
+    // A plan without steps is an answer: the requested information is on the page, or the task is done.
     if steps.is_empty() && reply.is_empty() || steps.len() > ask.most_steps {
         return Err(AnswerError::Steps(steps.len()));
     }
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
-    // All that was said is looked at once, however many addresses there are to judge.
+    // The messages are parsed once, however many addresses there are to check.
     let expected = LazyCell::new(|| run_blocking(usize::MAX, || expected(ask)));
     let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, &expected, &refs));
     Ok(ModelAnswer::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
@@ -260,7 +260,7 @@ fn read_step(
     if !action.targets().iter().all(|target| refs.contains(target.0.as_str())) {
         return Err(AnswerError::NoElement(number));
     }
-    // What fields hold, the page's snapshot has already, but for passwords.
+    // The snapshot already contains field values, except passwords.
     let reads_a_field =
         |item: &Item| item.attribute.as_ref().is_some_and(|name| name.trim().eq_ignore_ascii_case("value"));
     if matches!(&action, Action::Extract { items } if items.iter().any(reads_a_field)) {
@@ -276,16 +276,16 @@ fn read_step(
     Ok(Step { action, needs_approval: asked || unexpected })
 }
 
-/// Where the customer's own words, or the page's links, lead.
+/// Addresses that the customer named, or that the page links to.
 fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
-    let before = ask.history.iter().filter(|said| said.by == ConversationRole::Customer).map(|said| said.text);
+    let before = ask.history.iter().filter(|turn| turn.by == ConversationRole::Customer).map(|turn| turn.text);
     let here = ask.page.map(|page| page.url);
     let links = ask.page.map(|page| page.links).unwrap_or_default().iter().map(String::as_str);
     ExpectedDocuments::of(before.chain([ask.message]), links.chain(here))
 }
 
 impl Action {
-    /// The elements that it is about.
+    /// Elements that the action refers to.
     fn targets(&self) -> Vec<&Ref> {
         match self {
             Self::Tap { target }
@@ -304,8 +304,8 @@ impl Action {
     }
 }
 
-/// The refs of a snapshot, `[ref=…]`, of which a line has one at most, behind the element's name. What stands in the quoted name is the
-/// page's, and whatever it looks like it is no ref.
+/// Refs in a snapshot, `[ref=…]`, at most one per line, after the element's name. The quoted name is page content, so text in
+/// it is never a ref.
 fn refs(snapshot: &str) -> HashSet<&str> {
     snapshot.lines().filter_map(|line| unquoted_ref(line)).collect()
 }
@@ -334,7 +334,7 @@ fn is_ref(name: &str) -> bool {
     !name.is_empty() && name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// What the tool takes, as JSON Schema.
+/// JSON Schema of the tool's arguments.
 pub fn schema(most_steps: usize) -> Value {
     let element = json!({"type": "string", "description": "The ref of an element of the snapshot, such as e12"});
     let text = json!({"type": "string"});
@@ -427,7 +427,7 @@ mod tests {
 
     /// Contract: byok 13.
     #[test]
-    fn every_kind_of_step_is_read_as_its_schema_has_it() {
+    fn every_kind_of_step_is_parsed_as_its_schema_defines() {
         let steps = [
             json!({"kind": "navigate", "url": "https://shop.example/"}),
             json!({"kind": "tap", "ref": "e1"}),
@@ -469,9 +469,9 @@ mod tests {
         }
     }
 
-    /// Contract: byok 13. Refs only: neither selectors nor scripts, nor anything that the page only says is a ref.
+    /// Contract: byok 13. Only refs name elements: selectors, scripts, and text on the page that looks like a ref are invalid.
     #[test]
-    fn a_step_that_is_not_in_the_tool_makes_the_answer_none() {
+    fn invalid_step_makes_the_answer_invalid() {
         for (given, why) in [
             (json!({"kind": "tap", "selector": "#buy"}), AnswerError::Step(1)),
             (json!({"kind": "tap", "ref": "e1", "selector": "#buy"}), AnswerError::Step(1)),
@@ -523,9 +523,9 @@ mod tests {
         }
     }
 
-    /// Contract: byok 14. A mark that somebody has to agree can be added, and by nobody taken away.
+    /// Contract: byok 14. A model can add a request for approval but cannot remove one.
     #[test]
-    fn an_address_that_nobody_named_needs_approval() {
+    fn unexpected_address_needs_approval() {
         let links = ["https://shop.example/cart".to_owned()];
         let history = [
             ConversationTurn { by: ConversationRole::Agent, text: "I could open https://agent.example/ too" },
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_cut_and_a_plan_may_have_none() {
+    fn long_reply_is_truncated_and_a_plan_needs_none() {
         let long = "x".repeat(3_000);
         let read = |call| read(call, &ask("x", &[]));
         assert_eq!(

@@ -1,48 +1,48 @@
-//! What tokens there were, and what they cost.
+//! Token counts and their cost.
 
 use serde::Serialize;
 
-/// Tokens of a request, by what they are charged as: each counts in one of these.
+/// Token counts of a request by price category. Each token counts in exactly one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// What was read for the first time, and not kept.
+    /// Input tokens that were neither read from the cache nor written to it.
     pub input: u32,
-    /// What was written, with what the model thought.
+    /// Output tokens, including reasoning.
     pub output: u32,
-    /// What was read and kept for the next request.
+    /// Input tokens written to the cache.
     pub cache_write: u32,
-    /// What had been kept.
+    /// Input tokens read from the cache.
     pub cache_read: u32,
 }
 
 impl Usage {
-    /// All of them: what counts against a budget.
+    /// Total number of tokens, which counts against a budget.
     #[must_use]
     pub fn total(self) -> u64 {
         [self.input, self.output, self.cache_write, self.cache_read].map(u64::from).iter().sum()
     }
 }
 
-/// What a million tokens cost, in cents.
+/// Prices in cents per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
-    /// Of [`Usage::input`].
+    /// Price of [`Usage::input`].
     pub input: f64,
-    /// Of [`Usage::output`].
+    /// Price of [`Usage::output`].
     pub output: f64,
-    /// Of [`Usage::cache_write`].
+    /// Price of [`Usage::cache_write`].
     pub cache_write: f64,
-    /// Of [`Usage::cache_read`].
+    /// Price of [`Usage::cache_read`].
     pub cache_read: f64,
 }
 
-/// What was paid, in cents, of which there are fractions: one request seldom costs a whole one.
+/// Cost in cents, with fractions: a request seldom costs a whole cent.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Cost(f64);
 
 impl Cost {
-    /// In cents, to a ten-thousandth.
+    /// Cost in cents, rounded to a ten-thousandth.
     #[must_use]
     pub fn cents(self) -> f64 {
         self.0
@@ -50,7 +50,7 @@ impl Cost {
 }
 
 impl Prices {
-    /// What these tokens cost.
+    /// Cost of these tokens.
     #[must_use]
     pub fn cost(&self, usage: Usage) -> Cost {
         let parts = [
@@ -70,7 +70,7 @@ mod tests {
 
     /// Contract: byok 15.
     #[test]
-    fn each_token_is_charged_as_what_it_is() {
+    fn tokens_are_charged_by_category() {
         let prices = Prices { input: 300.0, output: 1_500.0, cache_write: 375.0, cache_read: 30.0 };
         let usage = Usage { input: 1_000, output: 200, cache_write: 2_000, cache_read: 10_000 };
         assert_eq!(usage.total(), 13_200);

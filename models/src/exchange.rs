@@ -1,7 +1,7 @@
-//! Requests to providers, bounded in whatever a provider could make long.
+//! Requests to providers, with limits on the time and size of answers.
 //!
-//! One is sent again only when the provider said that it did nothing and when to come back. One that broke off, or took too long,
-//! may have been done, and is paid for.
+//! A request is sent again only when the provider rejected it and said when to retry. A request that failed midway or timed out
+//! may have been processed and charged, so it is not repeated.
 
 use std::time::Duration;
 
@@ -15,17 +15,15 @@ use crate::provider_apis::ProviderApi;
 use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of an answer.
 const MOST_BYTES: usize = 1024 * 1024;
-/// How much of an answer that refuses is looked at.
+/// Maximum number of bytes read of an error response.
 const MOST_REFUSED_BYTES: usize = 64 * 1024;
-/// How long it is waited for, when its status is known.
+/// Timeout for reading the body of an error response.
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
-/// The longest that a provider may have us wait for a second attempt.
+/// Longest pause before a retry that a provider may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// By these a provider says that nobody has paid for the key, or not for so much; that it is asked too often it says with the same
-/// statuses.
+/// Words in an error that indicate a payment problem. Rate limits have the same status codes.
 const OF_PAYMENT: [&str; 7] = [
     "credit",
     "balance",
@@ -38,12 +36,12 @@ const OF_PAYMENT: [&str; 7] = [
 
 pub struct Exchange(Client);
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The provider refuses.
+    /// The provider answered with an error status.
     Status { status: u16, of_payment: bool, pause: Option<Duration> },
-    /// There was nobody to refuse, or it was not waited for.
+    /// The provider did not answer, or not in time.
     Failed(Failure),
 }
 
@@ -60,7 +58,7 @@ impl Refusal {
         }
     }
 
-    /// After what pause it may be asked again.
+    /// Pause before a retry, if a retry is allowed.
     fn pause(&self) -> Option<Duration> {
         match self {
             Self::Status { status: 429 | 529, of_payment: false, pause } => {
@@ -74,12 +72,12 @@ impl Refusal {
 impl Exchange {
     pub fn new() -> reqwest::Result<Self> {
         let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
-        // A request is never repeated by a library that does not know what it costs.
+        // Automatic retries are off: the client library does not know the cost of a request.
         let client = client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION")));
         client.build().map(Self)
     }
 
-    /// A request whose key is in its header and nowhere else.
+    /// Builds a request with the key in a sensitive header.
     pub fn request(
         &self,
         end: &dyn ProviderApi,
@@ -95,12 +93,12 @@ impl Exchange {
         self.0.post(format!("{}{}", settings.base_url, end.path())).headers(headers).headers(end.headers()).json(body)
     }
 
-    /// Sends it, and waits for all of the answer.
+    /// Sends a request and reads the whole answer.
     pub async fn once(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
         timeout(within, attempt(request)).await.unwrap_or(Err(Refusal::Failed(Failure::Late)))
     }
 
-    /// Sends it once more, if the provider asks for that; `within` is for all of it.
+    /// Sends a request, and again if the provider asks for a retry. `within` limits the total time.
     pub async fn twice_at_most(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
         let again = request.try_clone();
         let attempts = async {
@@ -123,7 +121,7 @@ async fn attempt(request: RequestBuilder) -> Result<Vec<u8>, Refusal> {
         return whole(response).await.map_err(Refusal::Failed);
     }
     let pause = pause(response.headers());
-    // Whatever cannot be read of it says nothing.
+    // An unreadable body counts as empty.
     let text = timeout(REFUSED_WITHIN, beginning(response)).await.unwrap_or_default().to_ascii_lowercase();
     let of_payment = OF_PAYMENT.iter().any(|word| text.contains(word));
     Err(Refusal::Status { status: status.as_u16(), of_payment, pause })
@@ -169,7 +167,7 @@ mod tests {
 
     /// Contract: byok 5, 12.
     #[test]
-    fn a_refusal_says_whether_to_come_back() {
+    fn error_status_determines_failure_and_retry() {
         let refusal = |status, of_payment, seconds: Option<u64>| Refusal::Status {
             status,
             of_payment,

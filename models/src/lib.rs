@@ -1,11 +1,11 @@
-//! Model providers: what they are asked, what it costs, and what may come of their answers.
+//! Model providers: prompts, costs, and validation of answers.
 //!
-//! Two providers are spoken to in their own words, behind one trait with two ends (`ends`). A model is given the customer's
-//! message and what the page shows, fenced as data (`prompts`), and answers by one tool, whose steps name elements that
-//! the page has and nothing else (`answers`). Where it wants to go is held against what the customer named and the page links to
-//! (`addresses`). What it may not do is nowhere asked of it: it is not in the tool, and an answer that has it is none.
+//! The APIs of two providers are behind one trait (`provider_apis`). A model receives the customer's message and the page's
+//! content, which is fenced as data (`prompts`). It answers with one tool, whose steps can name only elements of the page
+//! (`answers`). Addresses that it wants to open are compared with those that the customer named or the page links to
+//! (`addresses`). Forbidden actions are not part of the tool, and an answer that contains one is invalid.
 //!
-//! Nothing of a provider's own words is told to anybody, or logged: an error may repeat some of the key.
+//! Error texts of a provider are neither returned nor logged, because they may contain part of the key.
 
 mod addresses;
 mod answers;
@@ -25,30 +25,30 @@ use self::exchange::{Exchange, Refusal};
 pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt};
 use self::provider_apis::{ProviderApi, Question};
 
-/// The longest that a key's test takes, however long a model may.
+/// Maximum timeout of a key test, which applies if the model timeout is longer.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
 
-/// How models are asked; the root crate's configuration becomes this.
+/// Settings of model requests, built from the root crate's configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Anthropic's.
+    /// Settings for Anthropic.
     pub anthropic: ProviderSettings,
-    /// `OpenAI`'s.
+    /// Settings for `OpenAI`.
     pub openai: ProviderSettings,
-    /// How long an answer may take, with what is waited before a second attempt.
+    /// Timeout of an answer, including the pause before a retry.
     pub timeout: Duration,
-    /// What the deployment asks with for accounts that consent, if it does.
+    /// Credential of the deployment, for accounts that consent to its use.
     pub bundled: Option<Credential>,
 }
 
-/// A provider, and which of its models is asked.
+/// API address and model of a provider.
 #[derive(Debug, Clone)]
 pub struct ProviderSettings {
-    /// Where its API is, without a slash at its end.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// The model.
+    /// Model name.
     pub model: String,
-    /// What its tokens cost.
+    /// Token prices.
     pub prices: Prices,
 }
 
@@ -63,7 +63,7 @@ impl Default for Settings {
             openai: ProviderSettings {
                 base_url: "https://api.openai.com".to_owned(),
                 model: "gpt-5.1".to_owned(),
-                // It does not charge for what it keeps, only less for what it kept.
+                // OpenAI does not charge for cache writes; cache reads are cheaper.
                 prices: Prices { input: 125.0, output: 1_000.0, cache_write: 125.0, cache_read: 12.5 },
             },
             timeout: Duration::from_mins(1),
@@ -72,82 +72,82 @@ impl Default for Settings {
     }
 }
 
-/// What a provider is asked with.
+/// Credential of a model request.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// Which provider.
+    /// Provider of the key.
     pub provider: Provider,
-    /// The key.
+    /// Key of the provider.
     pub key: ProviderKey,
-    /// Who pays.
+    /// Owner of the key.
     pub payer: Payer,
 }
 
-/// Whose key it is.
+/// Party that pays for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payer {
-    /// The account's own.
+    /// The account, with its own key.
     Account,
-    /// The deployment's.
+    /// The deployment, with its key.
     Deployment,
 }
 
-/// What came of asking a model.
+/// Result of a model request.
 #[derive(Debug)]
 pub struct ModelCall {
-    /// Which provider.
+    /// Provider that was asked.
     pub provider: Provider,
-    /// Which model.
+    /// Model that was asked.
     pub model: String,
-    /// The tokens that it took, also where its answer cannot be used.
+    /// Tokens used, even if the answer is invalid.
     pub usage: Usage,
-    /// What they cost.
+    /// Cost of the tokens.
     pub cost: Cost,
-    /// What it wants done.
+    /// Parsed answer, or the reason why there is none.
     pub reading: Result<ModelAnswer, Failure>,
 }
 
-/// Why a model says nothing that could be done. The text is for the customer.
+/// Reason why a model request gave no usable answer. The text is shown to the customer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The provider does not take the key.
+    /// The provider rejects the key.
     #[error("the provider refuses the key")]
     KeyRefused,
-    /// Nobody has paid for it, or not for so much.
-    #[error("the key has reached what was paid for at the provider")]
+    /// The account at the provider has no credit left, or has reached its spending limit.
+    #[error("the key has no credit left at the provider, or has reached its spending limit")]
     QuotaExceeded,
-    /// Too many ask it.
+    /// The provider is overloaded or limits the request rate.
     #[error("the provider is overloaded, or was asked too often")]
     Busy,
-    /// It does not answer in time.
+    /// The provider does not answer in time.
     #[error("the provider did not answer in time")]
     Late,
-    /// It cannot be reached, or broke off.
+    /// The provider cannot be reached, or the connection broke.
     #[error("the provider cannot be reached")]
     Unreachable,
-    /// It answered something else.
+    /// The provider answered with another error status.
     #[error("the provider answered with the status {0}")]
     Status(u16),
-    /// It answered too much.
+    /// The answer is too long.
     #[error("the provider's answer is too long")]
     TooLong,
-    /// It answered what cannot be read.
+    /// The answer cannot be parsed.
     #[error("the provider's answer cannot be read")]
     Malformed,
-    /// Its answer ends where it had as many tokens as it may.
+    /// The answer ends at the token limit.
     #[error("the model's answer was cut off")]
     CutOff,
-    /// The model wants what it may not.
+    /// The answer is not a valid plan, question or refusal.
     #[error("the model's answer cannot be used: {0}")]
     Unusable(#[from] AnswerError),
 }
 
 impl Failure {
-    /// Every outcome of a request, as metrics name them: that of one that succeeded is `ok`.
+    /// All outcomes in metrics; `ok` is a success.
     pub const OUTCOMES: [&str; 8] =
         ["ok", "key_refused", "quota_exceeded", "busy", "late", "unreachable", "provider_error", "unusable"];
 
-    /// As metrics name it.
+    /// Name in metrics.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -162,10 +162,10 @@ impl Failure {
     }
 }
 
-/// Why models cannot be asked.
+/// Error from creating the HTTP client.
 pub type ClientError = reqwest::Error;
 
-/// Asks models.
+/// Client of the model providers.
 pub struct Models {
     settings: Settings,
     exchange: Exchange,
@@ -178,19 +178,21 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
+    /// Creates a client.
+    ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// Returns an error when the HTTP client cannot be created.
     pub fn new(settings: Settings) -> Result<Self, ClientError> {
         Ok(Self { settings, exchange: Exchange::new()? })
     }
 
-    /// What the deployment asks with for accounts that consent, if it does.
+    /// Credential of the deployment, for accounts that consent to its use.
     #[must_use]
     pub fn bundled(&self) -> Option<&Credential> {
         self.settings.bundled.as_ref()
     }
 
-    /// Asks a provider for as little as it sells, and says what that tells of the key (contract: byok 5).
+    /// Tests a key with the smallest possible request (contract: byok 5).
     pub async fn test(&self, provider: Provider, key: &ProviderKey) -> TestOutcome {
         let (end, settings) = self.end(provider);
         let request = self.exchange.request(end.as_ref(), settings, key, &end.least(&settings.model));
@@ -205,8 +207,8 @@ impl Models {
         }
     }
 
-    /// The tokens that asking takes, without the answer, guessed from above, for who has a budget: a token has more than three bytes in
-    /// most writing.
+    /// Estimates the input tokens of a request from above, for a token budget: in most scripts a token has more than three
+    /// bytes.
     #[must_use]
     pub fn guess_tokens(&self, provider: Provider, ask: &Prompt<'_>) -> u64 {
         let (end, settings) = self.end(provider);
@@ -214,14 +216,14 @@ impl Models {
         u64::try_from(bytes / 3).unwrap_or(u64::MAX)
     }
 
-    /// Which of a provider's models is asked.
+    /// Model that is used for a provider.
     #[must_use]
     pub fn model(&self, provider: Provider) -> &str {
         &self.end(provider).1.model
     }
 
-    /// Asks a model what to do, and waits no longer than `within`. Nothing is done yet. What the deployment pays for is counted
-    /// (`service_bundled_llm_request_total`).
+    /// Asks a model for the next steps, within at most `within`. Runs no step. Requests with the deployment's key are counted
+    /// in `service_bundled_llm_request_total`.
     pub async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> ModelCall {
         let asked = self.asked(with, ask, within.min(self.settings.timeout)).await;
         let outcome = asked.reading.as_ref().err().map_or("ok", Failure::outcome);
@@ -238,9 +240,9 @@ impl Models {
         let question = Question::of(ask, &settings.model);
         let request = self.exchange.request(end.as_ref(), settings, &with.key, &end.body(&question));
         let answered = self.exchange.twice_at_most(request, within).await;
-        let told = answered.map_err(|refusal: Refusal| refusal.failure()).and_then(|body| end.read(&body));
-        let (usage, reading) = match told {
-            Ok(told) => (told.usage, told.call.and_then(|call| Ok(answers::read(call, ask)?))),
+        let reply = answered.map_err(|refusal: Refusal| refusal.failure()).and_then(|body| end.read(&body));
+        let (usage, reading) = match reply {
+            Ok(reply) => (reply.usage, reply.call.and_then(|call| Ok(answers::read(call, ask)?))),
             Err(failure) => (Usage::default(), Err(failure)),
         };
         let cost = settings.prices.cost(usage);

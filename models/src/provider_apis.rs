@@ -1,4 +1,4 @@
-//! The providers, each in its own words.
+//! APIs of the providers.
 
 mod anthropic;
 mod openai;
@@ -13,23 +13,22 @@ use crate::answers::{self, AnswerError};
 use crate::prompts::{self, ConversationRole, ConversationTurn, Prompt};
 use crate::{Failure, Usage};
 
-/// How a provider is spoken to.
+/// API of a provider.
 pub trait ProviderApi: Send + Sync {
-    /// Where, below its address.
+    /// Path of the endpoint, relative to the base URL.
     fn path(&self) -> &'static str;
-    /// The header that shows the key.
+    /// Header with the key.
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
-    /// The other headers that it wants.
+    /// Other required headers.
     fn headers(&self) -> HeaderMap;
-    /// What it is sent.
     fn body(&self, question: &Question<'_>) -> Value;
-    /// The least that it can be asked for.
+    /// Body of the smallest possible request.
     fn least(&self, model: &str) -> Value;
-    /// What it answered.
+    /// Parses the response body.
     fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure>;
 }
 
-/// What a provider is asked, in nobody's words.
+/// Request in a form that is independent of the provider.
 pub struct Question<'a> {
     model: &'a str,
     history: &'a [ConversationTurn<'a>],
@@ -44,24 +43,24 @@ impl<'a> Question<'a> {
         Self { model, history: prompts::history(ask), message, schema, most_tokens: ask.most_tokens }
     }
 
-    /// All that is said, in the form that both have in common.
+    /// Messages, in the form that both providers use.
     fn messages(&self) -> Vec<Value> {
-        let before = self.history.iter().map(|said| match said.by {
-            ConversationRole::Customer => json!({"role": "user", "content": said.text}),
-            ConversationRole::Agent => json!({"role": "assistant", "content": said.text}),
+        let before = self.history.iter().map(|turn| match turn.by {
+            ConversationRole::Customer => json!({"role": "user", "content": turn.text}),
+            ConversationRole::Agent => json!({"role": "assistant", "content": turn.text}),
         });
         before.chain([json!({"role": "user", "content": self.message})]).collect()
     }
 }
 
-/// What a provider answered.
+/// Parsed response of a provider.
 pub struct ProviderReply {
-    /// With what the tool was called, if it was, and once.
+    /// Arguments of the tool call, if there is exactly one.
     pub call: Result<Value, Failure>,
     pub usage: Usage,
 }
 
-/// The one call among these.
+/// Returns the only call, or an error.
 fn only(mut calls: Vec<Value>) -> Result<Value, Failure> {
     match calls.len() {
         1 => Ok(calls.remove(0)),

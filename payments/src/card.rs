@@ -1,4 +1,4 @@
-//! The card provider (contract: billing 7, 8, 11), asked in its own words: Stripe's API.
+//! Client of the card provider (contract: billing 7, 8, 11): Stripe's API.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use url::{Url, form_urlencoded};
 
 use crate::exchange::{self, PaymentError};
 
-/// Which version of its API it is asked in, whatever the deployment's account there would have.
+/// API version of the requests, independent of the default version of the deployment's Stripe account.
 const API_VERSION: &str = "2024-06-20";
 const VERSION: HeaderName = HeaderName::from_static("stripe-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Characters of an address that it has customers sent to.
+/// Maximum length in bytes of a URL that customers are redirected to.
 const URL_CHARS: usize = 8_192;
 
-/// How the provider is reached; the root crate's configuration becomes this. Not `Debug`, because it holds secrets.
+/// Settings of the card provider, built from the root crate's configuration. Not `Debug`, because it contains secrets.
 #[derive(Clone)]
 pub struct CardConfig {
-    /// Where its API is, without a trailing slash.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// What it is shown; without it nothing can be bought by card.
+    /// API key. Without it, card payments are not offered.
     pub secret_key: Option<String>,
-    /// What it signs its events with; without it none is believed.
+    /// Secret that verifies the provider's events. Without it, all events are rejected.
     pub webhook_secret: Option<String>,
-    /// How long it may take to answer.
+    /// Timeout of a request.
     pub timeout: Duration,
 }
 
@@ -40,38 +40,38 @@ impl Default for CardConfig {
     }
 }
 
-/// Who pays, as the provider is told.
+/// Payer of a purchase.
 #[derive(Debug)]
 pub enum Payer<'a> {
-    /// A customer that it has.
+    /// Existing customer of the provider.
     Customer(&'a str),
-    /// Somebody with this address.
+    /// New customer with this email address.
     Email(&'a str),
 }
 
-/// What a customer buys.
+/// A subscription to buy.
 #[derive(Debug)]
 pub struct Purchase<'a> {
-    /// For whom.
+    /// Account that the tier is for.
     pub account: AccountId,
-    /// What.
+    /// Tier to buy.
     pub tier: Tier,
-    /// Cents a month.
+    /// Price in cents per month.
     pub price: u32,
-    /// Who pays.
+    /// Payer.
     pub payer: Payer<'a>,
-    /// Where whoever has paid comes back to,
+    /// Redirect URL after the payment.
     pub success_url: &'a str,
-    /// and whoever has not.
+    /// Redirect URL if the customer cancels.
     pub cancel_url: &'a str,
 }
 
-/// Where a purchase goes on.
+/// A started checkout.
 #[derive(Debug, Deserialize)]
 pub struct CheckoutSession {
-    /// What the provider calls it.
+    /// Id at the provider.
     pub id: String,
-    /// Where the customer pays.
+    /// URL where the customer pays.
     pub url: String,
 }
 
@@ -80,31 +80,33 @@ struct PortalSession {
     url: String,
 }
 
-/// What the provider is asked by.
+/// Client of the card provider.
 pub struct CardProvider {
     http: Client,
     config: CardConfig,
 }
 
 impl CardProvider {
+    /// Creates a client.
+    ///
     /// # Errors
-    /// When the machine's certificates make no sense.
+    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CardConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// Whether the provider can be asked at all.
+    /// Checks that the provider is configured.
     ///
     /// # Errors
-    /// When it cannot.
+    /// Returns [`PaymentError::Unconfigured`] when it is not.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.secret_key.is_some() { Ok(()) } else { Err(PaymentError::Unconfigured) }
     }
 
-    /// Begins a purchase.
+    /// Starts a checkout for a subscription.
     ///
     /// # Errors
-    /// When the provider does not.
+    /// Returns an error when the provider rejects the request or its response is invalid.
     pub async fn check_out(&self, purchase: &Purchase<'_>, key: Option<&str>) -> Result<CheckoutSession, PaymentError> {
         let account = purchase.account.to_string();
         let (price, tier) = (purchase.price.to_string(), purchase.tier.name());
@@ -139,10 +141,10 @@ impl CardProvider {
         if is_id && is_web_address(&session.url) { Ok(session) } else { Err(PaymentError::Unusable) }
     }
 
-    /// Opens the portal, where a customer sees to their subscriptions. Answers its address.
+    /// Opens the portal where a customer manages subscriptions. Returns its URL.
     ///
     /// # Errors
-    /// When the provider does not.
+    /// Returns an error when the provider rejects the request or its response is invalid.
     pub async fn open_portal(&self, customer: &str, return_url: &str) -> Result<String, PaymentError> {
         let form = [("customer", customer), ("return_url", return_url)];
         let session: PortalSession = self.post("/v1/billing_portal/sessions", &form, None).await?;
@@ -171,7 +173,7 @@ impl CardProvider {
     }
 }
 
-/// Whether customers can be sent there.
+/// True for an http or https URL within the length limit.
 fn is_web_address(text: &str) -> bool {
     text.len() <= URL_CHARS && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }

@@ -1,4 +1,4 @@
-//! The crypto processor, asked in its own words: the API of `NOWPayments`.
+//! Client of the crypto processor: the API of `NOWPayments`.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::{self, PaymentError};
 
-/// Characters of an address that money is sent to.
+/// Maximum length of a payment address in bytes.
 const ADDRESS_CHARS: usize = 200;
-/// Characters of a currency's name.
+/// Maximum length of a currency's name in bytes.
 const CURRENCY_CHARS: usize = 20;
 
-/// How the processor is reached; the root crate's configuration becomes this.
+/// Settings of the crypto processor, built from the root crate's configuration.
 #[derive(Clone)]
 pub struct CryptoConfig {
-    /// Where its API is, without a trailing slash.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// What it is shown; without it nothing can be bought this way.
+    /// API key. Without it, crypto payments are not offered.
     pub api_key: Option<String>,
-    /// What it signs its notices with; without it none is believed.
+    /// Secret that verifies the processor's notices. Without it, all notices are rejected.
     pub ipn_secret: Option<String>,
-    /// How long it may take to answer.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// How long an order may be paid.
+    /// Time during which an order can be paid.
     pub payment_window: Duration,
-    /// How long what was paid for lasts.
+    /// Length of the period that an order pays for.
     pub period: Duration,
-    /// From which age on the processor is asked about an order that waits.
+    /// Age from which a pending order's payment is looked up at the processor.
     pub sweep_after: Duration,
 }
 
@@ -57,20 +57,20 @@ impl Default for CryptoConfig {
     }
 }
 
-/// What an order costs, and where the processor tells of it.
+/// Price of an order, and the address for notices.
 #[derive(Debug)]
 pub struct Price<'a> {
-    /// Which order.
+    /// Order id.
     pub order: OrderId,
-    /// What it buys, in words.
+    /// Description of the order.
     pub description: &'a str,
-    /// How much,
+    /// Amount to pay.
     pub amount: Amount,
-    /// in which currency,
+    /// Currency of the amount.
     pub currency: &'a str,
-    /// paid in this one.
+    /// Currency of the payment.
     pub pay_currency: &'a str,
-    /// Where notices go.
+    /// URL that receives the processor's notices.
     pub callback_url: &'a str,
 }
 
@@ -93,7 +93,7 @@ struct MadePayment {
     pay_currency: String,
 }
 
-/// What the processor is asked by.
+/// Client of the crypto processor.
 #[derive(Clone)]
 pub struct CryptoProcessor {
     http: Client,
@@ -101,22 +101,24 @@ pub struct CryptoProcessor {
 }
 
 impl CryptoProcessor {
+    /// Creates a client.
+    ///
     /// # Errors
-    /// When the machine's certificates make no sense.
+    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CryptoConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// How it is reached.
+    /// Settings of the processor.
     #[must_use]
     pub fn config(&self) -> &CryptoConfig {
         &self.config
     }
 
-    /// Whether something can be bought: the processor can be asked, and is believed when it says that it was paid.
+    /// Checks that orders can be created: both the API key and the secret for notices are configured.
     ///
     /// # Errors
-    /// When it cannot.
+    /// Returns [`PaymentError::Unconfigured`] when one is missing.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.api_key.is_some() && self.config.ipn_secret.is_some() {
             Ok(())
@@ -125,10 +127,10 @@ impl CryptoProcessor {
         }
     }
 
-    /// Has a payment made for an order.
+    /// Creates a payment for an order.
     ///
     /// # Errors
-    /// When the processor makes none, or one that nobody could pay.
+    /// Returns an error when the processor rejects the request or the payment in its response is invalid.
     pub async fn ask_for(&self, price: &Price<'_>) -> Result<Payment, PaymentError> {
         let body = NewPayment {
             price_amount: price.amount,
@@ -150,10 +152,10 @@ impl CryptoProcessor {
         Ok(Payment { payment_id, pay_address, pay_amount, pay_currency: pay_currency.to_ascii_lowercase() })
     }
 
-    /// How a payment stands; `None` when the processor knows of none.
+    /// Looks up a payment. Returns `None` if the processor does not know it.
     ///
     /// # Errors
-    /// When the processor does not say.
+    /// Returns an error when the processor does not answer or its response is invalid.
     pub async fn look_up(&self, payment_id: &str) -> Result<Option<PaymentNotice>, PaymentError> {
         let request = self.http.get(format!("{}/v1/payment/{payment_id}", self.config.base_url));
         match exchange::answer(self.signed(request)?, self.config.timeout).await {

@@ -1,4 +1,4 @@
-//! One request, and its answer.
+//! Sends one request and reads its response.
 
 use std::time::Duration;
 
@@ -7,45 +7,46 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of an answer.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Why a provider did not do what it was asked.
+/// Reason why a request to a payment provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
-    /// This deployment has none.
+    /// The deployment has no credentials for this provider.
     #[error("this deployment does not accept this kind of payment")]
     Unconfigured,
-    /// Nobody was there, or they broke off.
+    /// The connection failed.
     #[error("the payment provider is unreachable")]
     Unreachable,
-    /// It took too long.
+    /// The provider did not respond in time.
     #[error("the payment provider did not respond in time")]
     Late,
-    /// It refuses, with this status.
+    /// The provider responded with this error status.
     #[error("the payment provider responded with status {0}")]
     Refused(u16),
-    /// It says something that makes no sense here.
+    /// The response is invalid.
     #[error("the payment provider sent an invalid response")]
     Unusable,
 }
 
 impl PaymentError {
-    /// Whether nothing was answered at all.
+    /// True when no response arrived.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Unconfigured | Self::Unreachable | Self::Late)
     }
 }
 
+/// Creates an HTTP client without retries and redirects.
+///
 /// # Errors
-/// When the machine's certificates make no sense.
+/// Returns an error when the machine's root certificates cannot be loaded.
 pub fn client() -> reqwest::Result<Client> {
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
     client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()
 }
 
-/// Sends a request, and reads what is answered.
+/// Sends a request and parses the response.
 pub async fn answer<T: DeserializeOwned>(request: RequestBuilder, within: Duration) -> Result<T, PaymentError> {
     let exchange = async {
         let response = request.send().await.map_err(|_| PaymentError::Unreachable)?;

@@ -1,6 +1,6 @@
-//! Payment providers, asked in their own words.
+//! Clients of payment providers.
 //!
-//! A request is never sent twice from here, no redirect is followed, and no answer may be long or take its time.
+//! Requests are never retried, redirects are not followed, and the size and time of responses are limited.
 
 mod card;
 mod crypto;

@@ -1,10 +1,10 @@
-//! An archive: a tar file of the cookies and the files, compressed with zstd. It begins with the version of its format.
+//! Archives: zstd-compressed tar files of the cookies and the site files. The first entry is the format version.
 //!
-//! Those without a version are from before it was checked what their files are, and may have come with a document: such files
-//! are given to no browser ([`unpack`] refuses them), but what is in them is read as values ([`unpack_for_reading`]).
+//! Archives without a version were written before files were validated, and their files may come from an imported document. No
+//! browser receives such files: [`unpack`] skips them, and [`unpack_for_reading`] reads their values.
 //!
-//! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
-//! not a plain file, and more than a store may hold are refused.
+//! Even authenticated archives are not trusted: a path outside the folder, an entry that is not a plain file, and more data
+//! than a store may contain are rejected.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -19,24 +19,24 @@ use crate::gate::Gate;
 use crate::webkit::names;
 use crate::{Cookie, SaveError};
 
-/// The entry that holds the version of the format, which comes first.
+/// First entry: the format version.
 const FORMAT: &str = "format";
-/// The version: what is in it is what WebKit wrote on a worker of ours, or what was made of values.
+/// Version of archives whose files were written by WebKit on a worker, or built from values.
 const VERSION: &[u8] = b"2";
-/// The entry that holds the cookies, which comes next.
+/// Second entry: the cookies.
 const COOKIES: &str = "cookies.json";
-/// What the other entries' names begin with.
+/// Prefix of the names of the other entries.
 const FILES: &str = "files/";
-/// Bytes of the cookies, at most: no character of theirs takes more than twice its room, and the rest of each is short.
+/// Maximum size of the encoded cookies: escaping at most doubles a character, and the other members of a cookie are short.
 const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
-/// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
+/// Maximum size of an uncompressed archive: the files and cookies, and headers for each file.
 const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (2 + MAX_FILES as u64) * 3 * 1024;
-/// Bytes that are written to a file at once.
+/// Buffer size for writing files.
 const AT_ONCE: usize = 64 * 1024;
-/// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
+/// Fastest of zstd's standard levels, because ending a session should not take longer than starting one.
 const LEVEL: i32 = 1;
 
-/// Cookies, as [`pack`] takes them.
+/// Encodes cookies for [`pack`].
 pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     if cookies.len() > MAX_COOKIES || cookies.iter().map(Cookie::bytes).sum::<usize>() > cookies::MAX_BYTES {
         let bytes = cookies::MAX_BYTES;
@@ -45,7 +45,7 @@ pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))
 }
 
-/// Writes cookies and files.
+/// Writes cookies and files as an archive.
 pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
     archive.append_data(&mut header(VERSION.len() as u64), FORMAT, VERSION)?;
@@ -57,7 +57,7 @@ pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<(
     archive.into_inner()?.finish()?.flush()
 }
 
-/// Nothing of the machine is in it: no owner, no time.
+/// Creates a header without an owner and a time of the machine.
 fn header(size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
@@ -66,7 +66,7 @@ fn header(size: u64) -> Header {
     header
 }
 
-/// A file that was listed with a size and has another would break the archive.
+/// Fails if a file became shorter after it was listed, which would corrupt the archive.
 struct ExactLength<R> {
     from: R,
     left: u64,
@@ -83,28 +83,24 @@ impl<R: Read> Read for ExactLength<R> {
     }
 }
 
-/// What an archive holds.
 enum Item<'a> {
-    /// That its files are what they should be, before everything else.
+    /// The archive has a version, so its files were validated. Comes first.
     Checked,
-    /// All cookies, before all files.
+    /// All cookies. Come before the files.
     Cookies(Vec<Cookie>),
-    /// A file.
     File {
-        /// Where it belongs.
         path: &'a RelativePath,
-        /// Its bytes.
         content: &'a mut dyn Read,
     },
 }
 
-/// Reads an archive to its end and shows each item.
+/// Reads a whole archive and passes each item to `show`.
 fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(LimitedReader { from: clear, left: MAX_ARCHIVE_BYTES });
     let mut count = Count::default();
     let mut long_name = None;
-    // Raw, because the crate reads the names of long paths whatever their length.
+    // Raw entries, because the crate reads long names without a limit.
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
         let kind = entry.header().entry_type();
@@ -116,9 +112,9 @@ fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -
             continue;
         }
         let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
-        let name = String::from_utf8(name).map_err(|_| refuse("a name that is no text"))?;
+        let name = String::from_utf8(name).map_err(|_| refuse("a name that is not UTF-8"))?;
         if kind != EntryType::Regular {
-            return Err(refuse("something that is no file"));
+            return Err(refuse("an entry that is not a file"));
         }
         if name == FORMAT {
             let mut version = Vec::new();
@@ -137,19 +133,19 @@ fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -
         let path = name
             .strip_prefix(FILES)
             .and_then(RelativePath::parse)
-            .ok_or_else(|| refuse("a path that leads elsewhere"))?;
+            .ok_or_else(|| refuse("a path outside the folder"))?;
         if !count.add(&path) {
             return Err(refuse("too many files"));
         }
         show(Item::File { path: &path, content: &mut entry })?;
     }
-    // Up to the seal's end, so that one that was cut off there is noticed.
+    // Reads to the end of the encrypted stream, so that truncation is detected.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(())
 }
 
-/// Puts the files of an archive into a browser's folder, and answers the cookies; `None` for one whose files were never checked,
-/// of which nothing is put there. A file that is there is replaced. Behind a gate that is closed, nothing is written.
+/// Writes the files of an archive into a browser's folder and returns the cookies. Existing files are replaced. Returns `None`,
+/// without writing anything, for an archive whose files were never validated. Writes nothing after the gate is closed.
 pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Option<Vec<Cookie>>> {
     let (mut cookies, mut checked) = (Vec::new(), false);
     read(from, &mut |item| {
@@ -158,7 +154,7 @@ pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Opt
             Item::Cookies(all) => cookies = all,
             Item::File { .. } if !checked => {}
             Item::File { path, .. } if names::meaning(path.as_str()).is_none() => {
-                return Err(refuse("a file that no browser has made"));
+                return Err(refuse("a file that browsers do not write"));
             }
             Item::File { path, content } => put(folder, path, content, gate)?,
         }
@@ -167,8 +163,8 @@ pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Opt
     Ok(checked.then_some(cookies))
 }
 
-/// Puts the files of an archive into a folder that no browser is given, whatever its version, and answers the cookies. What
-/// has no name of WebKit's is passed over.
+/// Writes the files of an archive of any version into a folder that no browser uses, and returns the cookies. Files whose names
+/// are not WebKit's are skipped.
 pub fn unpack_for_reading(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
     let (mut cookies, gate) = (Vec::new(), Gate::default());
     read(from, &mut |item| {
@@ -199,7 +195,7 @@ fn put(folder: &Path, path: &RelativePath, content: &mut dyn Read, gate: &Gate) 
     file.flush()
 }
 
-/// A file behind a gate.
+/// File that is written only while the gate is open.
 struct Gated<'a> {
     file: File,
     gate: &'a Gate,
@@ -215,7 +211,7 @@ impl Write for Gated<'_> {
     }
 }
 
-/// Ends with an error instead of giving more than so many bytes.
+/// Reader that fails after more than `left` bytes.
 struct LimitedReader<R> {
     from: R,
     left: u64,
@@ -224,13 +220,13 @@ struct LimitedReader<R> {
 impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
-        self.left = self.left.checked_sub(read as u64).ok_or_else(|| refuse("more than a store may hold"))?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| refuse("more data than a store may contain"))?;
         Ok(read)
     }
 }
 
 fn refuse(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the archive holds {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the archive contains {what}"))
 }
 
 #[cfg(test)]
@@ -242,12 +238,12 @@ mod tests {
 
     const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
 
-    /// A path that is too long for a header.
+    /// A path that is too long for a tar header.
     fn deep() -> String {
         format!("databases/indexeddb/v1/https_{}.example_0/{}/1.blob", "x".repeat(60), "A".repeat(64))
     }
 
-    /// A site's files, and an archive of them.
+    /// Creates the files of a site, and an archive of them.
     fn packed() -> (tempfile::TempDir, Vec<u8>) {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, content) in [(LOCAL.to_owned(), vec![7; 100_000]), (deep(), b"deep".to_vec())] {
@@ -262,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_unpacks() {
+    fn packed_archive_unpacks() {
         let (folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(into.path().join("localstorage")).expect("a folder");
@@ -279,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn many_or_fat_cookies_are_refused() {
+    fn too_many_or_too_large_cookies_are_refused() {
         let cookie = |bytes: usize| Cookie { value: "\"".repeat(bytes), ..Cookie::sample("sid") };
         let refused = |cookies: &[Cookie]| matches!(spell(cookies), Err(SaveError::TooLarge(_)));
         assert!(!refused(&vec![cookie(1); MAX_COOKIES]));
@@ -290,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_breaks_off_is_refused() {
+    fn truncated_archive_is_refused() {
         let (_folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
         for length in [0, 10, archive.len() / 2, archive.len() - 1] {
@@ -299,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_once_it_is_given_up() {
+    fn nothing_is_written_behind_a_closed_gate() {
         let into = tempfile::tempdir().expect("a folder");
         let gate = Gate::default();
         let (_folder, archive) = packed();
@@ -308,7 +304,7 @@ mod tests {
         assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
     }
 
-    /// An archive with one entry whose name nobody has looked at.
+    /// Creates an archive with one entry with an unchecked name.
     fn with(name: &str, kind: EntryType, content: impl Read, size: u64) -> Vec<u8> {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
         archive.append_data(&mut super::header(1), FORMAT, VERSION).expect("an entry");
@@ -325,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_browser_has_kept_is_refused() {
+    fn entries_that_browsers_do_not_write_are_refused() {
         let outside = tempfile::tempdir().expect("a folder");
         let into = outside.path().join("into");
         fs::create_dir(&into).expect("a folder");
@@ -366,9 +362,9 @@ mod tests {
         assert!(!into.join("databases/y").exists());
     }
 
-    /// What an import of an earlier version brought may be anything.
+    /// Files from a document that an earlier version imported may contain anything.
     #[test]
-    fn files_that_were_never_checked_are_given_to_no_browser() {
+    fn files_that_were_never_validated_reach_no_browser() {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
         let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
         archive.append_data(&mut header(cookies.len() as u64), COOKIES, &cookies[..]).expect("an entry");
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_swells_is_refused() {
+    fn archive_that_expands_too_much_is_refused() {
         let bomb = with(
             &format!("files/{LOCAL}"),
             EntryType::Regular,
@@ -397,7 +393,7 @@ mod tests {
             Item::File { content, .. } => io::copy(content, &mut io::sink()).map(|bytes| given += bytes),
             Item::Checked | Item::Cookies(_) => Ok(()),
         });
-        assert!(read.is_err_and(|error| error.to_string().contains("more than a store may hold")));
+        assert!(read.is_err_and(|error| error.to_string().contains("more data than a store may contain")));
         assert!(given <= MAX_ARCHIVE_BYTES);
 
         // A name that would fill the memory.

@@ -1,6 +1,6 @@
-//! Where the bytes of stores are kept: in the database, or in an object store that speaks S3.
+//! Storage for the bytes of stores: the database, or an object store with the S3 protocol.
 //!
-//! Neither sees anything but sealed bytes. In the database they are rows of about a mebibyte.
+//! Both receive only encrypted bytes. In the database they are rows of about 1 MiB.
 
 use std::fmt;
 use std::io;
@@ -21,16 +21,15 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc::{Receiver, Sender};
 use url::Url;
 
-/// Chunks that are on their way to or from a place.
+/// Maximum number of chunks in flight to or from the storage.
 pub const CHUNKS_UNDER_WAY: usize = 2;
 
-/// Keeps the bytes of stores.
+/// Storage for the bytes of stores.
 pub trait BlobStore: Send + Sync {
-    /// Keeps the chunks that come, in their order, as a new store.
+    /// Writes the chunks, in order, as a new store.
     fn write(&self, store: StoreId, chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Gives a store's bytes, until nobody takes more. The connection is the one whose transaction keeps the store from being
-    /// removed.
+    /// Sends a store's bytes until the receiver is dropped. The transaction of `conn` keeps the store from being removed.
     fn read<'a>(
         &'a self,
         conn: &'a mut PgConnection,
@@ -38,11 +37,11 @@ pub trait BlobStore: Send + Sync {
         to: Sender<Bytes>,
     ) -> BoxFuture<'a, io::Result<()>>;
 
-    /// Removes what is kept of a store, if anything is. Its row goes, too, and what refers to that.
+    /// Removes the bytes of a store, if there are any. The caller deletes the store's row, and references to it, too.
     fn remove(&self, store: StoreId) -> BoxFuture<'_, io::Result<()>>;
 }
 
-/// Rows of the database.
+/// Storage in rows of the database.
 pub struct Rows(pub PgPool);
 
 impl BlobStore for Rows {
@@ -50,7 +49,7 @@ impl BlobStore for Rows {
         async move {
             let mut place = 0;
             while let Some(chunk) = chunks.recv().await {
-                // Not one transaction: the row of a store that is not complete says so, and connections are few.
+                // Not one transaction: connections are few, and the row of an incomplete store marks it as such.
                 let mut conn = self.0.acquire().await.map_err(io::Error::other)?;
                 stores::write_chunk(&mut conn, store, place, &chunk).await.map_err(io::Error::other)?;
                 place += 1;
@@ -69,13 +68,13 @@ impl BlobStore for Rows {
         pass_on(stores::chunks(conn, store).map_ok(Bytes::from), to).boxed()
     }
 
-    /// They go with the store's row.
+    /// The chunks are deleted with the store's row.
     fn remove(&self, _store: StoreId) -> BoxFuture<'_, io::Result<()>> {
         async { Ok(()) }.boxed()
     }
 }
 
-/// Objects of a bucket, each named by its store, below a prefix.
+/// Storage in objects of a bucket, named by the store's id below a prefix.
 #[derive(Clone)]
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -88,40 +87,42 @@ impl fmt::Debug for Objects {
     }
 }
 
-/// Where a bucket is, and what opens it.
+/// Address and credentials of a bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket<'a> {
     /// `s3://bucket/prefix`
     pub url: &'a Url,
-    /// The server, where that is not Amazon's.
+    /// Server, if it is not Amazon's.
     pub endpoint: Option<&'a str>,
-    /// Its region.
+    /// Region.
     pub region: &'a str,
-    /// What the server calls us, and what we prove that with; without them, what the machine is allowed to.
+    /// Access key id and secret. Without them, the machine's own permissions are used.
     pub credentials: Option<(&'a str, &'a str)>,
 }
 
 impl Objects {
-    /// A single request never takes longer; a store may have many.
+    /// Timeout of a single request. A store may need several requests.
     const REQUEST_LIMIT: Duration = Duration::from_mins(2);
-    /// How long requests are repeated that failed in a way that may pass. Somebody waits for a session meanwhile.
+    /// Time during which requests with transient errors are retried, while a session waits.
     const RETRY_LIMIT: Duration = Duration::from_secs(20);
-    /// Larger stores are uploaded in parts of this size.
+    /// Part size of a multipart upload, and the size from which one is used.
     const PART: usize = 8 * 1024 * 1024;
 
+    /// Creates storage in a bucket.
+    ///
     /// # Errors
-    /// When it cannot be the address of a bucket.
+    /// Returns an error when the address is not valid for a bucket.
     pub fn in_bucket(bucket: Bucket<'_>) -> Result<Self, String> {
         let name = bucket.url.host_str().filter(|_| bucket.url.scheme() == "s3");
         let name = name.ok_or("must be a URL such as s3://bucket/prefix")?;
         if !bucket.url.username().is_empty() || bucket.url.password().is_some() {
             return Err(
-                "must not hold what opens it, which would be shown: see profiles.store.access_key_id".to_owned()
+                "must not contain credentials, because it is shown; use profiles.store.access_key_id".to_owned()
             );
         }
         let in_clear = bucket.endpoint.is_some_and(|endpoint| endpoint.starts_with("http:"));
         if in_clear && !bucket.endpoint.is_some_and(is_loopback) {
-            return Err("its server must be an https one, or on this machine".to_owned());
+            return Err("its server must use https, or be on this machine".to_owned());
         }
         let mut s3 = AmazonS3Builder::new()
             .with_bucket_name(name)
@@ -146,10 +147,10 @@ impl Objects {
         self.prefix.clone().join(store.to_string())
     }
 
-    /// Writes an object, reads it and removes it, as stores are.
+    /// Writes, reads and removes a test object.
     ///
     /// # Errors
-    /// When one of that cannot be done.
+    /// Returns an error when one of these operations fails.
     pub async fn check(&self) -> io::Result<()> {
         let probe = self.path(StoreId::generate());
         self.store.put(&probe, "kitfleet".into()).await?;
@@ -158,7 +159,7 @@ impl Objects {
     }
 }
 
-/// Whether a URL leads to this machine, where nobody listens to what is said in clear.
+/// True when the URL leads to this machine, where plain HTTP cannot be intercepted.
 fn is_loopback(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
@@ -175,7 +176,7 @@ impl BlobStore for Objects {
             let mut object = object.with_max_concurrency(2);
             while let Some(chunk) = chunks.recv().await {
                 if let Err(error) = object.put(chunk).await {
-                    // The server forgets the parts in its own time if it does not hear of this.
+                    // If the abort fails, the server removes the parts after a time of its own.
                     let _ = object.abort().await;
                     return Err(error.into());
                 }
@@ -209,7 +210,7 @@ impl BlobStore for Objects {
     }
 }
 
-/// Hands on what comes until nobody takes more.
+/// Forwards chunks until the receiver is dropped.
 async fn pass_on<E>(
     bytes: impl futures_util::Stream<Item = Result<Bytes, E>> + Send,
     to: Sender<Bytes>,

@@ -1,4 +1,4 @@
-//! Cookies, as a store and a document hold them.
+//! Cookies in stores and documents.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
@@ -6,47 +6,48 @@ use std::net::Ipv6Addr;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-/// A cookie, as a browser keeps it. The same members as the host protocol's.
+/// A cookie of a browser, with the same members as in the host protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
-    /// The host it is for; with a leading dot, the hosts below it too.
+    /// Host; with a leading dot also the hosts below it.
     pub domain: String,
-    /// The path it is for.
+    /// Path.
     pub path: String,
-    /// When it expires, in seconds since 1970; `None` for one that ends with the browser.
+    /// Expiry in seconds since 1970; `None` for a session cookie.
     pub expires: Option<i64>,
-    /// Whether only https gets it.
+    /// True when the cookie is sent only over https.
     pub secure: bool,
-    /// Whether scripts cannot see it.
+    /// True when scripts cannot read the cookie.
     pub http_only: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 
-/// Cookies of a profile, at most.
+/// Maximum number of cookies of a profile.
 pub const MAX_COOKIES: usize = 10_000;
-/// Cookies of one host that are kept of a browser, at most: each of them may go with every request to it, and no other
-/// browser keeps so many. One host leaves the others room.
+/// Maximum number of cookies kept of one host. Each may be sent with every request to the host, and no other browser keeps so
+/// many. The limit leaves room for other hosts.
 pub const MAX_OF_HOST: usize = 3_000;
-/// Bytes of all of a profile's cookies, at most: they are in memory.
+/// Maximum size of all cookies of a profile in bytes, because they are in memory.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes of a name and its value, at most, and of a domain or a path: browsers ignore longer ones (RFC 6265bis, section 5.6).
+/// Maximum size of a name with its value, and of a domain or a path, in bytes. Browsers ignore longer ones (RFC 6265bis,
+/// section 5.6).
 const MAX_PAIR: usize = 4 * 1024;
 const MAX_ATTRIBUTE: usize = 1024;
-/// The end of the year 9999, which is the last one that a cookie can name.
+/// End of the year 9999, the latest expiry of a cookie.
 const LAST_SECOND: i64 = 253_402_300_799;
 
 impl Cookie {
-    /// Whether a browser could have it. Otherwise the member that it could not have, and why.
+    /// Checks whether a browser could have this cookie. Returns the invalid member and the reason.
     pub(crate) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let sendable = |text: &str| !text.chars().any(|c| (c.is_control() && c != '\t') || c == ';');
         let rules = [
             (sendable(&self.name), "name", "must have neither control characters nor `;`"),
-            (!self.name.is_empty() || !self.value.is_empty(), "name", "must not be empty, like the value"),
+            (!self.name.is_empty() || !self.value.is_empty(), "name", "must not be empty if the value is empty"),
             (sendable(&self.value), "value", "must have neither control characters nor `;`"),
             (self.name.len() + self.value.len() <= MAX_PAIR, "value", "must have at most 4096 bytes with the name"),
             (is_domain(&self.domain), "domain", "must be a host, in lower case"),
@@ -62,13 +63,14 @@ impl Cookie {
         rules.into_iter().find(|(holds, ..)| !holds).map_or(Ok(()), |(_, member, message)| Err((member, message)))
     }
 
-    /// The bytes of what can be long in it.
+    /// Size of the variable-length members in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.name.len() + self.value.len() + self.domain.len() + self.path.len()
     }
 }
 
-/// Whether it is a host as browsers spell it, perhaps behind a dot: a cookie of any other spelling would never be sent.
+/// True for a host in the normal form of browsers, with an optional leading dot. A cookie with any other form would never be
+/// sent.
 fn is_domain(domain: &str) -> bool {
     let host = domain.strip_prefix('.').unwrap_or(domain);
     let labels = host.strip_suffix('.').unwrap_or(host);
@@ -77,10 +79,10 @@ fn is_domain(domain: &str) -> bool {
     domain.len() <= MAX_ATTRIBUTE && (spelled || host.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Leaves out cookies that no document could have, and those beyond what a profile may have: of the cookies of a host, and of all
-/// of them, those that were told first. Answers how many.
+/// Removes cookies that no document may contain, and cookies beyond the limits of a profile. Of each host, and of all cookies,
+/// the first ones in the list are removed. Returns the number of removed cookies.
 pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
-    let told = cookies.len();
+    let count = cookies.len();
     cookies.retain(|cookie| cookie.check().is_ok());
     let (mut of_hosts, mut all, mut bytes) = (HashMap::<&str, usize>::new(), 0, 0);
     let kept = |cookie| {
@@ -94,16 +96,15 @@ pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
         }
         keep
     };
-    // The last ones come first.
+    // From the end, so that the last ones are kept.
     let kept: Vec<bool> = cookies.iter().rev().map(kept).collect();
     let mut kept = kept.into_iter().rev();
     cookies.retain(|_| kept.next().unwrap_or_default());
-    told - cookies.len()
+    count - cookies.len()
 }
 
 #[cfg(test)]
 impl Cookie {
-    /// One of this name.
     pub(crate) fn sample(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_a_host_as_browsers_spell_it() {
+    fn domain_is_a_host_in_normal_form() {
         for good in
             ["a.example", ".a.example", "localhost", "127.0.0.1", "[::1]", "::1", "xn--bcher-kva.example", "a_b.c"]
         {

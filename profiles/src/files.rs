@@ -1,4 +1,4 @@
-//! Site data: files, and which site each is of (`webkit/names.rs`).
+//! Site data: the files, and the site of each (`webkit/names.rs`).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -8,27 +8,27 @@ use std::path::{Component, Path, PathBuf};
 use crate::scratch::Scratch;
 use crate::webkit::names::{self, Kind, Site};
 
-/// Files of a store and the folders that they lie in, at most.
+/// Maximum number of files of a store, including their folders.
 pub const MAX_FILES: usize = 50_000;
-/// Bytes of a file's path, at most.
+/// Maximum length of a path in bytes.
 pub const MAX_PATH: usize = 1_024;
-/// Bytes of a name in a path, at most: Linux has no longer ones.
+/// Maximum length of a name in a path in bytes, which is Linux's limit.
 const MAX_NAME: usize = 255;
-/// Names in a path, at most. The longest of WebKit's paths have seven.
+/// Maximum number of names in a path. WebKit's longest paths have seven.
 const MAX_NAMES: usize = 16;
-/// Bytes of all paths of a store, at most: they are in memory.
+/// Maximum size of all paths of a store in bytes, because they are in memory.
 const MAX_PATHS: usize = 8 * 1024 * 1024;
-/// Bytes of all files of a store, at most. What a browser has to be given must fit its machine's disk.
+/// Maximum size of all files of a store in bytes, because they must fit on the disk of a browser's machine.
 pub const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Where a browser keeps what sites store, below its own folder. Nothing else of it is kept.
+/// Folders of a browser with site data. Other folders are not saved.
 pub const FOLDERS: [&str; 2] = ["localstorage", "databases"];
 
-/// Site data: a folder, all of which is to be kept and nothing changes any more.
+/// Site data in a folder that no longer changes and is saved as a whole.
 #[derive(Debug)]
 pub struct Files {
     folder: PathBuf,
-    /// What it is gone with, when it was made of a document.
+    /// Temporary folder, if the files were built from a document. It is removed on drop.
     _scratch: Option<Scratch>,
 }
 
@@ -50,15 +50,15 @@ impl From<Scratch> for Files {
     }
 }
 
-/// A path that leads nowhere else, whatever it is appended to: normal components, `/` between them.
+/// A relative path that cannot leave the folder it is appended to: normal components separated by `/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelativePath(String);
 
 impl RelativePath {
-    /// `None` for every other path.
+    /// Parses a path. Returns `None` if it is not in this form.
     pub fn parse(path: &str) -> Option<Self> {
         let normal = Path::new(path).components().all(|component| matches!(component, Component::Normal(_)));
-        // `a//b`, `a/./b` and `a/` have normal components only, and are other spellings of what has one already.
+        // Rejects `a//b`, `a/./b` and `a/`, which are other spellings of valid paths.
         let spelled = path.split('/').all(|name| !name.is_empty() && name != "." && name.len() <= MAX_NAME)
             && path.split('/').count() <= MAX_NAMES;
         (normal && spelled && path.len() <= MAX_PATH && !path.contains('\0')).then(|| Self(path.to_owned()))
@@ -68,13 +68,13 @@ impl RelativePath {
         &self.0
     }
 
-    /// The folders that it lies in, innermost first.
+    /// Folders that contain the file, innermost first.
     pub fn folders(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(self.0.rsplit_once('/'), |(folder, _)| folder.rsplit_once('/')).map(|(folder, _)| folder)
     }
 }
 
-/// Counts files, and the folders that they lie in, each of which is one more on the disk of whoever gets them.
+/// Counts files and their folders, which also use space on the receiving disk.
 #[derive(Default)]
 pub struct Count {
     files: usize,
@@ -83,12 +83,12 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts a file. `false` when a store does not hold so many.
+    /// Counts a file. Returns `false` when a limit of a store is exceeded.
     pub fn add(&mut self, file: &RelativePath) -> bool {
         self.files += 1;
         self.bytes += file.as_str().len();
         for folder in file.folders() {
-            // One that is known lies in folders that are known.
+            // The parents of a known folder are known, too.
             if self.folders.contains(folder) {
                 break;
             }
@@ -99,28 +99,28 @@ impl Count {
     }
 }
 
-/// A file of a site.
+/// One file of a site.
 pub struct Entry {
-    /// Where it belongs.
+    /// Path in the browser's folder.
     pub path: RelativePath,
-    /// Its size.
+    /// Size in bytes.
     pub size: u64,
-    /// Whose it is.
+    /// Site that owns the file.
     pub site: Site,
-    /// What it is.
+    /// Kind of the file.
     pub kind: Kind,
-    /// Where it is.
+    /// Location on disk.
     pub from: PathBuf,
 }
 
 impl Entry {
-    /// Its bytes.
+    /// Opens the file, limited to the listed size.
     pub fn open(&self) -> io::Result<impl Read + use<>> {
         Ok(File::open(&self.from)?.take(self.size))
     }
 }
 
-/// Why files are not kept.
+/// Reason why files cannot be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     #[error(transparent)]
@@ -131,7 +131,7 @@ pub enum ListError {
     TooLarge,
 }
 
-/// All files of sites, those of each together. What has no name of WebKit's is passed over, and so is what it makes anew.
+/// Lists all files of sites, grouped by site. Skips files whose names are not WebKit's, and files that WebKit recreates.
 pub fn list(folder: &Path) -> Result<Vec<Entry>, ListError> {
     let mut entries = Vec::new();
     walk(folder, "", &mut entries, &mut Count::default())?;
@@ -152,7 +152,7 @@ fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>, count: &mut Count
             walk(&found.path(), &format!("{}/", path.as_str()), entries, count)?;
             continue;
         }
-        // A link or a socket holds nothing.
+        // Links and sockets have no content to save.
         let Some((site, kind)) = names::meaning(path.as_str()).filter(|_| kind.is_file()) else { continue };
         if kind != Kind::Shared {
             if !count.add(&path) {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_nowhere_else() {
+    fn paths_that_leave_the_folder_are_refused() {
         for bad in ["", "/", "/etc/passwd", "..", "a/../b", "a//b", "a/", "./a", "a/.", "a\0b", &"a/".repeat(20)] {
             assert_eq!(RelativePath::parse(bad), None, "{bad}");
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_site_come_together_and_others_not_at_all() {
+    fn files_are_grouped_by_site_and_others_are_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let hash = "A".repeat(64);
         let all = [

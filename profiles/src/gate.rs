@@ -1,13 +1,13 @@
-//! What a thread may do only as long as somebody waits for it. Dropping a future does not stop the thread that it waits for.
+//! Stops a thread's side effects when its caller gives up: dropping a future does not stop the thread that it waits for.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Open until its [`Closing`] is dropped: the flag says that it is closed.
+/// Gate that is open until its [`Closing`] is dropped. The flag is true when it is closed.
 #[derive(Default)]
 pub struct Gate(Arc<Mutex<bool>>);
 
-/// Closes a gate when it is dropped, behind whatever passes at that moment.
+/// Closes a gate on drop, after a step that is in progress.
 pub struct Closing(Arc<Mutex<bool>>);
 
 impl Gate {
@@ -15,10 +15,10 @@ impl Gate {
         Closing(Arc::clone(&self.0))
     }
 
-    /// Does a short step, if the gate is open.
+    /// Runs a short step if the gate is open.
     pub fn pass<T>(&self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let closed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *closed { Err(io::Error::other("nobody waits for it any more")) } else { step() }
+        if *closed { Err(io::Error::other("the caller has given up")) } else { step() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a profile holds now, although a session that ends may put another store in the place of the one that was just found.
+//! Reads the present content of a profile, although an ending session may replace its store meanwhile.
 
 use std::io;
 
@@ -10,23 +10,23 @@ use kitfleet_domain::profiles::{Profile, StoredProfile, find_kept};
 
 use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 
-/// Why what a profile holds was not read.
+/// Reason why the content of a profile was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LatestError<E> {
-    /// The database failed.
+    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// The store could not be read, or what was to be made of it could not.
+    /// The store could not be read, or its copy or document could not be made.
     #[error(transparent)]
     Store(E),
 }
 
 impl Stores {
-    /// Copies what `source` holds now, if anything, to another profile of the account, whose key seals the copy. `None` when
-    /// there is no such source.
+    /// Copies the present content of `source` to another profile of the account, encrypted with that profile's key. Returns
+    /// `None` if there is no such source.
     ///
     /// # Errors
-    /// Those of [`Stores::copy`], and when the database fails.
+    /// Returns the errors of [`Stores::copy`], and an error when a database query fails.
     pub async fn copy_latest(
         &self,
         account: AccountId,
@@ -46,10 +46,10 @@ impl Stores {
         }
     }
 
-    /// The account's profile of this id, and what it holds now as a document. `None` when there is no such profile.
+    /// Returns the account's profile and its present content as a document. Returns `None` if there is no such profile.
     ///
     /// # Errors
-    /// Those of [`Stores::export`], and when the database fails.
+    /// Returns the errors of [`Stores::export`], and an error when a database query fails.
     pub async fn export_latest(
         &self,
         account: AccountId,
@@ -75,8 +75,8 @@ impl Stores {
     }
 }
 
-/// The store that could not be read last. Another may be in its place by now, because a session ended; one that is still there is
-/// given up.
+/// Latest store that could not be read. An ending session may have replaced it, so the read is retried; a store that is still
+/// current fails.
 #[derive(Default)]
 struct UnreadableStore(Option<StoreId>);
 

@@ -1,8 +1,8 @@
-//! What profiles hold (contract: profiles 8 to 15): everything a site keeps in a browser.
+//! Content of profiles (contract: profiles 8 to 15): all data that sites keep in a browser.
 //!
-//! A *store* is the state of one profile at one moment: an archive of the browser's files and its cookies, compressed, sealed
-//! under the profile's own key, and never changed once it is written. It streams from end to end, whatever its size: no more
-//! than a few chunks are in memory. A profile refers to one store at a time, and so does each of its snapshots.
+//! A *store* is the state of a profile at one moment: an archive of cookies and files, compressed, encrypted with the profile's
+//! own key, and immutable. Stores of any size are streamed: only a few chunks are in memory. A profile refers to one store at a
+//! time, and so does each of its snapshots.
 
 mod archive;
 mod blob_stores;
@@ -45,83 +45,84 @@ pub use self::portable::{Document, DocumentError, DocumentInfo};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 
-/// Keys that are sealed anew in a transaction.
+/// Number of keys resealed per transaction.
 const BATCH: i64 = 500;
-/// How long a store's bytes may take to go. A place that is away would hold up all others, and connections with them.
+/// Timeout for removing a store's bytes. An unavailable storage would delay the other removals and hold connections.
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
-/// Stores that cannot be removed before a sweep leaves the rest to the next one.
+/// Number of failed removals after which a sweep stops.
 const FAILURES: u32 = 3;
 
-/// How stores are sealed, and where they are kept.
+/// Configuration of store encryption and storage.
 #[derive(Debug, Clone)]
 pub struct StoresConfig {
-    /// The deployment's keys, which seal those of the profiles; by default its processes share one.
+    /// Keys of the deployment, which encrypt the profiles' keys. By default the deployment's processes share a key in the
+    /// database.
     pub vault: Option<Vault>,
-    /// Where stores are kept.
+    /// Storage for the bytes of stores.
     pub place: PlaceConfig,
-    /// A folder on a disk for what is on its way. What has a name there is locked, so that what a killed process has left is
-    /// known for it.
+    /// Folder on a disk for temporary files. Named entries are locked while in use, so that leftovers of killed processes can
+    /// be detected.
     pub scratch: PathBuf,
-    /// Bytes of a store, sealed.
+    /// Maximum size of an encrypted store in bytes.
     pub store_bytes: u64,
-    /// Bytes of a document that is imported.
+    /// Maximum size of an imported document in bytes.
     pub document_bytes: u64,
 }
 
-/// Where stores are kept.
+/// Storage for the bytes of stores.
 #[derive(Debug, Clone, Default)]
 pub enum PlaceConfig {
-    /// In the database.
+    /// Rows of the database.
     #[default]
     Database,
-    /// In an object store.
+    /// An object store.
     Objects(Objects),
 }
 
-/// What a browser holds when its session ends, or what a document says that one held.
+/// Content of a browser at the end of its session, or of an imported document.
 #[derive(Debug)]
 pub struct Dump {
-    /// All of its cookies.
+    /// All cookies.
     pub cookies: Vec<Cookie>,
-    /// Its site data.
+    /// Site data.
     pub files: Files,
 }
 
-/// A store that is written, and that nobody refers to yet: what nobody refers to within an hour is removed.
+/// A written store without references; it is removed after 1 h unless a row refers to it.
 ///
-/// Whoever refers to it sets its row's `removable_at` to null first, in the same transaction, and has to find a row.
+/// To refer to it, a transaction first sets the row's `removable_at` to null, and must find the row.
 #[derive(Debug, Clone, Copy)]
 pub struct Saved {
-    /// The store.
+    /// Store id.
     pub id: StoreId,
-    /// Its size, sealed.
+    /// Size of the encrypted store in bytes.
     pub size_bytes: i64,
 }
 
-/// Documents and copies at once, in this process and of an account: each has hundreds of megabytes on disk, and a thread, and
-/// nobody's customers can take all of them alone, however slow they are.
+/// Maximum number of concurrent documents and copies in this process, and per account. Each may use hundreds of megabytes of
+/// disk and a thread. The limit per account keeps one account's slow readers from using them all.
 const AT_ONCE: usize = 16;
 const AT_ONCE_OF_AN_ACCOUNT: usize = 2;
 
-/// How long a request waits for its account's turn. A reader may keep one for an hour.
+/// Maximum time a request waits for its account's slot. A slow reader may hold one for 1 h.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why there is no new store.
+/// Reason why no store was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// Nothing is in it that a site has kept.
+    /// The browser contains no site data.
     #[error("the browser has no data to save")]
     Empty,
     /// The files cannot be read.
     #[error("the browser's files cannot be read: {0}")]
     Serialize(io::Error),
-    /// The profile's key cannot be opened.
+    /// The configured keys do not open the profile's key.
     #[error("the profile's key cannot be opened with the configured keys")]
     Seal,
-    /// It is larger than a store may be.
+    /// The data exceeds a limit of stores.
     #[error("the data exceeds the maximum size of a profile store: {0}")]
     TooLarge(String),
-    /// It cannot be put where stores are kept.
+    /// The storage does not accept the store.
     #[error("the store cannot be written: {0}")]
     Upload(String),
 }
@@ -135,19 +136,19 @@ impl From<ListError> for SaveError {
     }
 }
 
-/// Why a store cannot be read.
+/// Reason why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The profile's key cannot be opened.
+    /// The configured keys do not open the profile's key.
     #[error("the profile's key cannot be opened with the configured keys")]
     Sealed,
-    /// The store is not what was written.
+    /// The store's content is not authentic or not complete.
     #[error("the store is damaged")]
     Damaged,
-    /// The account has too many of them under way.
+    /// The account has too many documents and copies in progress.
     #[error(transparent)]
     NotYet(#[from] AcquireTimeout),
-    /// It cannot be fetched, or put on disk.
+    /// The store cannot be fetched or written to disk.
     #[error("the store cannot be read: {0}")]
     Io(io::Error),
 }
@@ -158,27 +159,27 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Why a copy was not made.
+/// Reason why a copy was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The store cannot be read.
+    /// The source store cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The copy cannot be kept.
+    /// The copy cannot be written.
     #[error(transparent)]
     Save(#[from] SaveError),
 }
 
-/// What became of the profiles' keys.
+/// Result of a key rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Rotated {
-    /// Those that the present key seals now.
+    /// Number of keys that the present key encrypts now.
     pub resealed: u64,
-    /// Those that none of the configured keys opens.
+    /// Number of keys that no configured key opens.
     pub unreadable: u64,
 }
 
-/// Keeps stores and gives them back.
+/// Writes and reads stores.
 #[derive(Clone)]
 pub struct Stores(Arc<Shared>);
 
@@ -193,19 +194,19 @@ struct Shared {
     sweep: Mutex<()>,
 }
 
-/// What the profiles' keys are sealed with.
+/// Returns the vault that encrypts the profiles' keys.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, KEY_PURPOSE, configured).await
 }
 
 impl Stores {
-    /// Keeps stores, and removes what processes that were killed have left of some on their way.
+    /// Creates the service, and removes temporary files of killed processes.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error when a database query fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
         let vault = vault(&mut *db.acquire().await?, config.vault.as_ref()).await?;
         let place: Box<dyn BlobStore> = match config.place {
@@ -220,17 +221,17 @@ impl Stores {
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
-    /// A fresh key for a profile's stores, sealed with the deployment's: what `profiles.sealed_key` holds.
+    /// Creates a key for a profile's stores, encrypted with the deployment's key, for `profiles.sealed_key`.
     #[must_use]
     pub fn new_key(&self, profile: ProfileId) -> Vec<u8> {
         self.0.vault.seal(KEY_PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
-    /// Writes what a browser holds as a new store of a profile, but for cookies that no document could have: browsers that
-    /// keep to the rules ignore those, and what is kept can be exported and imported.
+    /// Saves a browser's content as a new store of a profile. Leaves out cookies that no document may contain, so that every
+    /// store can be exported and imported. Browsers that follow the standard ignore such cookies.
     ///
     /// # Errors
-    /// When it holds nothing, or the store cannot be made.
+    /// Returns an error when there is no content or the store cannot be written.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files, listed) = blocking(move || {
@@ -248,18 +249,18 @@ impl Stores {
         .await
         .map_err(SaveError::Serialize)??;
         let pack = move |sealer: &mut dyn Write| {
-            // They are there until the last of them was read.
+            // The files exist until the last of them is read.
             let _files = files;
             archive::pack(&cookies, &listed, sealer)
         };
         self.write(profile, key, Box::new(pack)).await
     }
 
-    /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies. Once its
-    /// future is dropped, nothing more is written, and the folder can be removed.
+    /// Writes the files of a store into a folder, replacing files of the same name, and returns the cookies. After the future
+    /// is dropped nothing more is written, so the folder can be removed.
     ///
     /// # Errors
-    /// When the store cannot be read. Then the folder holds some of it.
+    /// Returns an error when the store cannot be read. The folder may then contain a part of its files.
     pub async fn restore(
         &self,
         profile: ProfileId,
@@ -286,10 +287,10 @@ impl Stores {
         Ok(blocking(rebuild).await??.unwrap_or_default())
     }
 
-    /// Copies a store to another profile of the account, whose key seals the copy. It waits for the account's turn.
+    /// Copies a store to another profile of the account, encrypted with that profile's key. Waits for a slot of the account.
     ///
     /// # Errors
-    /// When the store cannot be read, or the copy cannot be kept.
+    /// Returns an error when the store cannot be read or the copy cannot be written.
     pub async fn copy(
         &self,
         account: AccountId,
@@ -310,11 +311,12 @@ impl Stores {
         })
     }
 
-    /// A profile as a document, made as fast as somebody takes it. Without a store it is that of a profile that holds nothing.
-    /// It waits for the account's turn, and breaks off when nobody takes any of it for some time, or all of it within an hour.
+    /// Exports a profile as a document, which is produced as fast as it is read. Without a store, the document is that of an
+    /// empty profile. Waits for a slot of the account. Ends with an error if the reader stalls for too long, or does not read
+    /// the whole document within 1 h.
     ///
     /// # Errors
-    /// When the store cannot be read. What is found out later ends the stream with an error.
+    /// Returns an error when the store cannot be read. Later errors end the stream.
     pub async fn export(
         &self,
         about: DocumentInfo,
@@ -339,12 +341,12 @@ impl Stores {
         Ok(portable::written(write).await?)
     }
 
-    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. It
-    /// waits for the account's turn, which lasts as long as the document is there. The names of members that it should not
-    /// have are added to `unknown`, as far as it was read.
+    /// Reads and validates a document and stores nothing. Pass its [`Document::dump`] to [`Stores::save`]. Waits for a slot of
+    /// the account, which the document holds until it is dropped. Adds the names of unknown members that were read to
+    /// `unknown`.
     ///
     /// # Errors
-    /// When it is no such document, or breaks off.
+    /// Returns an error when the document is invalid or incomplete.
     pub async fn read_document<B, E>(
         &self,
         account: AccountId,
@@ -368,10 +370,10 @@ impl Stores {
         Ok(Document { _turn: Some(turn), ..document? })
     }
 
-    /// Removes a store that nobody refers to any more, if nobody reads it just now.
+    /// Removes a store without references, unless it is being read.
     ///
     /// # Errors
-    /// When it cannot be removed now. It is tried again with the others that are removable.
+    /// Returns an error when the store cannot be removed now. A later sweep tries again.
     pub async fn remove(&self, store: StoreId) -> Result<(), ReadError> {
         let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if stores::take_if_removable(&mut tx, store).await.map_err(io::Error::other)?.is_some() {
@@ -380,11 +382,11 @@ impl Stores {
         Ok(tx.commit().await.map_err(io::Error::other)?)
     }
 
-    /// Removes up to `batch` stores that nobody refers to any more. Answers how many: none while another sweep of this
-    /// process is under way, and few when the place is away.
+    /// Removes up to `batch` stores without references. Returns the number of removed stores. Removes none while another sweep
+    /// of this process runs, and few while the storage is unavailable.
     ///
     /// # Errors
-    /// When the database fails. A store that cannot be removed now is tried again later.
+    /// Returns an error when a database query fails. A store that cannot be removed now is retried later.
     pub async fn sweep(&self, batch: i64) -> sqlx::Result<u64> {
         let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
         let (mut removed, mut failures) = (0, 0);
@@ -410,10 +412,10 @@ impl Stores {
         Ok(removed)
     }
 
-    /// Seals every profile's key with the deployment's present key, so that those before it can be forgotten.
+    /// Encrypts every profile's key with the deployment's present key, so that older keys are no longer needed.
     ///
     /// # Errors
-    /// When the database fails.
+    /// Returns an error when a database query fails.
     pub async fn rotate_keys(&self) -> sqlx::Result<Rotated> {
         let mut rotated = Rotated { resealed: 0, unreadable: 0 };
         let mut after = None;
@@ -440,7 +442,7 @@ impl Stores {
         self.0.vault.open(KEY_PURPOSE, &profile.to_string(), sealed).ok()?.try_into().ok()
     }
 
-    /// Seals what `produce` writes, as a new store of the profile.
+    /// Encrypts the output of `produce` as a new store of the profile.
     async fn write(&self, profile: ProfileId, key: [u8; 32], produce: Produce) -> Result<Saved, SaveError> {
         let id = StoreId::generate();
         let (key, limit) = (StoreKey::derive(&key, profile, id), self.0.store_bytes);
@@ -448,7 +450,7 @@ impl Stores {
         let (to_place, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
         let produced = blocking(move || seal_all(key, limit, &to_place, produce));
         let (kept, produced) = tokio::join!(self.0.place.write(id, chunks), produced);
-        // What the place says comes first: it is why nobody took the rest.
+        // An error of the storage takes precedence, because it causes the other side to fail, too.
         let written = match (kept, produced.map_err(SaveError::Serialize).flatten()) {
             (Err(error), Err(SaveError::Upload(_)) | Ok(_)) => Err(upload(error)),
             (_, Err(error)) => Err(error),
@@ -465,7 +467,7 @@ impl Stores {
         if stores::finish(&mut *self.connection().await?, id, size_bytes).await.map_err(upload)? {
             Ok(Saved { id, size_bytes })
         } else {
-            Err(SaveError::Upload("it took so long that it was removed".to_owned()))
+            Err(SaveError::Upload("the write took so long that the store was removed".to_owned()))
         }
     }
 
@@ -473,7 +475,7 @@ impl Stores {
         self.0.db.acquire().await.map_err(upload)
     }
 
-    /// Removes what was written in vain. Where that fails too, it is swept up later.
+    /// Removes a store that was written in vain. If this fails, a sweep removes it later.
     async fn discard(&self, store: StoreId) {
         let discarded = async {
             let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
@@ -485,13 +487,13 @@ impl Stores {
         }
     }
 
-    /// The row goes first, which nobody may refer to; if the bytes cannot be removed, it comes back.
+    /// Deletes the row first. If the bytes cannot be removed, the transaction restores it.
     async fn remove_taken(&self, conn: &mut PgConnection, store: StoreId) -> io::Result<()> {
         stores::delete(conn, store).await.map_err(io::Error::other)?;
         timeout(REMOVE_WITHIN, self.0.place.remove(store)).await?
     }
 
-    /// Has `consume` read the sealed bytes of a store, which is not removed meanwhile.
+    /// Passes the encrypted bytes of a store to `consume`. The store is not removed meanwhile.
     async fn fetch<T: Send + 'static>(
         &self,
         store: StoreId,
@@ -504,13 +506,13 @@ impl Stores {
         let (to, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
         let consumed = blocking(move || consume(Chunks { chunks, chunk: Bytes::new() }));
         let (given, consumed) = tokio::join!(self.0.place.read(&mut tx, store, to), consumed);
-        // What the place says comes first: to whom it gave nothing more, the store looks cut off.
+        // An error of the storage takes precedence, because it makes the store look truncated.
         given?;
         tx.commit().await.map_err(io::Error::other)?;
         consumed?
     }
 
-    /// The sealed bytes of a store in a file of ours, for whom they would wait too long otherwise.
+    /// Copies the encrypted bytes of a store to a temporary file, because a slow reader would hold the connection for too long.
     async fn spool(&self, store: StoreId) -> io::Result<File> {
         let mut file = temporary_file(&self.0.scratch)?;
         self.fetch(store, move |mut sealed| {
@@ -522,14 +524,13 @@ impl Stores {
     }
 }
 
-/// Writes the document of an archive.
 fn export(about: &DocumentInfo, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
     let folder = Scratch::new(scratch)?;
     let cookies = archive::unpack_for_reading(archive, folder.path())?;
     portable::write(about, &cookies, Some(folder.path()), to)
 }
 
-/// Makes an archive anew, of the values in another one whose files were never checked, as if it were exported and imported.
+/// Rebuilds an archive whose files were never validated from its values, as an export and an import would.
 fn rebuild<T>(
     archive: &mut dyn Read,
     scratch: &Path,
@@ -550,10 +551,10 @@ fn rebuild<T>(
     take(&mut rebuilt)
 }
 
-/// Writes what is to be sealed.
+/// Writes the plaintext of a store.
 type Produce = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
-/// Seals what `produce` writes, in chunks for a place. Answers how many bytes they have, which are no more than `limit`.
+/// Encrypts the output of `produce` into chunks for the storage. Returns their size in bytes, which is at most `limit`.
 fn seal_all(key: StoreKey, limit: u64, to_place: &Sender<Bytes>, produce: Produce) -> Result<u64, SaveError> {
     let (mut size, mut refused) = (0, None);
     let mut take = |chunk: Vec<u8>| {
@@ -561,7 +562,7 @@ fn seal_all(key: StoreKey, limit: u64, to_place: &Sender<Bytes>, produce: Produc
         if size > limit {
             refused = Some(SaveError::TooLarge(format!("more than {limit} bytes")));
         } else if to_place.blocking_send(Bytes::from(chunk)).is_err() {
-            refused = Some(SaveError::Upload("nobody takes it".to_owned()));
+            refused = Some(SaveError::Upload("the storage accepts no more data".to_owned()));
         }
         if refused.is_some() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     };
@@ -578,18 +579,18 @@ fn upload(error: impl std::fmt::Display) -> SaveError {
     SaveError::Upload(error.to_string())
 }
 
-/// A file without a name.
+/// Creates a temporary file without a name.
 fn temporary_file(folder: &Path) -> io::Result<File> {
     std::fs::create_dir_all(folder)?;
     tempfile::tempfile_in(folder)
 }
 
-/// Does what would keep others waiting on a thread of its own.
+/// Runs blocking work on another thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)
 }
 
-/// Bytes that arrive in chunks, for a thread that reads them.
+/// Reader of chunks for a blocking thread.
 struct Chunks {
     chunks: Receiver<Bytes>,
     chunk: Bytes,
@@ -633,7 +634,7 @@ mod tests {
         Store { id: 3, name: "items".to_owned(), key_path, auto_increment: true, last_key: 9, indexes: vec![index] }
     }
 
-    /// A database with a record, in its place below a folder.
+    /// Creates a database with a record, at its path below a folder.
     fn database(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(names::database(&site(), name));
         let building = DatabaseBuilder::database(&path, 1 << 20).expect("a database");
@@ -646,10 +647,10 @@ mod tests {
         path
     }
 
-    /// What came with a document of an earlier version names files of the worker's, or has code in it: a browser gets the
-    /// values that are in there, in databases of our own.
+    /// Documents of an earlier version may contain files with paths of the worker or code. A browser receives their values, in
+    /// newly built databases.
     #[test]
-    fn a_store_that_was_never_checked_is_made_anew() {
+    fn store_that_was_never_validated_is_rebuilt() {
         let folder = tempfile::tempdir().expect("a folder");
         let change = |path: &Path, sql: &str| {
             let connection = Connection::open(path).expect("a database");
@@ -689,12 +690,12 @@ mod tests {
 
         let database = Database::open(&rebuilt.from).expect("a database");
         database.check_blobs().expect("no blobs");
-        let told = database.info().expect("what it is");
-        assert_eq!((told.name.as_str(), told.version), ("shop", 5));
-        let (id, index) = (told.stores[0].id, told.stores[0].indexes[0].id);
+        let info = database.info().expect("what it is");
+        assert_eq!((info.name.as_str(), info.version), ("shop", 5));
+        let (id, index) = (info.stores[0].id, info.stores[0].indexes[0].id);
         let Store { indexes, .. } = store();
         let indexes = indexes.into_iter().map(|of| Index { id: index, ..of }).collect();
-        assert_eq!(told.stores, [Store { id, indexes, ..store() }]);
+        assert_eq!(info.stores, [Store { id, indexes, ..store() }]);
         let mut records = Vec::new();
         let shown = database.records(|record| {
             records.push(record.expect("a record"));
@@ -707,9 +708,9 @@ mod tests {
         assert_eq!(record.index_keys, [(index, Key::Number(1.5))]);
     }
 
-    /// However a database is broken, it is read or not, and nothing else comes of it.
+    /// A damaged database is read or rejected, without other effects.
     #[test]
-    fn no_database_is_too_strange() {
+    fn damaged_databases_are_handled() {
         let folder = tempfile::tempdir().expect("a folder");
         let good = fs::read(database(folder.path(), "shop")).expect("a file");
         let strange = folder.path().join("strange");

@@ -1,8 +1,8 @@
-//! A profile as a document that another deployment reads (docs/profile-format.md; contract: profiles 20, 21).
+//! Profiles as documents, which another deployment can import (docs/profile-format.md; contract: profiles 20, 21).
 //!
-//! Both ways it is as large as what the profile holds, and never in memory: it is written while its reader takes it, and read
-//! from a file without a name, a record at a time. It holds values, which are read from WebKit's databases, and of which new
-//! ones are made: never a file of WebKit's.
+//! Documents are streamed in both directions: a document is written while its reader reads it, and is read from a temporary
+//! file record by record. It contains values, which are read from WebKit's databases and written to new databases. It never
+//! contains WebKit's files.
 
 mod json;
 mod reading;
@@ -20,36 +20,34 @@ pub use self::reading::{read, receive};
 pub use self::writing::{write, written};
 use crate::Dump;
 
-/// `format`
 const FORMAT: &str = "kitfleet.profile";
-/// `version`
 const VERSION: u32 = 2;
-/// Sites of a document, at most, databases, and records and items of local storage in all of them.
+/// Maximum numbers in a document: sites, databases, and records and local storage items together.
 const MAX_SITES: usize = 10_000;
 const MAX_DATABASES: usize = 2_000;
 const MAX_RECORDS: usize = 200_000;
-/// Keys under which records are in indexes, in all of a document: each is sorted in.
+/// Maximum number of index keys in a document, each of which is inserted in order.
 const MAX_INDEX_KEYS: usize = 1_000_000;
-/// Bytes of a document that are handed on at once.
+/// Maximum number of bytes of a document that are passed on together.
 const PIECE: usize = 64 * 1024;
 
-/// The profile that a document is of.
+/// Metadata of an exported profile.
 #[derive(Debug, Clone)]
 pub struct DocumentInfo {
-    /// When the document is made.
+    /// Export time.
     pub exported_at: Timestamp,
-    /// The profile.
+    /// Profile id.
     pub profile: ProfileId,
-    /// Whose it is.
+    /// Account of the profile.
     pub account: AccountId,
-    /// What it is called.
+    /// Name of the profile.
     pub name: String,
-    /// What it is.
+    /// Archetype of the profile.
     pub archetype: String,
 }
 
 impl DocumentInfo {
-    /// For a document that nobody gets.
+    /// Metadata for an internal document that is not returned to a client.
     pub(crate) fn nobodys() -> Self {
         Self {
             exported_at: Timestamp::EPOCH,
@@ -61,49 +59,49 @@ impl DocumentInfo {
     }
 }
 
-/// A document that was read and found good, but for what its profile is: that is for whoever knows the rules of it.
+/// A document that was read and validated, except for the name and the archetype, which the caller checks.
 #[derive(Debug)]
 pub struct Document {
     /// `source_profile_id`
     pub source_profile_id: Option<String>,
     /// `source_account_id`
     pub source_account_id: Option<String>,
-    /// `name`; empty when it is missing.
+    /// `name`; empty if it is missing.
     pub name: String,
-    /// `archetype`; empty when it is missing.
+    /// `archetype`; empty if it is missing.
     pub archetype: String,
-    /// What else is missing.
+    /// Other missing members.
     pub missing: Rules,
-    /// What the profile held; `None` when that was nothing.
+    /// Content of the profile; `None` if it is empty.
     pub dump: Option<Dump>,
-    /// Its turn among those that are read at once.
+    /// Slot among the documents that are read concurrently.
     pub(crate) _turn: Option<AccountPermit>,
 }
 
-/// Why a document is not imported.
+/// Reason why a document is not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It breaks a rule.
+    /// The document breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// It is no JSON, or none that could be a document.
+    /// The document is not JSON, or not in the form of a document.
     #[error("{0}")]
     Malformed(String),
-    /// It is larger than a document may be.
+    /// The document is larger than the limit.
     #[error("the document is larger than {0} bytes")]
     TooLarge(u64),
-    /// It broke off.
-    #[error("the document broke off: {0}")]
+    /// The request body ended early.
+    #[error("the document is incomplete: {0}")]
     Body(String),
-    /// The account has too many of them under way.
+    /// The account has too many documents and copies in progress.
     #[error(transparent)]
     NotYet(#[from] AcquireTimeout),
-    /// It cannot be put on disk.
-    #[error("the document cannot be put on disk: {0}")]
+    /// The document cannot be written to disk.
+    #[error("the document cannot be written to disk: {0}")]
     Disk(io::Error),
 }
 
-/// How values are spelled, for tests.
+/// Writes and reads single values, for tests.
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
-//! Folders for what is on its way and needs names for a while, as databases do.
+//! Temporary folders for files that need names, such as databases.
 //!
-//! Each is locked by the process that made it, so that what a process left that was killed is known, and removed by the
-//! next one.
+//! The process that creates a folder locks it. The folders of killed processes are therefore unlocked, and the next process
+//! removes them.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +9,9 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// What their names begin with.
 const PREFIX: &str = "profile-";
 
-/// A folder that is gone when this is.
+/// A temporary folder that is removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -20,7 +19,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one below a folder, which is made too.
+    /// Creates a folder below another one, which is created if necessary.
     pub fn new(below: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(below)?;
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(below)?;
@@ -34,7 +33,7 @@ impl Scratch {
     }
 }
 
-/// Removes those that nobody has any more. One that is being made just now has no lock yet, and nothing in it: it stays.
+/// Removes folders whose process is gone. A folder that is being created has no lock yet; it is empty and stays.
 pub fn sweep(below: &Path) -> io::Result<()> {
     let entries = match std::fs::read_dir(below) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+    fn sweep_removes_only_folders_of_killed_processes() {
         let below = tempfile::tempdir().expect("a folder");
         let mine = Scratch::new(&below.path().join("new")).expect("a folder");
         std::fs::write(mine.path().join("file"), "x").expect("a file");

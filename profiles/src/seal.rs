@@ -1,11 +1,11 @@
-//! Sealing a stream: AES-256-GCM in chunks, by the STREAM construction, so that a chunk that is missing, moved, repeated or
-//! changed is noticed, and so is an end that came too early.
+//! Encryption of streams: AES-256-GCM in chunks with the STREAM construction, which detects missing, moved, repeated and
+//! changed chunks and truncation.
 //!
-//! A store's key is derived from its profile's and from what the store is, so that it opens as no other store and for no other
-//! profile.
+//! A store's key is derived from its profile's key, the profile's id and the store's id. It opens no other store, and no other
+//! profile's key opens the store.
 //!
-//! Nothing here is generic, and nor is what uses it: what is, is built with whoever awaits it, and without optimization in
-//! development, which makes a hundred times of the time that sealing takes.
+//! Nothing here or in its callers is generic: generic code is compiled in the calling crate, without optimization in
+//! development builds, which makes encryption a hundred times slower.
 
 use std::io::{self, Read, Write};
 
@@ -15,18 +15,18 @@ use hkdf::Hkdf;
 use kitfleet_domain::ids::{ProfileId, StoreId};
 use sha2::Sha256;
 
-/// Bytes of a sealed chunk; the last one has fewer.
+/// Size of an encrypted chunk in bytes; the last one is smaller.
 const CHUNK: usize = 1024 * 1024;
 const TAG: usize = 16;
-/// What a sealed stream begins with: what it is, and its version.
+/// Header of an encrypted stream: its type and version.
 const MAGIC: [u8; 8] = *b"kitfst\0\x01";
 const NONCE: usize = 7;
 
-/// The key of one store.
+/// Key of one store.
 pub struct StoreKey(Aes256Gcm);
 
 impl StoreKey {
-    /// That of a store, by its profile's key.
+    /// Derives the key of a store from its profile's key.
     pub fn derive(profile_key: &[u8; 32], profile: ProfileId, store: StoreId) -> Self {
         let name = [b"store".as_slice(), profile.as_uuid().as_bytes(), store.as_uuid().as_bytes()].concat();
         let mut key = [0; 32];
@@ -36,28 +36,28 @@ impl StoreKey {
     }
 }
 
-/// Seals what is written to it, and hands the sealed chunks on.
+/// Encrypts its input and passes on the encrypted chunks.
 pub struct Sealer<'a> {
     stream: EncryptorBE32<Aes256Gcm>,
-    /// What goes before the next chunk.
+    /// Header before the first chunk.
     header: Vec<u8>,
-    /// What is not sealed yet. A full chunk waits in case that it is the last one.
+    /// Plaintext that is not encrypted yet. A full chunk waits, because it may be the last one.
     clear: Vec<u8>,
     take: Take<'a>,
 }
 
-/// Takes a sealed chunk.
+/// Receiver of encrypted chunks.
 type Take<'a> = &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>;
 
 impl<'a> Sealer<'a> {
-    /// Seals with a key that has sealed nothing before.
+    /// Creates a sealer. The key must not have been used before.
     pub fn new(key: StoreKey, take: Take<'a>) -> Self {
         let nonce = rand::random::<[u8; NONCE]>();
         let stream = EncryptorBE32::from_aead(key.0, &nonce.into());
         Self { stream, header: [MAGIC.as_slice(), &nonce].concat(), clear: Vec::new(), take }
     }
 
-    /// Seals the rest: without this, nobody can open any of the last chunk.
+    /// Encrypts the rest. Without this call, the last chunk cannot be opened.
     pub fn finish(mut self) -> io::Result<()> {
         let mut chunk = self.clear;
         self.stream.encrypt_last_in_place(&[], &mut chunk).map_err(|_| too_long())?;
@@ -92,20 +92,22 @@ fn too_long() -> io::Error {
     io::Error::other("a store has at most 2^32 chunks")
 }
 
-/// Opens what a [`Sealer`] sealed. Nothing is handed out before it is known to be what was sealed.
+/// Decrypts the output of a [`Sealer`]. Returns only authenticated data.
 pub struct Opener {
     from: Box<dyn Read + Send>,
-    /// `None` at the end.
+    /// `None` after the last chunk.
     stream: Option<DecryptorBE32<Aes256Gcm>>,
-    /// The chunk after the one that is open: the last one is the one that none comes after.
+    /// Encrypted chunk after the present one. If it is empty, the present one is the last.
     next: Vec<u8>,
     open: Vec<u8>,
     given: usize,
 }
 
 impl Opener {
+    /// Creates an opener.
+    ///
     /// # Errors
-    /// When it does not begin like something sealed, or cannot be read.
+    /// Returns an error when the header is invalid or cannot be read.
     pub fn new(key: StoreKey, mut from: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut header = [0; MAGIC.len() + NONCE];
         from.read_exact(&mut header).map_err(|error| match error.kind() {
@@ -145,7 +147,7 @@ impl Read for Opener {
     }
 }
 
-/// The next sealed chunk; nothing at the end.
+/// Reads the next encrypted chunk; empty at the end.
 fn chunk(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut chunk = Vec::new();
     from.take(CHUNK as u64).read_to_end(&mut chunk)?;
@@ -153,7 +155,7 @@ fn chunk(from: &mut dyn Read) -> io::Result<Vec<u8>> {
 }
 
 fn cannot_open() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is not what was sealed with this key")
+    io::Error::new(io::ErrorKind::InvalidData, "the data is damaged, or encrypted with another key")
 }
 
 #[cfg(test)]
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_whatever_its_length() {
+    fn sealed_data_of_any_length_opens() {
         let (profile, store) = (ProfileId::generate(), StoreId::generate());
         let key = || StoreKey::derive(&[1; 32], profile, store);
         let whole = CHUNK - TAG;
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_for_its_profile_and_store_only() {
+    fn sealed_data_opens_only_for_its_profile_and_store() {
         let (profile, store) = (ProfileId::generate(), StoreId::generate());
         let sealed = sealed(StoreKey::derive(&[1; 32], profile, store), b"secret").concat();
         for other in [
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_is_noticed() {
+    fn changes_and_truncation_are_detected() {
         let (profile, store) = (ProfileId::generate(), StoreId::generate());
         let key = || StoreKey::derive(&[1; 32], profile, store);
         let chunks = sealed(key(), &vec![7; 3 * CHUNK]);
@@ -214,7 +216,7 @@ mod tests {
             |sealed: &[u8]| opened(key(), sealed).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
         let whole = chunks.concat();
         assert!(!refused(&whole));
-        // Cut anywhere: within the header, between chunks, within one.
+        // Truncated in the header, between chunks, and inside a chunk.
         for length in [0, 3, MAGIC.len() + NONCE, chunks[0].len(), 2 * CHUNK, whole.len() - 1] {
             assert!(refused(&whole[..length]), "{length}");
         }

@@ -1,11 +1,11 @@
-//! What WebKit keeps of a site, as values: read from its database files, and written into new ones.
+//! Site data of WebKit as values: read from its database files, and written into new ones.
 //!
-//! Nothing of a customer's ever reaches WebKit as a database file. `SQLite` and WebKit believe what such a file says, down to the
-//! names of files that are to be opened or removed; so what an import brings are values, of which files are made anew here.
-//! What a browser of ours has written may be given to another one as it is, when its names are WebKit's own.
+//! WebKit never opens a database file from a customer. `SQLite` and WebKit trust the content of such a file, including names of
+//! files to open or remove. An import therefore contains values, from which new files are built here. Files that a browser of
+//! this service has written may be passed to another one unchanged, if they have WebKit's own names.
 //!
-//! The formats are those of WebKitGTK 2.50. A later one reads them too, and what it has written in a later format is left
-//! out of what is read here, and told of.
+//! The formats are those of WebKitGTK 2.50. Later versions read them too. Data that a later version has written in a newer
+//! format is left out when it is read here, and reported.
 
 pub mod capture;
 pub mod databases;

@@ -1,4 +1,4 @@
-//! Asking a guard for connections, as a browser does.
+//! Test client of a guard, which connects as a browser does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use url::Host;
 
-/// Rules of a deployment whose customers may bring what is on this machine.
+/// Rules of a deployment that allows proxies on this machine.
 pub fn rules(private_sites: bool) -> Rules {
     let sites = Destinations { allow_private: private_sites, ..Destinations::default() };
     Rules::new(sites, Destinations { allow_private: true, ..Destinations::default() }, 64).expect("a resolver")
@@ -24,13 +24,12 @@ pub fn proxy(port: u16, credentials: Option<(&str, &str)>) -> Proxy {
     Proxy { host: Host::Ipv4(Ipv4Addr::LOCALHOST), port, credentials }
 }
 
-/// A guard whose browser leaves through this.
 pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
     let way = EgressRoute::open(upstream, rules).await.expect("a way out");
     Guard::open(Arc::new(way), rules).await.expect("a guard")
 }
 
-/// Asks a guard for a connection to a name, and answers it with what the guard says.
+/// Asks a guard for a connection to a name. Returns the connection and the reply code.
 pub async fn ask(guard: &Guard, name: &[u8], port: u16) -> (TcpStream, u8) {
     let guard = SocketAddr::from((Ipv4Addr::LOCALHOST, guard.port().expect("a port")));
     let mut stream = TcpStream::connect(guard).await.expect("the guard listens");
@@ -42,7 +41,7 @@ pub async fn ask(guard: &Guard, name: &[u8], port: u16) -> (TcpStream, u8) {
     (stream, reply[3])
 }
 
-/// A site that greets whoever comes and says what they say.
+/// Starts a site that sends a greeting and then echoes.
 pub async fn site() -> (u16, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -59,10 +58,9 @@ pub async fn site() -> (u16, JoinSet<()>) {
     (port, serving)
 }
 
-/// Whether what is said to the site comes back.
 pub async fn converse(mut stream: TcpStream) {
     stream.write_all(b"there").await.expect("it reads");
-    let mut said = [0; 11];
-    stream.read_exact(&mut said).await.expect("it answers");
-    assert_eq!(&said, b"hello there");
+    let mut echoed = [0; 11];
+    stream.read_exact(&mut echoed).await.expect("it answers");
+    assert_eq!(&echoed, b"hello there");
 }

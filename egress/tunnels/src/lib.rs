@@ -1,11 +1,11 @@
-//! Tunnels in process: WireGuard and OpenVPN without a device, a privilege or a program of others.
+//! In-process WireGuard and OpenVPN tunnels, without a network device, privileges or external programs.
 //!
-//! A tunnel is a socket to its server and a TCP/IP stack of our own (`stack`) behind the tunnel's protocol. Names are asked of
-//! the tunnel's own servers, through the tunnel (`names`): nothing here knows the machine's resolver, and nothing here can
-//! dial anything but the one address that `open` was given. What the tunnel does not lead to is unreachable.
+//! A tunnel is a socket to its server, the tunnel's protocol, and a TCP/IP stack (`stack`). Names are resolved by the tunnel's
+//! own name servers, through the tunnel (`names`). This crate does not use the machine's resolver, and dials only the one
+//! address that `open` receives. Destinations that the tunnel does not route are unreachable.
 //!
-//! This knows nothing of browsers, sessions or where secrets are kept: it reads what a customer's configuration says, and
-//! refuses what it cannot keep to.
+//! The crate does not depend on browsers, sessions or secret storage. It parses a customer's configuration and rejects settings
+//! that it cannot honour.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -27,15 +27,15 @@ pub mod openvpn;
 mod stack;
 pub mod wireguard;
 
-/// How long resolving and connecting may take. Several addresses share it.
+/// Timeout for resolving and connecting together, shared by all addresses of a name.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Who somebody says to be, to a proxy or a tunnel's server. It is forgotten with its last owner, and nowhere printed.
+/// Credentials for a proxy or a tunnel's server. The password is wiped on drop, and `Debug` prints neither field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who.
+    /// User name.
     pub username: String,
-    /// What proves it.
+    /// Password.
     pub password: Zeroizing<String>,
 }
 
@@ -45,80 +45,80 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where a tunnel's server is, as a configuration names it.
+/// Address of a tunnel's server, as the configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// A name, or an address.
+    /// Name or address.
     pub host: Host,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
-/// What of a configuration cannot be kept to. It names a directive, and never says its value, which may be secret.
+/// Setting of a configuration that cannot be honoured. It names a directive but never its value, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{directive}: {reason}")]
 pub struct ConfigError {
-    /// The directive, as the format spells it.
+    /// Directive, as the format spells it.
     pub directive: String,
-    /// What is wrong with it, in words that hold nothing of the configuration's.
+    /// Problem, in words that contain nothing from the configuration.
     pub reason: String,
 }
 
-/// Why a tunnel was not opened.
+/// Reason why a tunnel was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// This machine has no way to the server, or the server has nothing there.
+    /// This machine has no route to the server, or no server listens there.
     #[error("the tunnel's server is unreachable")]
     Unreachable,
-    /// The server does not take the keys or credentials, and says so.
+    /// The server rejected the keys or credentials.
     #[error("the tunnel's server refused the keys or credentials")]
     Refused,
-    /// The server did not answer. WireGuard's does that, too, to keys that it does not know.
+    /// The server did not answer. WireGuard servers also ignore unknown keys without an answer.
     #[error("the tunnel's server did not answer in time")]
     TimedOut,
-    /// The server says something that its protocol does not know, or that cannot be kept to.
+    /// The server sent data that its protocol does not allow, or settings that cannot be honoured.
     #[error("the tunnel's server broke its protocol: {0}")]
     Protocol(&'static str),
 }
 
-/// Why a connection through a tunnel was not made.
+/// Reason why a connection through a tunnel was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The tunnel's name servers know no address of the name, or none of them answers.
     #[error("the name does not resolve inside the tunnel")]
     NameNotFound,
-    /// Whoever asked does not want what the name leads to.
+    /// The caller does not allow the address of the name.
     #[error("the address is not allowed")]
     NotAllowed,
-    /// The server refuses.
+    /// The server refused the connection.
     #[error("the server refused the connection")]
     Refused,
-    /// The tunnel does not lead there.
+    /// The tunnel does not route to the server.
     #[error("the tunnel does not lead to the server")]
     Unreachable,
-    /// The server does not answer.
+    /// The server did not answer in time.
     #[error("the server did not answer the connection in time")]
     TimedOut,
-    /// The tunnel's server does not answer any more, or has ended the tunnel.
+    /// The tunnel's server no longer answers, or has ended the tunnel.
     #[error("the tunnel is dead")]
     TunnelDead,
 }
 
-/// Why a tunnel is no more.
+/// Reason why a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// Its server has not answered for too long.
-    #[error("the tunnel's server does not answer any more")]
+    /// The tunnel's server has not answered for too long.
+    #[error("the tunnel's server no longer answers")]
     Silent,
-    /// Its server has ended it.
+    /// The tunnel's server ended the tunnel.
     #[error("the tunnel's server ended it")]
     Ended,
-    /// The machine's way to the server is gone.
-    #[error("the way to the tunnel's server is gone")]
+    /// This machine lost its route to the server.
+    #[error("the route to the tunnel's server was lost")]
     Broken,
 }
 
-/// An open tunnel. Clones share it. When the last of them and its last stream are dropped, all ends: its task and its socket.
+/// An open tunnel, shared by its clones. Dropping the last clone and the last stream ends its task and closes its socket.
 #[derive(Clone)]
 pub struct Tunnel {
     stack: Stack,
@@ -132,24 +132,25 @@ impl fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// A tunnel whose packets somebody carries, and whose names these servers know.
+    /// Creates a tunnel over a stack, with these name servers.
     fn new(stack: Stack, name_servers: &[IpAddr]) -> Result<Self, OpenError> {
         let names = Names::over(&stack, name_servers).map_err(|_| OpenError::Protocol("no name server"))?;
         Ok(Self { stack, names: Arc::new(names) })
     }
 
-    /// Connects to a server behind the tunnel, within ten seconds. Names are resolved inside the tunnel, and by its servers only.
+    /// Connects to a server through the tunnel within 10 s. Only the tunnel's own name servers resolve names.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the tunnel is dead, which takes three seconds to say at most.
+    /// Returns an error when the server cannot be reached, or when the tunnel is dead. A dead tunnel is reported within 3 s.
     pub async fn connect(&self, host: Host<&str>, port: u16) -> Result<Stream, ConnectError> {
         self.connect_if(host, port, |_| true).await
     }
 
-    /// The same, to none but allowed addresses: what a name leads to is for the tunnel's name servers to say.
+    /// Connects like [`Self::connect`], but only to allowed addresses: the tunnel's name servers decide the addresses of a
+    /// name.
     ///
     /// # Errors
-    /// As above, and [`ConnectError::NotAllowed`] when no address is allowed.
+    /// Returns the errors of [`Self::connect`], and [`ConnectError::NotAllowed`] when no address is allowed.
     pub async fn connect_if(
         &self,
         host: Host<&str>,
@@ -173,14 +174,14 @@ impl Tunnel {
         };
         tokio::select! {
             biased;
-            // First, because nothing that fails in a dead tunnel fails for another reason.
+            // Checked first, because every failure in a dead tunnel has that cause.
             () = self.stack.silent() => Err(ConnectError::TunnelDead),
-            // And asked once more, because it may have died between the two.
+            // Checked again, because the tunnel may have died in between.
             connected = connected => connected.or_else(|error| self.stack.refuse_when_dead().and(Err(error))),
         }
     }
 
-    /// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
+    /// Dials the addresses in order. Each attempt gets the remaining time divided by the number of addresses that are left.
     async fn dial(&self, addresses: &[IpAddr], port: u16, deadline: Instant) -> Result<Stream, ConnectError> {
         let mut refusal = ConnectError::Unreachable;
         for (index, address) in addresses.iter().enumerate() {
@@ -188,7 +189,7 @@ impl Tunnel {
             let share = left / u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
             match self.stack.connect(SocketAddr::new(*address, port), share).await {
                 Ok(stream) => return Ok(Stream { stream, _tunnel: self.stack.clone() }),
-                // What another address said tells more than that there is no way to this one.
+                // An error from another address is more specific than a missing route.
                 Err(ConnectError::Unreachable) => {}
                 Err(error) => refusal = error,
             }
@@ -196,13 +197,13 @@ impl Tunnel {
         Err(refusal)
     }
 
-    /// Waits until the tunnel is dead, and says why. Nothing leads through it from then on, and nobody opens it again.
+    /// Waits until the tunnel ends and returns the reason. A tunnel that has ended is not reopened.
     pub async fn closed(&self) -> Closed {
         self.stack.closed().await
     }
 }
 
-/// A connection through a tunnel, which lasts as long as it.
+/// Connection through a tunnel; keeps the tunnel open.
 pub struct Stream {
     stream: TcpStream,
     _tunnel: Stack,

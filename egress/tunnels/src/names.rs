@@ -1,7 +1,7 @@
-//! Names as a tunnel's own servers know them, asked through the tunnel: hickory over sockets of the tunnel's stack, UDP first
-//! and TCP for what is too long.
+//! Resolves names with a tunnel's own name servers, through the tunnel: hickory on sockets of the tunnel's stack. It queries
+//! over UDP first, and over TCP for long answers.
 //!
-//! Nothing here reads a file of this machine or has a way around the tunnel. Its sockets do not keep the tunnel alive.
+//! This module reads no file of this machine and has no path around the tunnel. Its sockets do not keep the tunnel open.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,40 +20,39 @@ use tokio::sync::Semaphore;
 use crate::ConnectError;
 use crate::stack::{Sockets, Stack, TcpStream, UdpSocket};
 
-/// Names that are looked up at a time.
 const LOOK_UPS: usize = 16;
 
-/// Answers that are remembered.
+/// Maximum number of cached answers.
 const REMEMBERED: u64 = 512;
 
-/// How long they are at most, whatever they say themselves.
+/// Maximum cache time of answers and of failures, regardless of their TTL.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// How long a server may take, and how often it is asked again.
+/// Timeout of a query, and number of retries.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN: usize = 1;
 
-/// Servers that are asked, of those a configuration names.
+/// Maximum number of name servers used from a configuration.
 const SERVERS: usize = 4;
 
-/// Addresses of a name that are of use to anybody.
+/// Maximum number of addresses used of a name.
 const ADDRESSES: usize = 16;
 
-/// How long a connection to a server may take to come about.
+/// Timeout for connecting to a name server over TCP.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Finds the addresses of names inside a tunnel.
+/// Resolver inside a tunnel.
 pub struct Names {
     resolver: Resolver<TunnelRuntime>,
     turns: Semaphore,
 }
 
 impl Names {
-    /// Asks these servers, through this stack.
+    /// Creates a resolver that queries these servers through this stack.
     ///
     /// # Errors
-    /// When there is no resolver to be had.
+    /// Returns an error when the resolver cannot be created.
     pub fn over(stack: &Stack, servers: &[IpAddr]) -> Result<Self, NetError> {
         let servers = servers.iter().take(SERVERS).map(|server| NameServerConfig::udp_and_tcp(*server)).collect();
         let config = ResolverConfig::from_parts(None, Vec::new(), servers);
@@ -75,10 +74,10 @@ impl Names {
         Ok(Self { resolver: builder.build()?, turns: Semaphore::new(LOOK_UPS) })
     }
 
-    /// The addresses of a name, those of IPv4 first.
+    /// Returns the addresses of a name, IPv4 first.
     ///
     /// # Errors
-    /// When it has none, or nobody says.
+    /// Returns an error when the name has no address or no server answers.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let mut name = Name::from_utf8(name).map_err(|_| ConnectError::NameNotFound)?;
         name.set_fqdn(true);
@@ -91,7 +90,7 @@ impl Names {
     }
 }
 
-/// What hickory runs on: sockets inside the tunnel, and nothing else.
+/// Runtime of hickory: only sockets inside the tunnel.
 #[derive(Clone)]
 struct TunnelRuntime {
     sockets: Sockets,
@@ -124,7 +123,6 @@ impl RuntimeProvider for TunnelRuntime {
     }
 }
 
-/// A socket for one question.
 struct QuerySocket(UdpSocket);
 
 impl DnsUdpSocket for QuerySocket {

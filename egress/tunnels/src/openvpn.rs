@@ -1,17 +1,23 @@
-//! OpenVPN as a client, in process: its control channel, TLS in it, and its data channel over a UDP socket or a TCP connection
-//! to the one address that a caller has vetted.
+//! In-process OpenVPN client: the control channel with TLS, and the data channel, over a UDP socket or a TCP connection. It
+//! connects only to the one address that the caller has checked.
 //!
-//! From the outside in: `carrier` has the socket; `wrapping` has what stands around control packets (`tls-auth`, `tls-crypt`,
-//! `tls-crypt-v2`); `reliable` puts them in order; `generation` speaks TLS in them and agrees on keys; `data` seals packets with
-//! these; `session` is all of that without the socket, and has new keys agreed while the old ones are used. `profile` reads
-//! what a customer has written, and `pushed` what a server sets.
+//! Modules, from the socket inward:
 //!
-//! What is spoken is what OpenVPN speaks today: TLS 1.2 or 1.3 with the profile's own authority, and AEAD ciphers. There is no
-//! compression, no cipher that only encrypts, no key that never changes, and nothing that would fall back to them. A profile
-//! that asks for one is refused, and so is a server that sets one.
+//! - `carrier` owns the socket.
+//! - `wrapping` protects control packets (`tls-auth`, `tls-crypt`, `tls-crypt-v2`).
+//! - `reliable` orders control packets.
+//! - `generation` runs TLS in them and agrees on keys.
+//! - `data` seals data packets with these keys.
+//! - `session` combines these without the socket, and renews keys while the old ones stay in use.
+//! - `profile` parses a customer's profile, and `pushed` the options that a server sets.
 //!
-//! OpenVPN takes a dead server for dead after minutes, because nothing it sends has to be answered. Control packets have: one
-//! that the server has had before is confirmed at once by a server that lives, and so it is asked for a sign of life.
+//! The client supports the current protocol only: TLS 1.2 or 1.3 with the profile's own certificate authority, and AEAD
+//! ciphers. Compression, unauthenticated ciphers and static keys are not supported, and there is no fallback to them. A profile
+//! that requires one is rejected, and so is a server that sets one.
+//!
+//! Stock OpenVPN detects a dead server only after minutes, because its data packets need no answer. Control packets do: a live
+//! server immediately confirms a control packet, even a repeated one. This client uses that to check whether the server is
+//! alive.
 
 mod carrier;
 mod data;
@@ -49,42 +55,42 @@ use self::wrapping::Wrapper;
 use crate::stack::{self, Link};
 use crate::{Closed, Credentials, OpenError, Tunnel};
 
-/// How often a server is asked for what it sets. Most set it unasked.
+/// Interval of requests for the server's options. Most servers send them unrequested.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How long what was sent may go unanswered before the server is asked for a sign of life, and how often it then is.
+/// Time without an answer after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
-/// When a server counts as silent: connections fail. It is asked on, and may come back.
+/// Time without an answer after which the server counts as silent and connections fail. Checks continue, and the tunnel
+/// recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
 
-/// When nobody waits for it any longer.
+/// Time without an answer after which the tunnel ends.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
-/// How often OpenVPN says that it is there, and how long it hears nothing, when nobody sets it.
+/// Default interval of keepalive packets, and default time without a received packet after which the tunnel ends.
 const PING: Duration = Duration::from_secs(10);
 const PING_RESTART: Duration = Duration::from_mins(2);
 
-/// How often timers are looked at, and how often while something is unanswered.
+/// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 
-/// How long the last words of a tunnel may take.
+/// Timeout for sending the final packets of a tunnel.
 const PART_WITHIN: Duration = Duration::from_secs(1);
 
-/// Packets that are read before it is the stack's turn.
+/// Maximum number of packets read before the stack runs.
 const BATCH: usize = 128;
 
-/// Why a tunnel does not come about, or ends.
+/// Reason why a tunnel does not open, or ends.
 #[derive(Debug, Clone, Copy)]
 enum Failure {
-    /// Credentials or keys are not taken.
+    /// The server rejected the credentials or keys.
     Refused,
-    /// The server has ended it.
     Ended,
     Protocol(&'static str),
-    /// What carries it has ended.
+    /// The socket failed or the connection ended.
     Broken,
 }
 
@@ -92,7 +98,7 @@ impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Refused => Self::Refused,
-            Failure::Ended => Self::Protocol("it ends the tunnel at once"),
+            Failure::Ended => Self::Protocol("it ended the tunnel immediately"),
             Failure::Protocol(what) => Self::Protocol(what),
             Failure::Broken => Self::Unreachable,
         }
@@ -108,11 +114,11 @@ impl From<Failure> for Closed {
     }
 }
 
-/// What a client tells a server of itself, whenever keys are agreed.
+/// Client parameters sent to the server whenever keys are agreed.
 struct Offer {
     tls: Arc<ClientConfig>,
     credentials: Option<Credentials>,
-    /// How it is set up, which servers compare with themselves and write to their logs.
+    /// Option string, which servers compare with their own and log.
     options: String,
     abilities: String,
 }
@@ -125,8 +131,8 @@ impl Offer {
             Transport::Udp => "UDPv4",
             Transport::Tcp => "TCPv4_CLIENT",
         };
-        // 2: packets with a peer's number; 4: what is set needs no asking; 8: keys exported from TLS; 128: ends are told on the
-        // control channel. Servers know what a client can do by the version, too: this is what 2.6 can.
+        // IV_PROTO bits: 2 data packets with a peer id; 4 the options need no request; 8 keys exported from TLS; 128 exit
+        // notices on the control channel. Servers also infer features from the version: these are the features of 2.6.
         let abilities = format!(
             "IV_VER=2.6.0\nIV_PLAT=linux\nIV_TCPNL=1\nIV_MTU=1500\nIV_NCP=2\nIV_CIPHERS={names}\nIV_PROTO=142\n"
         );
@@ -141,7 +147,7 @@ impl Offer {
         }
     }
 
-    /// From now on this is said instead of the password.
+    /// Replaces the password with a token from the server.
     fn take_token(&mut self, token: &str) {
         if let Some(credentials) = &mut self.credentials {
             credentials.password = Zeroizing::new(token.to_owned());
@@ -150,11 +156,11 @@ impl Offer {
 }
 
 impl Profile {
-    /// Opens the tunnel to a server, whose address the caller has vetted, and returns when it has set what is to be set.
+    /// Opens the tunnel to a server whose address the caller has checked. Returns when the server has set its options.
     ///
     /// # Errors
-    /// When the server cannot be reached, does not take the keys or credentials, does not answer within this time, or sets what
-    /// cannot be kept to. A tunnel without a name server is none.
+    /// Returns an error when the server cannot be reached, rejects the keys or credentials, does not answer within this time,
+    /// or sets options that cannot be honoured. A tunnel without a name server is an error.
     pub async fn open(
         &self,
         server: SocketAddr,
@@ -169,7 +175,8 @@ impl Profile {
         let v4 = pushed.v4.map(|own| IpNet::V4(own.into()));
         let v6 = pushed.v6.map(|own| IpNet::V6(own.into()));
         let addresses: Vec<IpNet> = v4.into_iter().chain(v6).collect();
-        // Everything of a family that the tunnel has an address of goes into it: there is no other way.
+        // All traffic of an address family goes through the tunnel if the tunnel has an address of that family; otherwise it is
+        // unreachable.
         let everything = addresses.iter().map(|own| match own {
             IpNet::V4(_) => IpNet::V4(Ipv4Net::default()),
             IpNet::V6(_) => IpNet::V6(Ipv6Net::default()),
@@ -192,7 +199,7 @@ impl Profile {
         let options = match come_in(&mut carrier, &mut entering).await {
             Ok(options) => options,
             Err(failure) => {
-                // TLS may have a word on it for the server.
+                // TLS may have an alert for the server.
                 let mut last = Vec::new();
                 let _ = entering.drive(&mut last);
                 let _ = send_all(&mut carrier, &last).await;
@@ -234,7 +241,7 @@ impl Profile {
     }
 }
 
-/// Comes in, and returns what the server sets.
+/// Runs the handshake and returns the options that the server sets.
 async fn come_in(carrier: &mut Carrier, entering: &mut Handshake) -> Result<Zeroizing<String>, Failure> {
     let mut out = Vec::new();
     let mut ask_at = None;
@@ -255,7 +262,7 @@ async fn come_in(carrier: &mut Carrier, entering: &mut Handshake) -> Result<Zero
             let Some(packet) = carrier.receive().map_err(|_| Failure::Broken)? else { break };
             entering.receive(carrier.bytes(packet))?;
         }
-        // Whatever comes, others have their turn.
+        // Lets other tasks run even if packets keep arriving.
         yield_now().await;
         if let Some(options) = entering.options()? {
             return Ok(options);
@@ -270,7 +277,7 @@ async fn send_all(carrier: &mut Carrier, packets: &[Vec<u8>]) -> Result<(), Fail
     carrier.flush().await.map_err(|_| Failure::Broken)
 }
 
-/// Why a connection is no more: its server has ended it, or the way to it is gone.
+/// Reason for the end of a connection: the server ended it, or the route to the server was lost.
 fn end_of(error: &io::Error) -> Closed {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Closed::Ended,
@@ -278,24 +285,24 @@ fn end_of(error: &io::Error) -> Closed {
     }
 }
 
-/// An open tunnel's socket and protocol.
+/// Socket and protocol state of an open tunnel.
 struct Wire {
     carrier: Carrier,
     session: Session,
     ping: Duration,
     ping_restart: Duration,
-    /// When anything was sent that the server takes for a sign of life.
+    /// Time of the last packet that the server counts as a keepalive.
     sent: Instant,
-    /// When anything genuine came.
+    /// Time of the last authentic packet from the server.
     heard: Instant,
-    /// Since when nothing that was sent has been answered.
+    /// Time of the oldest packet that is still unanswered.
     unanswered: Option<Instant>,
-    /// When the server was asked for a sign of life.
+    /// Time of the last liveness check.
     asked: Instant,
 }
 
 impl Wire {
-    /// Carries packets until nobody wants any more, or the server is dead.
+    /// Carries packets until the tunnel is dropped or the server is dead.
     async fn carry(mut self, link: Link) {
         let why = tokio::select! {
             ended = self.run(&link) => {
@@ -313,7 +320,7 @@ impl Wire {
 
     async fn run(&mut self, link: &Link) -> Result<Infallible, Closed> {
         let (mut outgoing, mut incoming, mut control, mut sealed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        // Whether this is a server that answers is known before it matters.
+        // A first check shows whether this server answers checks, before that matters.
         control.push(self.session.ask());
         let mut tick = Instant::now() + IDLE_TICK;
         loop {
@@ -335,7 +342,7 @@ impl Wire {
             tokio::select! {
                 _ = self.carrier.readable() => {
                     if self.receive(&mut incoming)? == BATCH {
-                        // Whatever comes, others have their turn.
+                        // Lets other tasks run even if packets keep arriving.
                         yield_now().await;
                     }
                     link.deliver(&mut incoming);
@@ -353,14 +360,15 @@ impl Wire {
         }
     }
 
-    /// Reads what has come, up to a batch, and counts it.
+    /// Reads and counts the packets that have arrived, up to one batch.
     fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> Result<usize, Closed> {
         for count in 0..BATCH {
             let packet = match self.carrier.receive() {
                 Ok(Some(packet)) => packet,
                 Ok(None) => return Ok(count),
                 Err(error) if self.carrier.is_connection() => return Err(end_of(&error)),
-                // Somebody says that nobody is there. The server's silence will, unless it is there.
+                // An ICMP error, which may be forged. The server is checked instead and ends the tunnel only if it does not
+                // answer.
                 Err(_) => {
                     self.unanswered.get_or_insert_with(Instant::now);
                     return Ok(count);
@@ -386,7 +394,7 @@ impl Wire {
         }
     }
 
-    /// Says that we are there, asks whether the server is, and gives it up.
+    /// Sends keepalives, checks whether the server is alive, and ends the tunnel if it is not.
     async fn look_at_the_clock(&mut self, link: &Link, sealed: &mut Vec<u8>) -> Result<(), Closed> {
         if self.sent.elapsed() >= self.ping {
             self.session.ping(sealed)?;
@@ -413,7 +421,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Servers behind the tunnel hear that their connections have ended, and the tunnel's own that nobody is there any more.
+    /// Closes the connections to servers behind the tunnel, and sends an exit notice to the tunnel's server.
     async fn part(&mut self, link: &Link) -> Result<(), Failure> {
         let (mut last, mut out) = (Vec::new(), Vec::new());
         link.turn(&mut last);

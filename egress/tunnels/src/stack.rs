@@ -1,13 +1,14 @@
-//! A TCP/IP stack of our own over whatever carries packets: smoltcp's, with sockets as tokio's are.
+//! A TCP/IP stack over a packet tunnel: smoltcp, with sockets that implement tokio's traits.
 //!
-//! It has two ends. [`Stack`] is for those who want connections; [`Link`] is for the one task that carries the packets: it
-//! delivers what comes, takes a [`turn`](Link::turn), sends what that gives, and sleeps until something happens. All state is
-//! behind one lock that nobody holds across an await.
+//! The stack has two ends. [`Stack`] opens connections. [`Link`] belongs to the one task that carries packets: it delivers
+//! received packets, runs a [`turn`](Link::turn), sends the resulting packets, and sleeps until the next event. All state is
+//! behind one lock, which is never held across an await.
 //!
-//! What smoltcp makes of losses is made good in between (`recovery`).
+//! `recovery` adds loss recovery that smoltcp lacks.
 //!
-//! The stack knows where the tunnel leads. It dials nothing else, and believes no packet that claims to come from elsewhere.
-//! Everything in it is bounded: connections, what each of them buffers (less, the more there are), packets that wait.
+//! The stack knows the routes of the tunnel. It dials no other destination, and drops packets with a source address outside the
+//! routes. All resources are bounded: the number of connections, their buffers (smaller with more connections), and the packet
+//! queues.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -32,70 +33,70 @@ use recovery::Recovery;
 
 mod recovery;
 
-/// Connections of one tunnel at a time, with those that are being closed. Whoever wants another one waits.
+/// Maximum number of connections of a tunnel, including closing ones. Further connects wait.
 const CONNECTIONS: usize = 512;
 
-/// Sockets for datagrams at a time. A look-up has some, and how many there are of them is for `names` to say.
+/// Maximum number of UDP sockets. `names` limits the number of lookups, each of which uses several.
 const DATAGRAM_SOCKETS: usize = 256;
 
-/// What may come in on a connection before it is read, and so in one round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that
-/// were never touched take no memory.
+/// Receive buffer of a connection, which limits the bytes per round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that were
+/// never written use no memory.
 const RECEIVE: usize = 512 << 10;
 
-/// What may go out on a connection before the other side has it.
+/// Send buffer of a connection: bytes that the other side has not acknowledged.
 const SEND: usize = 512 << 10;
 
-/// So many connections have buffers of the full size, as many again have half of it, and so on down to a sixteenth: all of 256
-/// that are full take 42 MiB, of 512 58, and copies of what is under way half as much again at the most.
+/// The first 16 connections have full-size buffers, the next 16 half of that, and so on down to a sixteenth. 256 connections
+/// with full buffers use 42 MiB, and 512 use 58 MiB. Copies of unacknowledged segments add at most half as much again.
 const GENEROUS_TO: usize = 16;
 const SMALLEST: usize = 4;
 
-/// Packets that one turn makes.
+/// Maximum number of packets that a turn produces.
 const BURST: usize = 256;
 
-/// Packets that one turn takes. A tunnel that brings more loses them, as it would on any full queue.
+/// Maximum number of received packets in the queue. Further packets are dropped.
 const BACKLOG: usize = 1024;
 
-/// How long a closed connection may take to say so to the other side.
+/// Time a closed connection may take to complete its close with the other side.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A connection whose other side says nothing for so long, although asked, is dead.
+/// A connection is dead if the other side sends nothing for this time despite keepalives.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
 const ASK_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
 
-/// What datagrams of one look-up may wait for it.
+/// Receive queue of a UDP socket.
 const DATAGRAMS: usize = 8;
 const DATAGRAM_BYTES: usize = 16 << 10;
 
-/// How the tunnel below is.
+/// State of the underlying tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// Its server does not answer; it may again.
+    /// The tunnel's server does not answer, but may recover.
     Silent,
     Closed(Closed),
 }
 
-/// Where connections come from. When the last clone is dropped, the [`Link`] is told.
+/// Opens connections. When the last clone is dropped, the [`Link`] is notified.
 #[derive(Clone)]
 pub struct Stack {
     shared: Arc<Shared>,
     _guard: Arc<DropGuard>,
 }
 
-/// The end of the one who carries packets.
+/// Packet side of the stack.
 pub struct Link {
     shared: Arc<Shared>,
     abandoned: CancellationToken,
 }
 
-/// Sockets for those who must not keep the stack alive.
+/// Opens sockets without keeping the stack alive.
 #[derive(Clone)]
 pub struct Sockets(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// There is something to send.
+    /// Signals that there may be packets to send.
     wake: Notify,
     health: watch::Sender<Health>,
     places: Arc<Semaphore>,
@@ -109,9 +110,8 @@ struct State {
     sockets: SocketSet<'static>,
     device: Queues,
     recovery: Recovery,
-    /// Dropped by their owners, and not done yet.
+    /// Sockets whose owner has dropped them and that are not closed yet.
     closing: Vec<Closing>,
-    /// Local ports in use.
     ports: HashSet<u16>,
     connections: usize,
 }
@@ -123,7 +123,7 @@ struct Closing {
     _place: OwnedSemaphorePermit,
 }
 
-/// A stack of these addresses, to which the routes lead, over packets of at most so many bytes.
+/// Creates a stack with these addresses and routes, for packets of at most `mtu` bytes.
 pub fn new(addresses: &[IpNet], routes: Vec<IpNet>, mtu: usize) -> (Stack, Link) {
     let mut device = Queues { inbound: VecDeque::new(), outbound: VecDeque::new(), spare: Vec::new(), mtu };
     let mut config = Config::new(HardwareAddress::Ip);
@@ -131,11 +131,11 @@ pub fn new(addresses: &[IpNet], routes: Vec<IpNet>, mtu: usize) -> (Stack, Link)
     let mut interface = Interface::new(config, &mut device, smoltcp::time::Instant::ZERO);
     interface.update_ip_addrs(|list| {
         for address in addresses {
-            // A device would have a network at its end. This has nothing but the tunnel, whatever the prefix says.
+            // A host prefix: there is no local network at the tunnel's end, whatever the configured prefix is.
             let _ = list.push(IpCidr::new(address.addr().into(), address.max_prefix_len()));
         }
     });
-    // There are no neighbours: a default route says only "this way". Where it leads is for `routes` to say.
+    // There are no neighbours, so the gateway address has no meaning. `routes` restricts the destinations.
     let _ = interface.routes_mut().add_default_ipv4_route(std::net::Ipv4Addr::new(0, 0, 0, 1));
     let _ = interface.routes_mut().add_default_ipv6_route(std::net::Ipv6Addr::LOCALHOST);
     let state = State {
@@ -166,7 +166,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stack's clock, which no change of the machine's moves.
+    /// Monotonic clock of the stack.
     fn now(&self) -> smoltcp::time::Instant {
         smoltcp::time::Instant::from_micros(i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
@@ -175,7 +175,8 @@ impl Shared {
         self.routes.iter().any(|route| route.contains(&address))
     }
 
-    /// What a connection to there comes from. No tunnel leads to what is this machine itself, or everybody.
+    /// Source address of a connection. Loopback, unspecified, multicast, broadcast and own addresses are unreachable through
+    /// any tunnel.
     fn own_address(&self, remote: IpAddr) -> Result<IpAddress, ConnectError> {
         let nobody = match remote {
             IpAddr::V4(address) => {
@@ -190,14 +191,14 @@ impl Shared {
         own.map(|own| (*own).into()).ok_or(ConnectError::Unreachable)
     }
 
-    /// Why nothing leads through the tunnel now.
+    /// Returns an error if the tunnel is silent or closed.
     fn refuse_when_dead(&self) -> Result<(), ConnectError> {
         if *self.health.borrow() == Health::Good { Ok(()) } else { Err(ConnectError::TunnelDead) }
     }
 }
 
 impl State {
-    /// A port that nobody can foresee: whoever answers must have seen what was asked.
+    /// Reserves a random port, so that an attacker who cannot see the packets cannot forge an answer.
     fn take_port(&mut self) -> u16 {
         loop {
             let port = rand::random_range(16_384..=u16::MAX);
@@ -209,19 +210,19 @@ impl State {
 }
 
 impl Stack {
-    /// Connects, within this time.
+    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         Sockets(Arc::clone(&self.shared)).connect(remote, within).await
     }
 
-    /// Says so when nothing leads through the tunnel now.
+    /// Returns an error if the tunnel is silent or closed.
     pub fn refuse_when_dead(&self) -> Result<(), ConnectError> {
         self.shared.refuse_when_dead()
     }
 
-    /// Waits until the tunnel's server does not answer, or the tunnel is closed.
+    /// Waits until the tunnel's server stops answering or the tunnel is closed.
     pub async fn silent(&self) {
-        // The sender is in what we hold.
+        // `self` holds the sender, so this cannot fail.
         let _ = self.shared.health.subscribe().wait_for(|health| *health != Health::Good).await;
     }
 
@@ -238,24 +239,24 @@ impl Stack {
         }
     }
 
-    /// Sockets that do not keep the stack alive.
+    /// Returns a handle that opens sockets without keeping the stack alive.
     pub fn sockets(&self) -> Sockets {
         Sockets(Arc::clone(&self.shared))
     }
 
-    /// Whether it has addresses of this kind.
+    /// True when the stack has an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.shared.addresses.iter().any(IpAddr::is_ipv4)
     }
 
-    /// Whether it has addresses of this kind.
+    /// True when the stack has an IPv6 address.
     pub fn has_ipv6(&self) -> bool {
         self.shared.addresses.iter().any(IpAddr::is_ipv6)
     }
 }
 
 impl Link {
-    /// Packets came out of the tunnel. What claims to come from where it does not lead is dropped, and what is too much.
+    /// Queues packets from the tunnel. Drops packets with a source outside the routes, and packets that exceed the queue.
     pub fn deliver(&self, packets: &mut Vec<Vec<u8>>) {
         let now = std::time::Instant::now();
         let mut state = self.shared.state();
@@ -268,8 +269,8 @@ impl Link {
         }
     }
 
-    /// Runs the stack. What is to go into the tunnel is put on `outgoing`, whose packets of the last turn it uses again. Gives
-    /// when to come back at the latest.
+    /// Runs the stack and puts the packets to send on `outgoing`. Reuses the memory of the packets that are in `outgoing`.
+    /// Returns the maximum time until the next turn.
     pub fn turn(&self, outgoing: &mut Vec<Vec<u8>>) -> Duration {
         let (clock, now) = (std::time::Instant::now(), self.shared.now());
         let mut state = self.shared.state();
@@ -295,7 +296,7 @@ impl Link {
                 return false;
             }
             if leaving.until <= clock {
-                // The next turn tells the other side, and then it is closed.
+                // The next turn sends the reset, and after it the socket is closed.
                 socket.abort();
             }
             true
@@ -307,27 +308,27 @@ impl Link {
         interface.poll_delay(now, sockets).map_or(delay, |other| Duration::from(other).min(delay))
     }
 
-    /// Waits until there is something to send.
+    /// Waits until there may be packets to send.
     pub async fn woken(&self) {
         self.shared.wake.notified().await;
     }
 
-    /// Waits until nobody has the stack any more.
+    /// Waits until all clones of the stack are dropped.
     pub async fn abandoned(&self) {
         self.abandoned.cancelled().await;
     }
 
-    /// The server does not answer: connections that are being made fail, and others until it does.
+    /// Marks the tunnel as silent: connects in progress and new ones fail until the server answers.
     pub fn fell_silent(&self) {
         self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Silent) != Health::Silent);
     }
 
-    /// It answers.
+    /// Marks the tunnel as working again.
     pub fn answered(&self) {
         self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Good) != Health::Good);
     }
 
-    /// The tunnel is gone: all that is open ends.
+    /// Closes the tunnel: all sockets end.
     pub fn close(self, why: Closed) {
         self.end(why);
     }
@@ -351,14 +352,13 @@ impl Link {
     }
 }
 
-/// Whoever carried packets is gone without a word. Nobody is to wait for what nobody carries.
+/// A dropped link carries no more packets, so the tunnel ends.
 impl Drop for Link {
     fn drop(&mut self) {
         self.end(Closed::Broken);
     }
 }
 
-/// Whom a packet claims to be from.
 fn source(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
@@ -368,7 +368,7 @@ fn source(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl Sockets {
-    /// Connects, within this time.
+    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         let deadline = Instant::now() + within;
         let shared = &self.0;
@@ -415,7 +415,7 @@ impl Sockets {
         Ok(TcpStream { shared: Arc::clone(&self.0), handle, port, place: Some(place) })
     }
 
-    /// A socket for datagrams to and from one other.
+    /// Opens a UDP socket to one remote address.
     pub fn bind(&self, remote: SocketAddr) -> io::Result<UdpSocket> {
         let unreachable = |_| io::Error::from(io::ErrorKind::HostUnreachable);
         let own = self.0.own_address(remote.ip()).map_err(unreachable)?;
@@ -437,12 +437,12 @@ impl Sockets {
     }
 }
 
-/// A connection.
+/// A TCP connection.
 pub struct TcpStream {
     shared: Arc<Shared>,
     handle: SocketHandle,
     port: u16,
-    /// Its place among the connections, until it is given to those that are being closed.
+    /// Slot among the connections, until it moves to the closing ones.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -451,7 +451,7 @@ impl Drop for TcpStream {
         let Some(place) = self.place.take() else { return };
         let mut state = self.shared.state();
         let socket = state.sockets.get_mut::<tcp::Socket>(self.handle);
-        // Not read to its end: reset, as a kernel does. Else the rest is still sent.
+        // With unread data the connection is reset, as kernels do. Otherwise the remaining data is still sent.
         if socket.recv_queue() > 0 || socket.state() == tcp::State::SynSent {
             socket.abort();
         } else {
@@ -474,7 +474,7 @@ impl AsyncRead for TcpStream {
             drop(state);
             buffer.advance(length);
             if roomy {
-                // The other side may have to be told.
+                // The other side may need a window update.
                 self.shared.wake.notify_one();
             }
             return Poll::Ready(Ok(()));
@@ -483,7 +483,7 @@ impl AsyncRead for TcpStream {
             socket.register_recv_waker(cx.waker());
             return Poll::Pending;
         }
-        // The other side has said that this is all, unless it or the tunnel is gone.
+        // The other side has closed regularly, unless it or the tunnel has failed.
         let ended =
             if socket.state() == tcp::State::Closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) };
         Poll::Ready(ended)
@@ -518,7 +518,7 @@ impl AsyncWrite for TcpStream {
     }
 }
 
-/// Datagrams to and from one other.
+/// UDP socket with one remote address.
 pub struct UdpSocket {
     shared: Arc<Shared>,
     handle: SocketHandle,
@@ -548,7 +548,7 @@ impl UdpSocket {
         }
     }
 
-    /// Receives a datagram, and loses what is too long for the buffer. One that comes from elsewhere is dropped.
+    /// Receives a datagram, truncated to the buffer. Datagrams from other addresses are dropped.
     pub fn poll_receive(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = self.shared.state();
         let socket = state.sockets.get_mut::<udp::Socket>(self.handle);
@@ -566,7 +566,7 @@ impl UdpSocket {
         Poll::Pending
     }
 
-    /// The one other.
+    /// Remote address.
     pub fn remote(&self) -> SocketAddr {
         self.remote
     }
@@ -580,11 +580,11 @@ impl Drop for UdpSocket {
     }
 }
 
-/// What smoltcp takes for a device.
+/// Device of smoltcp.
 struct Queues {
     inbound: VecDeque<Vec<u8>>,
     outbound: VecDeque<Vec<u8>>,
-    /// Packets of the last turn, whose memory the next ones use.
+    /// Packets of the previous turn, whose memory is reused.
     spare: Vec<Vec<u8>>,
     mtu: usize,
 }
@@ -632,7 +632,8 @@ impl Device for Queues {
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
         capabilities.max_burst_size = Some(BURST);
-        // The tunnel authenticates what it delivers: a checksum finds nothing more. The kernel's own WireGuard says so, too.
+        // The tunnel authenticates packets, so checksums of received packets add nothing. The kernel's WireGuard skips them,
+        // too.
         let mut checksums = ChecksumCapabilities::default();
         checksums.tcp = Checksum::Tx;
         checksums.udp = Checksum::Tx;

@@ -1,11 +1,11 @@
-//! WireGuard: boringtun's protocol over a UDP socket to the one address that a caller has vetted.
+//! WireGuard: boringtun's protocol over a UDP socket, to the one address that the caller has checked.
 //!
-//! One task has the socket and the protocol's state, and carries packets between them and the tunnel's stack. The socket is
-//! connected, so that what comes from elsewhere is not even read; a server that moves is not followed.
+//! One task owns the socket and the protocol state, and carries packets between them and the tunnel's stack. The socket is
+//! connected, so packets from other addresses are not received; a server that changes its address is not followed.
 //!
-//! WireGuard's own timers take a dead server for dead after a minute and a half. A page would hang for as long, so this looks
-//! more closely: what was sent and not answered for a second is followed by a handshake, which a live server answers at once
-//! whatever the sites behind it do.
+//! WireGuard's own timers detect a dead server after 90 s, during which a page would hang. This module therefore starts a
+//! handshake when a packet is unanswered for 1 s. A live server answers a handshake immediately, whatever the sites behind it
+//! do.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,39 +25,39 @@ use crate::{Closed, OpenError, Tunnel};
 
 mod config;
 
-/// How long a handshake may go unanswered before another one begins.
+/// Interval of handshake attempts while opening.
 const SHAKE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long what was sent may go unanswered before the server is asked for a sign of life, and how often it then is.
+/// Time without an answer after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(750);
 
-/// When a server counts as silent: connections fail. It is asked on, and may come back.
+/// Time without an answer after which the server counts as silent and connections fail. Checks continue, and the tunnel
+/// recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
 
-/// When nobody waits for it any longer.
+/// Time without an answer after which the tunnel ends.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
-/// How often timers are looked at: WireGuard's own, and, while something is unanswered, those above.
+/// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 
-/// Datagrams that are read before it is the stack's turn.
+/// Maximum number of datagrams read before the stack runs.
 const BATCH: usize = 128;
 
-/// The longest datagram there is.
+/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
 
-/// What the kernel may keep in each direction, if it lets us.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 impl Config {
-    /// Opens the tunnel to a server, whose address the caller has vetted, and returns when they have shaken hands.
+    /// Opens the tunnel to a server whose address the caller has checked. Returns after the handshake.
     ///
-    /// One private key has one tunnel: a server sends everything to who was heard of last.
+    /// Each private key supports only one open tunnel: a server sends all packets to the address it last heard from.
     ///
     /// # Errors
-    /// When the server cannot be reached, or does not answer within this time.
+    /// Returns an error when the server cannot be reached or does not answer within this time.
     pub async fn open(&self, server: SocketAddr, within: Duration) -> Result<Tunnel, OpenError> {
         let mut wire = Wire::to(server, self).await.map_err(|_| OpenError::Unreachable)?;
         timeout(within, wire.shake_hands()).await.map_err(|_| OpenError::TimedOut)??;
@@ -68,16 +68,15 @@ impl Config {
     }
 }
 
-/// The socket and the protocol's state.
 struct Wire {
     socket: UdpSocket,
     server: SocketAddr,
     tunnel: Tunn,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
-    /// Since when nothing that was sent has been answered.
+    /// Time of the oldest packet that is still unanswered.
     unanswered: Option<Instant>,
-    /// When the server was asked for a sign of life.
+    /// Time of the last liveness check.
     asked: Instant,
 }
 
@@ -86,7 +85,7 @@ impl Wire {
         let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
         socket.connect(server).await?;
-        // As much as the machine allows: what does not fit is lost, and sent again.
+        // As large as the machine allows: packets that do not fit are lost and sent again.
         let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
         let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
         let tunnel = Tunn::new(
@@ -108,7 +107,6 @@ impl Wire {
         })
     }
 
-    /// Asks for a handshake until it is answered.
     async fn shake_hands(&mut self) -> Result<(), OpenError> {
         let mut nothing = Vec::new();
         loop {
@@ -129,12 +127,12 @@ impl Wire {
         }
     }
 
-    /// Carries packets until nobody wants any more, or the server is dead.
+    /// Carries packets until the tunnel is dropped or the server is dead.
     async fn carry(mut self, link: Link) {
         let why = tokio::select! {
             why = self.run(&link) => why,
             () = link.abandoned() => {
-                // Servers hear that their connections have ended.
+                // Closes the connections to servers behind the tunnel.
                 let mut last = Vec::new();
                 link.turn(&mut last);
                 for packet in &last {
@@ -162,7 +160,7 @@ impl Wire {
             }
             tokio::select! {
                 _ = self.socket.readable() => {
-                    // An error says that the server is not there: its silence will, unless it comes back.
+                    // An ICMP error is ignored: if the server is gone, the liveness checks detect it.
                     let _ = self.receive(&mut incoming);
                     if !incoming.is_empty() {
                         link.deliver(&mut incoming);
@@ -195,7 +193,7 @@ impl Wire {
         }
     }
 
-    /// Asks for a handshake, which the server answers if it lives.
+    /// Requests a handshake, which a live server answers.
     async fn ask(&mut self) {
         self.asked = Instant::now();
         if let TunnResult::WriteToNetwork(packet) = self.tunnel.format_handshake_initiation(&mut self.scratch, true) {
@@ -203,7 +201,7 @@ impl Wire {
         }
     }
 
-    /// Sends a packet. What the network does not take is lost, as packets are.
+    /// Sends a packet. Send errors count as packet loss.
     async fn send(&mut self, packet: &[u8]) {
         self.unanswered.get_or_insert_with(Instant::now);
         if let TunnResult::WriteToNetwork(sealed) = self.tunnel.encapsulate(packet, &mut self.scratch) {
@@ -211,7 +209,7 @@ impl Wire {
         }
     }
 
-    /// Reads what has come, up to a batch.
+    /// Reads the packets that have arrived, up to one batch.
     fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> io::Result<()> {
         for _ in 0..BATCH {
             let length = match self.socket.try_recv(&mut self.datagram) {
@@ -227,7 +225,7 @@ impl Wire {
                     TunnResult::WriteToNetwork(packet) => {
                         answered = true;
                         let _ = socket.try_send(packet);
-                        // What waited for the handshake.
+                        // Packets that were queued during the handshake.
                         result = tunnel.decapsulate(None, &[], scratch);
                         continue;
                     }

@@ -1,6 +1,6 @@
-//! What comes of what the card provider tells (contract: billing 16 to 25): tiers, and mails.
+//! Effects of card provider events on tiers and mail (contract: billing 16 to 25).
 //!
-//! All that an event does commits along with its id. Rows are locked in one order: the event's, its customer's, the account's.
+//! All effects of an event commit together with its id. Rows are locked in one order: the event, its customer, the account.
 
 use kitfleet_domain::accounts;
 use kitfleet_domain::billing::card::{self, CardNotice, EventOrder};
@@ -15,21 +15,21 @@ use sqlx::{Connection, PgConnection};
 use super::move_to_what_is_paid;
 use crate::emails;
 
-/// What became of an event.
+/// Outcome of processing an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOutcome {
-    /// It was done.
+    /// The event was processed.
     Handled,
-    /// It came before.
+    /// The event was processed before.
     Duplicate,
-    /// It is noted, and is nothing to us.
+    /// The event was recorded and has no effect.
     Ignored,
 }
 
-/// Does what an event brings with it, once.
+/// Processes an event once.
 ///
 /// # Errors
-/// When the database fails; nothing is done then, and the event may come again.
+/// Returns an error when a database query fails. The transaction is rolled back, so the provider can deliver the event again.
 pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventOutcome> {
     let mut tx = conn.begin().await?;
     if !card::note_event(&mut tx, event).await? {
@@ -46,7 +46,7 @@ pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventO
 async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -> sqlx::Result<EventOutcome> {
     let account = match whose(&mut *conn, event).await? {
         EventSubject::Account(account) => account,
-        // What else is ours says itself whose it is.
+        // Events of other types name the account themselves.
         EventSubject::Unknown
             if matches!(
                 told,
@@ -74,18 +74,18 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -
     Ok(EventOutcome::Handled)
 }
 
-/// Whom an event concerns.
+/// Account that an event concerns.
 enum EventSubject {
-    /// This account, which is locked.
+    /// An existing account; its row is locked.
     Account(AccountId),
-    /// An account that there is not, or not any more, or nobody's customer.
+    /// An account that does not exist or was deleted, or no account at all.
     Nobody,
-    /// A customer of whom it may be told yet whose they are.
+    /// A customer whose account a later event may name.
     Unknown,
 }
 
-/// Whom an event concerns, as it says itself, or as was said before of its subscription or its customer. Of a customer whose account
-/// is told for the first time, what has waited for that is done.
+/// Finds the account of an event: from the event itself, from an earlier event about its subscription, or from its customer. If
+/// the event is the first to name the customer's account, binds the two and sends the mails that waited for it.
 async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubject> {
     let bound = match event.customer() {
         Some(customer) => card::lock_customer(&mut *conn, customer).await?,
@@ -113,7 +113,7 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubj
     Ok(EventSubject::Account(account))
 }
 
-/// Contract: billing 18.
+/// Records a completed checkout as a subscription (contract: billing 18).
 async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, at: Timestamp) -> sqlx::Result<()> {
     let Some(id) = &checkout.subscription else { return Ok(()) };
     let bought = Subscription {
@@ -126,15 +126,16 @@ async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, a
         cancel_at_period_end: false,
         started_at: None,
     };
-    // What is not paid says nothing that anything else would not say better.
+    // An unpaid checkout gets the earliest time, so that any other event about the subscription overrides it.
     let at = if checkout.is_paid { at } else { Timestamp::EPOCH };
     settle(conn, account, &bought, at, EventOrder::Checkout).await
 }
 
-/// How a subscription stands whose first payment never came.
+/// Status of a subscription whose first payment never arrived.
 const NEVER_PAID: &str = "incomplete_expired";
 
-/// Whether a subscription that stands so gives its tier, or takes it back; `None` when neither (contract: billing 19).
+/// Effect of a subscription's status: `Some(true)` grants its tier, `Some(false)` revokes it, `None` changes nothing (contract:
+/// billing 19).
 fn gives(status: &str) -> Option<bool> {
     match status {
         "active" | "trialing" => Some(true),
@@ -143,11 +144,12 @@ fn gives(status: &str) -> Option<bool> {
     }
 }
 
-/// Notes how a subscription stands, and moves the account to where all of them have it (contract: billing 4, 17, 19, 20).
+/// Records a subscription's status and updates the account's tier (contract: billing 4, 17, 19, 20).
 ///
-/// That is the tier of the one that began last of those that give theirs, in whatever order this is told. An account that has its tier
-/// of nobody who would take it back, such as of staff, is moved by a subscription that begins to give one and by one that ends for want of
-/// money, and not by a renewal, which is nothing that somebody has decided since, nor by a purchase that never came about.
+/// The account gets the tier of the most recently started subscription that grants one, regardless of the order of events. If
+/// neither a subscription nor an order granted the present tier (for example, staff set it), a subscription changes it in two
+/// cases: it starts to grant a tier, or it ends because a payment is missing. A renewal or a purchase that was never completed
+/// does not change it.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -170,7 +172,7 @@ async fn settle(
     let order =
         orders::newest_lasting(&mut *conn, account).await?.filter(|order| present == Some(order.id.to_string()));
     let moves = match present {
-        // A renewal does not take what was paid for on its own.
+        // A renewal does not replace a tier that an order has paid for.
         Some(_) if order.is_some() => {
             giver.is_some() && decided == Some(true) && matches!(rank, EventOrder::Checkout | EventOrder::Created)
         }
@@ -180,7 +182,7 @@ async fn settle(
     if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
 }
 
-/// Has a customer mailed of an invoice, once (contract: billing 22 to 25).
+/// Mails a customer about an invoice, once (contract: billing 22 to 25).
 async fn notify(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -214,7 +216,8 @@ fn billed(invoice: &Invoice) -> String {
     invoice.id.clone().unwrap_or_default()
 }
 
-/// What tells a period from others: an invoice that is coming has no id. One that says nothing of itself is told by its event.
+/// Key of a billing period: an upcoming invoice has no id. Falls back to the event's id if the invoice names no payer or due
+/// date.
 fn period(invoice: &Invoice, event: &Event) -> String {
     let payer = invoice.subscription.as_ref().or(invoice.customer.as_ref());
     match (payer, invoice.due_at) {

@@ -1,7 +1,7 @@
-//! What comes of what the crypto processor tells, of staff's word, and of time (contract: billing 34 to 42).
+//! Effects of crypto processor notices, staff decisions and expiry on orders and tiers (contract: billing 34 to 42).
 //!
-//! An order's row is locked first, and then its account's. Whoever finds the order pending ends it, along with its event and what
-//! becomes of the tier.
+//! The order's row is locked before its account's row. The transaction that finds the order pending ends it, and writes the
+//! event and the tier change with it.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use sqlx::{Connection, PgConnection};
 use super::move_to_what_is_paid;
 use crate::accounts::give_tier;
 
-/// Does what a notice brings with it. Told again it does nothing.
+/// Applies a notice of the crypto processor. A repeated notice has no effect.
 ///
 /// # Errors
-/// When the database fails; nothing is done then.
+/// Returns an error when the database fails; nothing is done then.
 pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Duration) -> sqlx::Result<()> {
     let Some(id) = notice.order_id else { return Ok(()) };
     let mut tx = conn.begin().await?;
@@ -31,13 +31,13 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
     match (order.status, notice.means(&order)) {
         (_, PaymentEffect::Paid | PaymentEffect::Amiss(_)) if notice.repeats(&order) => {}
         (Status::Pending, PaymentEffect::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
-        // Of a payment that came in parts the others may go on.
+        // When a payment arrives in parts, a failed part does not end the order: other parts may still arrive.
         (Status::Pending, PaymentEffect::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
             give_up_locked(&mut tx, &order, Reason::Ipn, Some(notice)).await?;
         }
         (Status::Pending, PaymentEffect::Amiss(why)) => flag(why).await?,
         (Status::Paid, PaymentEffect::Failed) if notice.repeats(&order) => {
-            // What it was before it was paid, or staff took it for paid, is no news.
+            // Only a refund is reported. A failure that precedes the payment, or staff's decision to accept it, is not news.
             if notice.is_refund() {
                 flag("it was given back after it was paid").await?;
             }
@@ -56,10 +56,11 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
     tx.commit().await
 }
 
-/// Ends a locked order as paid. An account that is deleted gets nothing for it: staff are told.
+/// Ends a locked order as paid and moves its account to the order's tier. If the account is deleted, the order is flagged for
+/// staff.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
@@ -78,13 +79,12 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
 /// Ends a locked order as failed.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sqlx::Result<()> {
     orders::fail(&mut *conn, order.id, reason).await?;
     tell(conn, order.id).await
 }
 
-/// Writes the event of an order's end.
 async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     let Some(order) = orders::lock(&mut *conn, id).await? else { return Ok(()) };
     let mut data = json!({
@@ -106,7 +106,7 @@ async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Ends a locked order as failed, of which the processor says this: money that came for it all the same is for staff to see.
+/// Ends a locked order as failed, and flags it for staff if the processor's notice shows that money arrived for it.
 async fn give_up_locked(
     conn: &mut PgConnection,
     order: &Order,
@@ -122,11 +122,11 @@ async fn give_up_locked(
     Ok(())
 }
 
-/// Fails an order that waits, although nobody told its end; the processor says this of it when it is asked. `false` when it does not
-/// wait.
+/// Ends a pending order as failed because no final notice arrived. `said` is the processor's answer to a query about it.
+/// Returns `false` if the order is not pending.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&PaymentNotice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
@@ -136,15 +136,15 @@ pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Payment
     Ok(true)
 }
 
-/// Takes back what the period of some order had given that is over. `false` when there is none.
+/// Revokes the tier of one order whose period has ended. Returns `false` if there is none.
 ///
 /// # Errors
-/// When the database fails.
+/// Returns an error when a database query fails.
 pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };
     let is_there = accounts::lock(&mut tx, account).await?.is_some();
-    // What somebody else has given since stays.
+    // A tier that came from another source since stays.
     if is_there && accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
         move_to_what_is_paid(&mut tx, account).await?;
     }

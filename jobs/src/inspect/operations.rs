@@ -1,8 +1,8 @@
-//! Operations and the opening of browsers, as jobs of their worker's queue.
+//! Operations and browser openings, shown as jobs of their worker's queue.
 //!
-//! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
-//! `int_…`, what waits is `pending`, what is under way `running`, and what has ended `done`, however that was: its result says
-//! so, until it is wiped. What was wanted and what came of it is the customer's.
+//! Their rows are the queue; apalis's tables do not contain them. The job's id is `int_…`. Its status is `pending` while the
+//! intent waits, `running` while it runs, and `done` after any outcome; the result holds the outcome until it is wiped.
+//! Parameters and results belong to the customer and are not shown.
 
 use kitfleet_domain::ids::{IntentId, WorkerId};
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::JobRow;
 
-/// How an intent's status is called where jobs are listed.
+/// Maps the status of an intent to the status of a job.
 pub(super) const STATUS: &str =
     "case i.status when 'queued' then 'pending' when 'running' then 'running' else 'done' end";
 
-/// From `intents i`.
+/// Columns from `intents i`.
 const COLUMNS: &str = "
     'int_' || i.id as id, 'operations:wrk_' || i.worker_id as queue,
     json_build_object('session_id', 'ses_' || i.session_id, 'operation', i.kind) as body,
@@ -22,7 +22,7 @@ const COLUMNS: &str = "
     case when i.started_at is not null then 'wrk_' || i.worker_id end as lock_by, i.started_at as lock_at, i.done_at,
     i.outcome as result";
 
-/// What has not ended holds its session; the others are found from the end of the primary key.
+/// An unfinished intent is found through its session; finished ones are read from the end of the primary key.
 const UNDER_WAY: &str = "sessions s join intents i on i.id = s.operation_id and s.live";
 
 pub(super) async fn list(

@@ -1,4 +1,4 @@
-//! What a process hears by: a connection to each carrier, which all who listen share.
+//! Receives wake-ups: one connection per transport, which the process's listeners share.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 
 use super::{Hub, postgres, redis};
 
-/// The connections by which a process hears, until nobody listens any more.
+/// Receiving connections of a process. They close when the last listener is dropped.
 pub(super) struct Listeners {
     pub(super) wanted: watch::Sender<HashSet<String>>,
-    /// The channels that PostgreSQL has been told of.
+    /// Channels that PostgreSQL listens to.
     pub(super) standing: watch::Receiver<HashSet<String>>,
     _tasks: JoinSet<()>,
 }
@@ -32,7 +32,7 @@ impl Listeners {
     }
 }
 
-/// What the log is told of a connection by which a process hears.
+/// Logs the loss and the return of a receiving connection.
 pub(super) struct ConnectionLog {
     loss: &'static str,
     is_lost: AtomicBool,
@@ -41,7 +41,7 @@ pub(super) struct ConnectionLog {
 }
 
 impl ConnectionLog {
-    /// One whose loss is told by these words.
+    /// Creates a log that reports a loss with this message.
     pub(super) fn new(loss: &'static str) -> Self {
         Self { loss, is_lost: AtomicBool::new(false), lost: LogThrottle::new(), back: LogThrottle::new() }
     }
@@ -58,12 +58,12 @@ impl ConnectionLog {
     }
 }
 
-/// Which channels a connection listens to.
+/// Channels that a connection listens to.
 #[derive(Default)]
 pub(super) struct ChannelSubscriptions(pub(super) HashSet<String>);
 
 impl ChannelSubscriptions {
-    /// From now on it listens to those that are wanted. Answers which are new, and which no longer wanted.
+    /// Updates the set to the wanted channels. Returns the added and the removed channels.
     pub(super) fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
         let added = wanted.difference(&self.0).cloned().collect();
         let removed = self.0.difference(wanted).cloned().collect();

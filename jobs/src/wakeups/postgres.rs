@@ -1,5 +1,5 @@
-//! PostgreSQL as a carrier. Its notifications are committed one after the other, in all of the database: a commit that waits for
-//! the disk would have all others wait with it. So these do not.
+//! PostgreSQL as transport of wake-ups. Commits with notifications are serialized across the database: one that waits for the
+//! disk would delay all others. These commits therefore do not wait for the disk.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -16,14 +16,13 @@ use tokio::time::{sleep, timeout};
 use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
-/// How long a connection that was lost is left alone.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long a connection may be silent before it is asked whether it still stands.
+/// Time without a message after which the connection is pinged.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long it may take to answer that, to notify, and to begin or cease to listen.
+/// Timeout of a ping, a notification, and a change of the channels.
 const PING: Duration = Duration::from_secs(5);
 
-/// Sends notifications, over a connection of its own.
+/// Sends notifications over its own connection.
 pub(super) struct Notifier(PgPool);
 
 impl Notifier {
@@ -44,7 +43,7 @@ impl Notifier {
     }
 }
 
-/// Listens to the channels that are wanted, for ever, and says which it does.
+/// Listens to the wanted channels and publishes the set that is in effect; never returns.
 pub(super) async fn hear(
     hub: Arc<Hub>,
     mut wanted: watch::Receiver<HashSet<String>>,
@@ -64,7 +63,7 @@ async fn hear_on_one_connection(
     standing: &watch::Sender<HashSet<String>>,
     line: &ConnectionLog,
 ) -> sqlx::Result<Infallible> {
-    // A pool of its own: the shared one must not lose a connection for good.
+    // Uses its own pool: a listening connection would be lost to the shared pool.
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
@@ -75,7 +74,7 @@ async fn hear_on_one_connection(
         tokio::select! {
             Ok(()) = wanted.changed() => {
                 let (added, removed) = heard.become_as(&wanted.borrow_and_update());
-                // All who listen would be deaf with a connection that has fallen silent.
+                // The timeout matters: on a dead connection, every listener of the process would receive nothing.
                 let changed = timeout(PING, listen_to(&mut listener, &added, &removed)).await;
                 changed.map_err(|_| sqlx::Error::PoolTimedOut)??;
                 standing.send_replace(heard.0.clone());
@@ -96,7 +95,7 @@ async fn hear_on_one_connection(
     }
 }
 
-/// Begins to listen to some channels, and ceases to listen to others.
+/// Listens to the added channels and stops listening to the removed ones.
 async fn listen_to(listener: &mut PgListener, added: &[String], removed: &[String]) -> sqlx::Result<()> {
     if !added.is_empty() {
         listener.listen_all(added.iter().map(String::as_str)).await?;

@@ -1,7 +1,7 @@
-//! Redis as a carrier: publish and subscribe, a channel each.
+//! Redis as transport of wake-ups: publish and subscribe.
 //!
-//! It answers how many heard what was published. What nobody heard goes the other way, so that a listener may lose its
-//! connection without anybody having to notice.
+//! `PUBLISH` returns the number of receivers. A wake-up without a receiver is sent through PostgreSQL, so a lost subscription
+//! does not lose wake-ups.
 
 use std::collections::HashSet;
 use std::io;
@@ -20,21 +20,20 @@ use tokio::time::{Instant, sleep, timeout};
 use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp, WakeupTransport};
 
-/// How long wake-ups wait for an answer of Redis before they go another way.
+/// Maximum time wake-ups wait for an answer of Redis before PostgreSQL is used.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
-/// How long a Redis that did not answer is left alone.
+/// Time during which a Redis that did not answer is not used.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When a connection whose other end acknowledges nothing is dead: its machine went away without a word.
+/// Time after which a connection is dead if the other machine acknowledges nothing.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
-/// How long a connection may be silent before it is asked whether it still stands.
+/// Time without a message after which the connection is pinged.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Redis may be shared with others.
+/// The prefix separates Kitfleet from other users of the same Redis.
 fn key(channel: &str) -> String {
     format!("kitfleet:wakeups:{channel}")
 }
 
-/// Publishes wake-ups.
 pub(super) struct Publisher {
     connection: ConnectionManager,
     resting_until: Option<Instant>,
@@ -51,13 +50,13 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// The manager connects while somebody waits for it, and wake-ups do not wait for long enough.
+    /// Starts connecting. The manager connects only while a request waits, and publishing times out too early for that.
     fn reach(&self) {
         let mut connection = self.connection.clone();
         tokio::spawn(async move { redis::cmd("PING").exec_async(&mut connection).await });
     }
 
-    /// Publishes wake-ups. Answers those that nobody is known to have heard.
+    /// Publishes wake-ups. Returns those that are not known to have a receiver.
     pub(super) async fn publish(&mut self, wakeups: Vec<WakeUp>) -> Vec<WakeUp> {
         static FAILED: LogThrottle = LogThrottle::new();
         if self.resting_until.is_some_and(|until| Instant::now() < until) {
@@ -88,7 +87,6 @@ impl Publisher {
     }
 }
 
-/// Subscribes to the channels that are wanted, for ever.
 pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
     let line = ConnectionLog::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
     loop {
@@ -126,7 +124,7 @@ async fn hear_on_one_connection(
             }
             message = timeout(QUIET, told.next()) => match message {
                 Ok(Some(message)) => {
-                    // What is no text is nobody's of ours.
+                    // Messages of other channels, or that are not text, come from other users of this Redis.
                     if let (Some(channel), Ok(payload)) =
                         (message.get_channel_name().strip_prefix(&key("")), message.get_payload::<String>())
                     {

@@ -1,8 +1,7 @@
-//! The layer around every attempt, outside of all others: what ended is written, and whatever happens the attempt's place is
-//! given back.
+//! The outermost layer around an attempt: it writes the result and always releases the attempt's slot.
 //!
-//! While a worker drains, apalis waits for the handlers under way and asks the backend nothing until the last has ended. So it
-//! is from here that results are written, and not from the backend.
+//! While a worker drains, apalis waits for running handlers and does not poll the backend. Results are therefore written by
+//! this layer and not by the backend.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,16 +15,16 @@ use super::AttemptJob;
 use super::fair_queue::{Recipient, recipient_of};
 use super::results::Results;
 
-/// What the backend hears of the attempts that it handed out.
+/// Report to the backend about an attempt.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// How one went.
+    /// The attempt ended with this outcome.
     Went(Recipient, Outcome),
-    /// That one is over: it is written, or has nothing that could be.
+    /// The attempt is finished: its result is written, or there is none.
     Over(Recipient),
 }
 
-/// An attempt's place among those under way. Who drops it gives it back.
+/// Slot of a running attempt, released on drop.
 #[derive(Debug)]
 pub(super) struct AttemptSlot {
     recipient: Recipient,
@@ -34,12 +33,12 @@ pub(super) struct AttemptSlot {
 
 impl Drop for AttemptSlot {
     fn drop(&mut self) {
-        // A backend that is gone counts no more.
+        // The backend may be gone.
         let _ = self.reports.send(Report::Over(self.recipient));
     }
 }
 
-/// Acknowledges attempts.
+/// Layer that acknowledges attempts.
 #[derive(Debug, Clone)]
 pub struct Acknowledge {
     results: Results,
@@ -60,7 +59,7 @@ impl<S> Layer<S> for Acknowledge {
     }
 }
 
-/// A service whose attempts are acknowledged.
+/// Service wrapped by [`Acknowledge`].
 #[derive(Debug, Clone)]
 pub struct Acknowledged<S> {
     inner: S,
@@ -85,7 +84,7 @@ where
         let place = AttemptSlot { recipient: recipient_of(&task.args.attempt), reports };
         let made = self.inner.call(task);
         Box::pin(async move {
-            // Of one without an end the claim runs out, and somebody may then do better.
+            // Without a result the claim expires, and the delivery can be claimed again.
             if let Some(ended) = made.await? {
                 let _ = place.reports.send(Report::Went(place.recipient, ended.outcome));
                 results.write(place.recipient.1, ended, place);
@@ -106,9 +105,9 @@ mod tests {
     use super::super::fair_queue::tests::{attempts, settings};
     use super::*;
 
-    /// Places are given back by attempts that end with nothing, panic, or are given up before they end.
+    /// Covers an attempt without a result, a panic, and an attempt that is dropped before it ends.
     #[tokio::test]
-    async fn a_place_is_given_back_whatever_happens() {
+    async fn slot_is_released_without_result_after_panic_and_on_drop() {
         let nothing: fn() -> Option<AttemptResult> = || None;
         let panics: fn() -> Option<AttemptResult> = || panic!("a handler that panics");
         for (made, awaited) in [(nothing, true), (panics, true), (nothing, false)] {

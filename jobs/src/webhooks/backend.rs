@@ -1,4 +1,4 @@
-//! The backend: when to claim, and what has become of claims.
+//! The apalis backend of deliveries: decides when to claim and handles the results of claims.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,29 +26,30 @@ use super::results::Results;
 use super::{AttemptJob, Settings};
 use crate::backend::{RETRY, planned_once};
 
-/// Serves what is due to one apalis worker.
+/// Serves due deliveries to one apalis worker.
 #[derive(Debug)]
 pub struct DeliveryBackend {
     settings: Settings,
     claiming: PgPool,
     acknowledge: Acknowledge,
     wakeups: Receiver<()>,
-    /// Says that something has become due of which nobody was told.
+    /// Signals that deliveries may be due without a wake-up.
     due: Receiver<()>,
     reports: UnboundedReceiver<Report>,
     turns: FairQueue,
-    /// When what has become due is looked for again.
+    /// Time of the next check for deliveries that have become due.
     tick: Pin<Box<Sleep>>,
     ticks: JoinSet<sqlx::Result<Option<Vec<DeliveryId>>>>,
     claims: JoinSet<sqlx::Result<(Vec<Attempt>, Bounds)>>,
-    /// What was claimed and is not handed out yet.
+    /// Claimed attempts that were not returned yet.
     claimed: VecDeque<AttemptJob>,
     given_back: JoinSet<()>,
 }
 
 impl DeliveryBackend {
-    /// Serves deliveries. `async_commit_pool` is a pool whose commits do not wait for the disk ([`crate::backend::async_commit_pool`]), for claims;
-    /// results are written over `db`. `due` is told when the table holds something of which there may have been no wake-up.
+    /// Creates the backend. Claims use `async_commit_pool`, whose commits do not wait for the disk
+    /// ([`crate::backend::async_commit_pool`]); results are written through `db`. `due` signals that the table may hold due
+    /// deliveries without a wake-up.
     #[must_use]
     pub fn new(
         db: PgPool,
@@ -59,7 +60,7 @@ impl DeliveryBackend {
     ) -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
-            // Claims are made one after the other, and what is due is looked for beside them.
+            // Claims run one at a time; a check for due deliveries may run beside one.
             claiming: planned_once(async_commit_pool, 2),
             acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
             wakeups,
@@ -75,7 +76,7 @@ impl DeliveryBackend {
         }
     }
 
-    /// Claims what is due, if there may be some and somebody has room.
+    /// Starts a claim if deliveries may be due and there is room for attempts.
     fn claim_more(&mut self) {
         if !self.claims.is_empty() {
             return;
@@ -88,7 +89,8 @@ impl DeliveryBackend {
         });
     }
 
-    /// Looks for what has become due and, if there is anything, for what is due to endpoints that do not answer.
+    /// Looks for deliveries that have become due. If there are any, also looks for due deliveries to endpoints that do not
+    /// answer.
     fn poll_queue(&mut self) {
         if !self.ticks.is_empty() {
             return;
@@ -104,7 +106,8 @@ impl DeliveryBackend {
         });
     }
 
-    // Each of these goes on from something that has happened. When nothing has, it leaves the waker where it will.
+    // Each function below handles one source of events and returns whether there was one. If there was none, the source holds
+    // the waker.
 
     fn poll_reports(&mut self, cx: &mut Context<'_>) -> bool {
         let mut heard = false;
@@ -170,7 +173,7 @@ impl DeliveryBackend {
         matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
     }
 
-    /// Gives back what nobody is handed any more, so that it does not have to wait until its claim runs out.
+    /// Releases claimed attempts that will not be returned, so that their deliveries do not wait until the claim expires.
     fn give_back(&mut self) {
         let mut claims = Vec::new();
         for AttemptJob { attempt, .. } in self.claimed.drain(..) {
@@ -187,7 +190,7 @@ impl DeliveryBackend {
     }
 }
 
-/// Nothing that fails ends it: what fails is said, and tried again.
+/// No error ends this backend: errors are logged and the claim is retried.
 impl Backend for DeliveryBackend {
     type Task = Task<AttemptJob>;
     type Error = Infallible;
@@ -218,8 +221,8 @@ impl Backend for DeliveryBackend {
         }
     }
 
-    /// Nothing is claimed any more, and no attempt is under way. What is still on its way here goes back, and what has ended
-    /// is waited for until it is written.
+    /// Stops claiming, and releases attempts that a running claim still returns. Waits until the results of ended attempts are
+    /// written; no attempt is running at this point.
     fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         loop {
             if !self.claimed.is_empty() {
@@ -240,7 +243,7 @@ impl Backend for DeliveryBackend {
 impl BackendConfig for DeliveryBackend {
     type Args = AttemptJob;
     type Id = DeliveryId;
-    /// Tasks need no codec: they live no longer than their claims, and only here.
+    /// Tasks need no codec: they live only in this process and no longer than their claims.
     type Kind = Ephemeral;
     type Config = Settings;
     type Layer = Acknowledge;

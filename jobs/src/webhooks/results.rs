@@ -1,8 +1,8 @@
-//! How attempts ended, written in batches.
+//! Writes the results of attempts in batches.
 //!
-//! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
-//! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
-//! its claim has run out, and then the delivery is sent once more, by whoever claims it, under the same event id.
+//! Results of one endpoint are written one batch at a time, and results that arrive during a write form the next batch: the
+//! busier an endpoint, the fewer statements a delivery costs. A failed write is retried until the claim expires. The delivery
+//! is then claimed again and sent with the same event id.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,10 +20,9 @@ use tokio::time::timeout;
 use super::Settings;
 use super::acknowledgement::AttemptSlot;
 
-/// Batches that are written at once. When many attempts end together, more would only open connections.
+/// Maximum number of concurrent writes. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
 
-/// Writes results, in tasks of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Results(Arc<Inner>);
 
@@ -32,7 +31,7 @@ struct Inner {
     db: PgPool,
     settings: Settings,
     writers: Semaphore,
-    /// Of each endpoint that somebody writes for: what ended meanwhile.
+    /// Results waiting behind the running write of each endpoint.
     waiting: Mutex<HashMap<WebhookId, Vec<(AttemptResult, AttemptSlot)>>>,
 }
 
@@ -42,7 +41,7 @@ impl Results {
         Self(Arc::new(Inner { db, settings, writers, waiting }))
     }
 
-    /// Writes how an attempt ended, and gives its place back then.
+    /// Writes the result of an attempt, then releases its slot.
     pub(super) fn write(&self, endpoint: WebhookId, ended: AttemptResult, place: AttemptSlot) {
         match self.0.waiting().entry(endpoint) {
             Entry::Occupied(mut waiting) => waiting.get_mut().push((ended, place)),
@@ -59,20 +58,20 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a batch, and then what came meanwhile, until nothing did.
+    /// Writes a batch, then the results that have arrived meanwhile, until there are none.
     async fn write_all(self: Arc<Self>, endpoint: WebhookId, first: Vec<(AttemptResult, AttemptSlot)>) {
         let mut next = Some(first);
         while let Some(batch) = next {
             let (ended, places): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             let turn = self.writers.acquire().await;
-            // Results that are lost in a panic are those of attempts that somebody makes again.
+            // If the write panics, its results are lost and their attempts are made again.
             let _reported = AssertUnwindSafe(self.write(endpoint, &ended)).catch_unwind().await;
             drop((turn, places));
             next = self.next_batch(endpoint);
         }
     }
 
-    /// What came meanwhile. When nothing did, nobody writes for this endpoint any more.
+    /// Returns the results that have arrived meanwhile. If there are none, ends writing for this endpoint.
     fn next_batch(&self, endpoint: WebhookId) -> Option<Vec<(AttemptResult, AttemptSlot)>> {
         let mut waiting = self.waiting();
         let batch = waiting.get_mut(&endpoint).map(std::mem::take).filter(|batch| !batch.is_empty());
@@ -82,8 +81,8 @@ impl Inner {
         batch
     }
 
-    /// Writes results until they are, or would be of no use any more. When the database refuses them, it is for what endpoints
-    /// answered, which is left out then: nobody's deliveries are sent over and over for it.
+    /// Writes results, with retries until their claims expire. If the database rejects them, the cause is the endpoint's
+    /// answer. They are then written without it, so that the deliveries are not sent again and again.
     async fn write(&self, endpoint: WebhookId, ended: &[AttemptResult]) {
         let written = async {
             match self.finish(endpoint, ended).await {

@@ -32,7 +32,7 @@ enum Block {
     Else,
 }
 
-/// Each token stands in one of these.
+/// Each token counts in exactly one of these.
 #[derive(Deserialize)]
 struct Counts {
     #[serde(rename = "input_tokens")]
@@ -62,7 +62,7 @@ impl ProviderApi for Anthropic {
         json!({
             "model": question.model,
             "max_tokens": question.most_tokens,
-            // What comes before this mark, the tool and the rules, is kept by the provider.
+            // The provider caches the content before this mark: the tool and the rules.
             "system": [{"type": "text", "text": RULES, "cache_control": {"type": "ephemeral"}}],
             "tools": [{"name": TOOL, "description": PURPOSE, "input_schema": question.schema}],
             "tool_choice": {"type": "tool", "name": TOOL, "disable_parallel_tool_use": true},
@@ -86,7 +86,7 @@ impl ProviderApi for Anthropic {
             cache_write: usage.cache_write.unwrap_or_default(),
             cache_read: usage.cache_read.unwrap_or_default(),
         };
-        // What was cut off may look whole.
+        // A truncated call may look complete.
         let whole = stop_reason.as_deref() != Some("max_tokens");
         Ok(ProviderReply { call: if whole { only(calls.collect()) } else { Err(Failure::CutOff) }, usage })
     }

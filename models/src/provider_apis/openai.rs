@@ -10,7 +10,7 @@ use crate::answers::{AnswerError, PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
 
-/// It refuses to be asked for fewer tokens.
+/// Minimum that the API accepts.
 const LEAST_OUTPUT: u32 = 16;
 
 pub struct Openai;
@@ -35,7 +35,7 @@ enum Item {
     Else,
 }
 
-/// What was kept is among what was read.
+/// The cached tokens are included in the input tokens.
 #[derive(Deserialize)]
 struct Counts {
     #[serde(rename = "input_tokens")]
@@ -75,7 +75,7 @@ impl ProviderApi for Openai {
             }],
             "tool_choice": {"type": "function", "name": TOOL},
             "parallel_tool_calls": false,
-            // What a customer's page shows is not to stay there.
+            // Page content must not be stored at the provider.
             "store": false,
             "input": question.messages(),
         })

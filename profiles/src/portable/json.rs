@@ -1,4 +1,4 @@
-//! JSON, token by token, none of which can fill the memory.
+//! A streaming JSON reader with limits on the size of each token.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -11,22 +11,22 @@ use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, Rea
 
 use super::DocumentError;
 
-/// Bytes of a text in a document, at most, but for those of values.
+/// Maximum size of a text in a document in bytes, except texts in values.
 pub const MAX_TEXT: usize = 16 * 1024;
-/// Bytes of anything else that a document is made of: a member's name, a number, a gap between them.
+/// Maximum size of any other token in bytes: a member name, a number, or white space.
 const MAX_TOKEN: u64 = 64 * 1024;
-/// How deep a document may go: a level of a value is three of its spelling.
+/// Maximum nesting depth. One level of a value uses three levels of its JSON form.
 const MAX_DEPTH: u32 = 256;
-/// How many bytes of a document spell one of a text, at most.
+/// Maximum number of document bytes per byte of text, because of escapes.
 const ESCAPED: u64 = 6;
 
-/// A document, token by token. None of its tokens can fill the memory.
+/// Token reader of a document. The size of each token is limited.
 pub struct Json<R: Read> {
     reader: JsonStreamReader<CappedReader<R>>,
     ration: Rc<Cell<u64>>,
 }
 
-/// Gives so many bytes, and then an error.
+/// Reader that fails after a number of bytes.
 pub struct CappedReader<R> {
     from: R,
     left: Rc<Cell<u64>>,
@@ -36,7 +36,7 @@ impl<R: Read> Read for CappedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         let left = self.left.get().checked_sub(read as u64);
-        self.left.set(left.ok_or_else(|| io::Error::other("a name, a number or a gap is longer than any should be"))?);
+        self.left.set(left.ok_or_else(|| io::Error::other("a name, a number or white space is too long"))?);
         Ok(read)
     }
 }
@@ -47,26 +47,26 @@ impl<R: Read> Json<R> {
         let from = CappedReader { from: document, left: Rc::clone(&ration) };
         let settings = ReaderSettings {
             max_nesting_depth: Some(MAX_DEPTH),
-            // A number of a page's may have any exponent; the ration bounds its digits.
+            // Numbers of a page may have any exponent; the byte limit bounds their digits.
             restrict_number_values: false,
             ..ReaderSettings::default()
         };
         Self { reader: JsonStreamReader::new_custom(from, settings), ration }
     }
 
-    /// For the next token.
+    /// Returns the reader for the next token, and resets the byte limit.
     pub fn token(&mut self) -> &mut JsonStreamReader<CappedReader<R>> {
         self.ration.set(MAX_TOKEN);
         &mut self.reader
     }
 
-    /// Where the reader is, as our problem documents write it.
+    /// Path of the present position, in the notation of problem documents.
     pub fn here(&self) -> String {
         dotted(&self.reader.current_position(true))
     }
 
-    /// An object, each of whose members `each` reads, once; it answers `false` for those it does not know, which are passed
-    /// over (contract: requests 8).
+    /// Reads an object. `each` reads a member and returns `false` for unknown ones, which are skipped (contract: requests 8). A
+    /// known member may occur only once.
     pub fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<bool, DocumentError>,
@@ -76,7 +76,7 @@ impl<R: Read> Json<R> {
         while self.token().has_next()? {
             let name = self.token().next_name_owned()?;
             if seen.contains(&name) {
-                return Err(Invalid::field(self.here(), "must be there once").into());
+                return Err(Invalid::field(self.here(), "must occur only once").into());
             }
             if each(self, &name)? {
                 seen.insert(name);
@@ -87,7 +87,7 @@ impl<R: Read> Json<R> {
         Ok(self.token().end_object()?)
     }
 
-    /// Passes over a value, whatever its size. The crate's own way would remember names, however long they are.
+    /// Skips a value of any size. The crate's own function would keep member names of any length in memory.
     pub fn skip(&mut self) -> Result<(), DocumentError> {
         match self.token().peek()? {
             ValueType::Array => {
@@ -114,7 +114,7 @@ impl<R: Read> Json<R> {
         Ok(())
     }
 
-    /// An array, each of whose items `each` reads.
+    /// Reads an array of at most `max` items, each with `each`.
     pub fn array(
         &mut self,
         max: usize,
@@ -150,7 +150,7 @@ impl<R: Read> Json<R> {
         if rule(&text) { Ok(text) } else { Err(Invalid::field(at, message).into()) }
     }
 
-    /// A text with any characters. `None` when it has more bytes.
+    /// Reads a text with any characters. Returns `None` if it is larger than `max` bytes.
     pub fn text_of(&mut self, max: usize) -> Result<Option<String>, DocumentError> {
         self.ration.set(MAX_TOKEN + ESCAPED * max as u64);
         let mut text = Vec::new();
@@ -180,7 +180,7 @@ impl From<ReaderError> for DocumentError {
             ReaderError::UnexpectedValueType { expected, location, .. } => {
                 let message = format!("must be of type {}", expected.to_string().to_lowercase());
                 let at = Some(dotted(&location)).filter(|at| !at.is_empty());
-                // As everywhere, what is wrong with all of it is told of the body.
+                // As in other problem documents, an error of the whole document has the field `body`.
                 Invalid::field(at.unwrap_or_else(|| "body".to_owned()), message).into()
             }
             error => Self::Malformed(error.to_string()),

@@ -1,6 +1,6 @@
-//! Reading a document, and making a browser's files of what it says.
+//! Reads a document and builds a browser's files from it.
 //!
-//! No byte of these files is the document's: they are databases that are written here, of values that were read.
+//! No byte of these files is copied from the document: they are new databases with the values that were read.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,18 +28,17 @@ use crate::webkit::names::{self, Origin, Site};
 use crate::webkit::rebuilding::{BuildError, DatabaseBuilder};
 use crate::{Dump, webkit};
 
-/// Characters of where a document comes from, at most: an id of ours has fewer.
+/// Maximum length of a source id in characters; ids of Kitfleet are shorter.
 const MAX_SOURCE: usize = 64;
-/// Members that we do not know and that are told of, at most.
+/// Maximum number of unknown members that are reported.
 const MAX_UNKNOWN: usize = 100;
-/// Characters of their names, at most.
+/// Maximum length of a reported name in characters.
 const MAX_UNKNOWN_CHARS: usize = 256;
-/// The largest version of a database, and the last key that can be made up: 2 to the power of 53.
+/// Maximum version of a database, and maximum generated key: 2^53.
 const MAX_WHOLE: i64 = 1 << 53;
-/// What is told of a member that is missing.
 const MISSING: &str = "is missing";
 
-/// Puts a document into a file as it arrives, so that no thread waits for somebody's network.
+/// Writes a document to a file as it arrives, so that no thread waits for a client's network.
 pub async fn receive<E: fmt::Display>(
     body: impl Stream<Item = Result<Bytes, E>>,
     file: File,
@@ -61,8 +60,8 @@ pub async fn receive<E: fmt::Display>(
     Ok(file)
 }
 
-/// Reads a document, and makes files of it in a folder. Members of it that we do not know are as if absent, and those of the
-/// document itself are added to `unknown`.
+/// Reads a document and builds its files in a folder. Unknown members are ignored; those at the top level are added to
+/// `unknown`.
 pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
     let mut making =
@@ -90,7 +89,7 @@ pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -
                 Ok(())
             })?,
             "origins" => json.array(MAX_SITES, |json| making.site(json))?,
-            // For its readers.
+            // Information for readers of the document.
             "left_out" => json.skip()?,
             name => {
                 if unknown.len() < MAX_UNKNOWN {
@@ -115,12 +114,12 @@ fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
     member.ok_or_else(|| Invalid::field(field, MISSING))
 }
 
-/// The files that are made of a document.
+/// Files that are built from a document.
 struct SiteFiles {
     into: Scratch,
-    /// Bytes that they may have still.
+    /// Number of bytes that may still be written.
     left: u64,
-    /// How many were begun.
+    /// Number of files that were started.
     made: usize,
     sites: HashSet<Site>,
     databases: usize,
@@ -128,7 +127,7 @@ struct SiteFiles {
     index_keys: usize,
 }
 
-/// A database whose name is read, in a file that has another one.
+/// A built database that is not at its final path yet, because the path depends on its name.
 struct RebuiltDatabase {
     at: String,
     name: String,
@@ -136,7 +135,7 @@ struct RebuiltDatabase {
 }
 
 impl SiteFiles {
-    /// Where the next file is made, before it is known what it is of.
+    /// Returns a temporary path for the next file, whose site is not known yet.
     fn next(&mut self) -> PathBuf {
         self.made += 1;
         self.into.path().join("made").join(self.made.to_string())
@@ -148,7 +147,7 @@ impl SiteFiles {
         Ok(())
     }
 
-    /// Gives a file its place.
+    /// Moves a file to its final path.
     fn put(&self, file: PathBuf, path: &str) -> Result<(), DocumentError> {
         let path = self.into.path().join(path);
         let moved = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(file, path));
@@ -173,7 +172,7 @@ impl SiteFiles {
         })?;
         let site = Site { origin: present(origin, &format!("{at}.origin"))?, embedded_in };
         if site.embedded_in.is_some() && local.is_some() {
-            return Err(Invalid::field(format!("{at}.local_storage"), "is not kept of what is embedded").into());
+            return Err(Invalid::field(format!("{at}.local_storage"), "is not kept for embedded sites").into());
         }
         if let Some(file) = local {
             self.put(file, &names::local_storage(&site.origin))?;
@@ -182,16 +181,16 @@ impl SiteFiles {
         for RebuiltDatabase { at, name, file } in databases {
             self.put(file, &names::database(&site, &name))?;
             if !named.insert(name) {
-                return Err(Invalid::field(format!("{at}.name"), "must be that of one database only").into());
+                return Err(Invalid::field(format!("{at}.name"), "must be unique among the databases").into());
             }
         }
         if !self.sites.insert(site) {
-            return Err(Invalid::field(at, "must be there once").into());
+            return Err(Invalid::field(at, "must occur only once").into());
         }
         Ok(())
     }
 
-    /// The file of a local storage, if there is something in it.
+    /// Builds the file of a local storage, unless it is empty.
     fn local_storage<R: Read>(&mut self, json: &mut Json<R>) -> Result<Option<PathBuf>, DocumentError> {
         json.token().begin_array()?;
         if !json.token().has_next()? {
@@ -272,16 +271,15 @@ impl SiteFiles {
     }
 }
 
-/// A database that is made.
 struct DatabaseMaking {
     building: DatabaseBuilder,
     numbers: Numbers,
-    /// Digests of the keys in it: WebKit opens no database in which two records have the same.
+    /// Digests of its keys: WebKit does not open a database in which two records have the same key.
     keys: HashSet<[u8; 16]>,
     records: i64,
 }
 
-/// The numbers of stores and of their indexes: records name them, perhaps before they are told of.
+/// Numbers of stores and indexes. Records may refer to them before they are defined.
 #[derive(Default)]
 struct Numbers {
     stores: HashMap<String, i64>,
@@ -299,7 +297,7 @@ impl Numbers {
         *self.indexes.entry((store, name)).or_insert(next)
     }
 
-    /// Whether all that were named are there, once.
+    /// Checks that every store and index that was referred to is defined exactly once.
     fn check(&self, at: &str, stores: &[Store]) -> Result<(), Invalid> {
         let (mut known_stores, mut known_indexes) = (HashSet::new(), HashSet::new());
         let once = stores.iter().all(|store| {
@@ -309,14 +307,14 @@ impl Numbers {
             return Err(Invalid::field(format!("{at}.stores"), "must not have two stores or indexes of one name"));
         }
         if known_stores.len() < self.stores.len() || known_indexes.len() < self.indexes.len() {
-            return Err(Invalid::field(format!("{at}.records"), "must be of stores and indexes that are there"));
+            return Err(Invalid::field(format!("{at}.records"), "must refer to defined stores and indexes"));
         }
         Ok(())
     }
 }
 
 impl DatabaseMaking {
-    /// Answers under how many keys of indexes it is.
+    /// Reads a record. Returns its number of index keys.
     fn record<R: Read>(&mut self, json: &mut Json<R>) -> Result<usize, DocumentError> {
         let at = json.here();
         let (mut store, mut key, mut value, mut index_keys) = (None, None, None, Vec::new());
@@ -345,7 +343,7 @@ impl DatabaseMaking {
         let hash = Sha256::new_with_prefix(store.to_le_bytes()).chain_update(&key).finalize();
         digest.copy_from_slice(&hash[..16]);
         if !self.keys.insert(digest) {
-            return Err(Invalid::field(format!("{at}.key"), "must be that of one record only").into());
+            return Err(Invalid::field(format!("{at}.key"), "must be unique among the records").into());
         }
         self.records += 1;
         self.building.record(self.records, store, &key, &value)?;
@@ -369,7 +367,7 @@ impl<R: Read> Json<R> {
         origin.ok_or_else(|| Invalid::field(at, "must be the origin of a site, such as https://example.com").into())
     }
 
-    /// What a page calls something: any text.
+    /// Reads a name from a page, which may be any text.
     fn name(&mut self) -> Result<String, DocumentError> {
         let at = self.here();
         let name = self.text_of(MAX_TEXT)?;
@@ -381,7 +379,7 @@ impl<R: Read> Json<R> {
         self.number_that(|number| (least..=MAX_WHOLE).contains(&number), &message)
     }
 
-    /// A key, as WebKit writes it.
+    /// Reads a key and returns WebKit's encoding of it.
     fn key(&mut self) -> Result<Vec<u8>, DocumentError> {
         let at = self.here();
         let value = values::read(self).map_err(|refused| refused.at(&at))?;
@@ -391,7 +389,7 @@ impl<R: Read> Json<R> {
         })
     }
 
-    /// The name of an index, and a key in it.
+    /// Reads the name of an index and a key in it.
     fn index_key(&mut self) -> Result<(String, Vec<u8>), DocumentError> {
         let at = self.here();
         let (mut index, mut key) = (None, None);
@@ -432,7 +430,7 @@ impl<R: Read> Json<R> {
         Ok(Store { id, name, key_path, auto_increment, last_key, indexes })
     }
 
-    /// An index whose number is not known yet.
+    /// Reads an index; its number is assigned later.
     fn index(&mut self) -> Result<Index, DocumentError> {
         let at = self.here();
         let (mut name, mut key_path, mut unique, mut multi_entry) = (None, None, false, false);
@@ -462,7 +460,7 @@ impl<R: Read> Json<R> {
                 let mut paths = Vec::new();
                 self.array(usize::MAX, |json| {
                     paths.push(json.name()?);
-                    // What is too much is known before all of it was read.
+                    // Fails before the whole array is read.
                     if paths.len() > webkit::key_paths::MAX_STRINGS { Err(too_long(&at)) } else { Ok(()) }
                 })?;
                 KeyPath::Several(paths)

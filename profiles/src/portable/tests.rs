@@ -1,4 +1,4 @@
-//! Documents, good and bad.
+//! Tests of valid and invalid documents.
 
 use std::io::{self, Read as _};
 
@@ -37,7 +37,7 @@ fn read_text(text: &str) -> Result<Document, DocumentError> {
     read(&mut text.as_bytes(), Scratch::new(below.path()).expect("a folder"), &mut Vec::new())
 }
 
-/// Which member breaks a rule.
+/// Returns the field that the error names.
 fn refused(change: impl FnOnce(&mut Value)) -> String {
     let mut document = document();
     change(&mut document);
@@ -48,7 +48,7 @@ fn refused(change: impl FnOnce(&mut Value)) -> String {
 }
 
 #[test]
-fn cookies_that_no_browser_has_are_refused() {
+fn invalid_cookies_are_refused() {
     let read = read_text(&document().to_string()).expect("a document");
     assert_eq!((read.name.as_str(), read.source_account_id.as_deref()), ("Shop", Some("acc_1")));
     assert_eq!(read.dump.expect("what it holds").cookies, [Cookie::sample("sid")]);
@@ -75,7 +75,7 @@ fn cookies_that_no_browser_has_are_refused() {
 }
 
 #[test]
-fn what_is_missing_is_told_together() {
+fn missing_members_are_reported_together() {
     let read = read_text("{}").expect("one that lacks everything");
     assert_eq!((read.name.as_str(), read.archetype.as_str(), read.dump.is_none()), ("", "", true));
     let missing = read.missing.check().expect_err("some of it");
@@ -84,7 +84,7 @@ fn what_is_missing_is_told_together() {
 }
 
 #[test]
-fn what_a_site_could_not_have_is_refused() {
+fn invalid_site_data_is_refused() {
     let site = "origins.0";
     let database = "origins.0.databases.0";
     let record = "origins.0.databases.0.records.0";
@@ -118,7 +118,7 @@ fn what_a_site_could_not_have_is_refused() {
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn invalid_json_is_refused() {
     let good = document().to_string();
     let twice = good.replacen('{', r#"{"name": "a", "#, 1);
     assert!(matches!(read_text(&twice), Err(DocumentError::Invalid(_))));
@@ -134,7 +134,7 @@ fn what_is_no_json_is_refused() {
 }
 
 #[test]
-fn nothing_in_a_document_fills_the_memory() {
+fn endless_tokens_are_refused() {
     let value = r#"{"origins": [{"databases": [{"records": [{"value": "#;
     let starts = ["{\"", "{\"version\": 1", "{\"name\": \"", "{\"more\": {\"", "{\"more\": [1"];
     let starts = starts
@@ -151,7 +151,7 @@ fn nothing_in_a_document_fills_the_memory() {
 
 proptest! {
     #[test]
-    fn no_change_of_a_document_is_too_strange(changes in prop::collection::vec((any::<prop::sample::Index>(), "[\\[\\]{}\",:0-9a-z\\\\]{0,3}"), 1..4)) {
+    fn reader_never_panics_on_changed_documents(changes in prop::collection::vec((any::<prop::sample::Index>(), "[\\[\\]{}\",:0-9a-z\\\\]{0,3}"), 1..4)) {
         let mut text = document().to_string();
         for (at, change) in changes {
             let at = at.index(text.len());
@@ -161,15 +161,15 @@ proptest! {
     }
 }
 
-/// Each is sorted into a database, so that all of them are bounded, and not only those of a record.
+/// The limit applies to the whole document and not only to one record, because each key is inserted in order.
 #[test]
-fn a_document_has_so_many_keys_of_indexes() {
+fn index_keys_of_a_document_are_limited() {
     let keys = vec![r#"{"index":"by","key":1}"#; 10_000].join(",");
     let record = |key: usize| format!(r#"{{"store":"items","key":{key},"value":null,"index_keys":[{keys}]}}"#);
     let mut text = document().to_string();
     let at = text.find(r#"{"store":"items""#).or_else(|| text.find(r#"{"index_keys""#)).expect("its record");
     let records: Vec<_> = (0..100).map(record).collect();
     text.insert_str(at, &format!("{},", records.join(",")));
-    let Err(DocumentError::Invalid(Invalid(fields))) = read_text(&text) else { panic!("it was taken") };
+    let Err(DocumentError::Invalid(Invalid(fields))) = read_text(&text) else { panic!("the document was accepted") };
     assert_eq!(fields[0].field, "origins.0.databases.0.records.100.index_keys");
 }

@@ -1,5 +1,5 @@
-//! How a document spells values: as JSON where that has them, and anything else as an object whose first word says what it
-//! is, such as `{"date": 0}` (docs/profile-format.md).
+//! Form of values in a document: JSON where it has an equivalent, otherwise an object whose first member names the type, such
+//! as `{"date": 0}` (docs/profile-format.md).
 
 use std::io::{self, Read, Write};
 
@@ -33,7 +33,7 @@ pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Res
     }
 }
 
-/// Writes the members of the object that spells a value.
+/// Writes the members of the object that represents a value.
 fn write_members<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
     match value {
         Value::Undefined => {
@@ -126,7 +126,7 @@ fn write_members<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io:
             json.name("ref")?;
             json.number_value(*number)
         }
-        // These are spelled without an object.
+        // These are written without an object.
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => Ok(()),
     }
 }
@@ -135,7 +135,7 @@ fn is_dense(length: u32, items: &[(u32, Value)]) -> bool {
     (0..length).eq(items.iter().map(|(index, _)| *index))
 }
 
-/// Writes a number, also one that JSON does not have.
+/// Writes a number, including those that JSON cannot represent.
 fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Result<()> {
     let name = match number {
         _ if number.is_nan() => "NaN",
@@ -150,13 +150,13 @@ fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Re
     json.end_object()
 }
 
-/// The shortest that is this number again, without a fraction where it has none.
+/// Shortest form that reads as the same number, without a fraction for whole numbers.
 fn format_number(number: f64) -> String {
     let text = format!("{number:?}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// Writes a string, also one that is no text.
+/// Writes a string, including one with unpaired surrogates.
 pub fn write_text<W: Write>(json: &mut JsonStreamWriter<W>, text: &Text) -> io::Result<()> {
     match text {
         Text::Plain(text) => json.string_value(text),
@@ -206,12 +206,12 @@ fn write_error<W: Write>(json: &mut JsonStreamWriter<W>, error: &Error) -> io::R
     Ok(())
 }
 
-/// Why a value is refused.
+/// Reason why a value is refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// It breaks this rule.
+    /// The value breaks this rule.
     Rule(&'static str),
-    /// It is no JSON, or the document is none.
+    /// The document is invalid, or not JSON.
     Document(DocumentError),
 }
 
@@ -221,11 +221,11 @@ impl<E: Into<DocumentError>> From<E> for Refused {
     }
 }
 
-const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts and 8 MiB, and go no deeper than 64 levels");
-/// Of how many parts and bytes of text a value may be spelled: some parts are spelled as two, and a name may be one more; a
-/// byte takes two characters at most. What the value itself may have is asked when it is written for WebKit.
+const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts, 8 MiB and 64 levels");
+/// Limits on the number of parts and text bytes in a value's JSON form: some parts are written as two, a name may be one more,
+/// and a byte takes at most two characters. The limits of the value itself are checked when it is encoded for WebKit.
 const SPELLED: (usize, usize) = (3 * MAX_PARTS, 2 * MAX_BYTES);
-const NO_VALUE: Refused = Refused::Rule("must be a value, as a document spells it");
+const NO_VALUE: Refused = Refused::Rule("must be a value in the form of a document");
 
 /// Reads one value.
 pub fn read<R: Read>(json: &mut Json<R>) -> Result<Value, Refused> {
@@ -243,10 +243,10 @@ struct Reader<'a, R: Read> {
     bytes: usize,
 }
 
-/// What the members of an object that spells a value may say.
+/// Members of an object that represents a value.
 #[derive(Default)]
 struct ValueMembers {
-    /// What it is.
+    /// Value of the member that names the type.
     value: Option<Value>,
     named: Option<Members>,
     length: Option<u64>,
@@ -280,42 +280,42 @@ impl<R: Read> Reader<'_, R> {
                 let items: Vec<_> = (0..).zip(self.list(|reader| reader.value(depth + 1))?).collect();
                 Value::Array { length: u32::try_from(items.len()).map_err(|_| TOO_LARGE)?, items, named: Vec::new() }
             }
-            ValueType::Object => self.said(depth)?.mean()?,
+            ValueType::Object => self.value_members(depth)?.into_value()?,
         })
     }
 
-    fn said(&mut self, depth: u32) -> Result<ValueMembers, Refused> {
-        let mut said = ValueMembers::default();
+    fn value_members(&mut self, depth: u32) -> Result<ValueMembers, Refused> {
+        let mut members = ValueMembers::default();
         self.json.token().begin_object()?;
         while self.json.token().has_next()? {
             let name = self.json.token().next_name_owned()?;
-            let before = said.value.is_some();
+            let before = members.value.is_some();
             match name.as_str() {
-                "named" => said.named = Some(self.pairs(depth)?),
-                "length" => said.length = Some(self.whole()?),
-                "offset" => said.offset = Some(self.whole()?),
-                "of" => said.of = Some(self.value(depth + 1)?),
-                "flags" => said.flags = Some(self.text()?),
-                "message" => said.message = Some(self.text()?),
-                "line" => said.line = Some(self.small()?),
-                "column" => said.column = Some(self.small()?),
-                "source" => said.source = Some(self.text()?),
-                "stack" => said.stack = Some(self.text()?),
-                "cause" => said.cause = Some(self.text()?),
-                // It says what it is once.
+                "named" => members.named = Some(self.pairs(depth)?),
+                "length" => members.length = Some(self.whole()?),
+                "offset" => members.offset = Some(self.whole()?),
+                "of" => members.of = Some(self.value(depth + 1)?),
+                "flags" => members.flags = Some(self.text()?),
+                "message" => members.message = Some(self.text()?),
+                "line" => members.line = Some(self.small()?),
+                "column" => members.column = Some(self.small()?),
+                "source" => members.source = Some(self.text()?),
+                "stack" => members.stack = Some(self.text()?),
+                "cause" => members.cause = Some(self.text()?),
+                // Only one member may name the type.
                 _ if before => return Err(NO_VALUE),
                 "view" => {
-                    said.view = Some(ViewKind::named(&self.plain_text()?).ok_or(NO_VALUE)?);
-                    said.value = Some(Value::Undefined);
+                    members.view = Some(ViewKind::named(&self.plain_text()?).ok_or(NO_VALUE)?);
+                    members.value = Some(Value::Undefined);
                 }
-                name => said.value = Some(self.kind(name, depth)?),
+                name => members.value = Some(self.kind(name, depth)?),
             }
         }
         self.json.token().end_object()?;
-        Ok(said)
+        Ok(members)
     }
 
-    /// What the member of this name says that a value is.
+    /// Reads the value of a member that names a type.
     fn kind(&mut self, name: &str, depth: u32) -> Result<Value, Refused> {
         Ok(match name {
             "undefined" => {
@@ -375,7 +375,7 @@ impl<R: Read> Reader<'_, R> {
         }
     }
 
-    /// A number, however it is spelled.
+    /// Reads a number in any form.
     fn number(&mut self, depth: u32) -> Result<f64, Refused> {
         match self.value(depth + 1)? {
             Value::Number(number) => Ok(number),
@@ -397,7 +397,7 @@ impl<R: Read> Reader<'_, R> {
         Ok(text)
     }
 
-    /// A string, however it is spelled.
+    /// Reads a string in any form.
     fn text(&mut self) -> Result<Text, Refused> {
         if self.json.token().peek()? == ValueType::String {
             return Ok(Text::Plain(self.plain_text()?));
@@ -443,7 +443,7 @@ impl<R: Read> Reader<'_, R> {
 }
 
 impl ValueMembers {
-    fn mean(mut self) -> Result<Value, Refused> {
+    fn into_value(mut self) -> Result<Value, Refused> {
         let mut value = self.value.take().ok_or(NO_VALUE)?;
         if let Some(kind) = self.view {
             let (offset, length, of) = (self.offset, self.length, self.of.map(Box::new));

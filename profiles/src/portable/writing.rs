@@ -1,4 +1,4 @@
-//! Writing a document.
+//! Writes documents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Write};
@@ -25,13 +25,13 @@ use crate::webkit::key_paths::KeyPath;
 use crate::webkit::names::{Kind, Origin, Site};
 use crate::webkit::values::{MAX_BYTES as MAX_VALUE, NoValue};
 
-/// What a document says that it lacks, at most: one line for each store and reason.
+/// Maximum number of `left_out` entries in a document: one per store and reason.
 const MAX_LEFT_OUT: usize = 1_000;
 
-/// How long a piece may wait for somebody to take it, with a thread that could do something else, and how long all of them.
+/// Maximum time a piece may wait for the reader, because it blocks a thread, and maximum time for the whole document.
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
-/// Writes a document of a profile with these cookies, whose sites' files lie in this folder, as a browser left them.
+/// Writes the document of a profile with these cookies and the site files in this folder, as a browser left them.
 pub fn write(about: &DocumentInfo, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { json: JsonStreamWriter::new(to), left_out: BTreeMap::new(), records: 0, databases: 0 };
     writer.begin(about)?;
@@ -51,7 +51,7 @@ struct Writer<W: Write> {
     databases: usize,
 }
 
-/// What a document lacks: of a site, of one of its databases, of a store in there.
+/// Missing data of a document: of a site, one of its databases, or a store in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct MissingParts {
     site: Site,
@@ -60,15 +60,14 @@ struct MissingParts {
     reason: &'static str,
 }
 
-/// Why something is left out: it holds what only a browser has, it is more than a document may have, or it is nothing that
-/// WebKit has written.
+/// Reason for leaving data out: a type that only a browser supports, a limit of documents, or content that WebKit has not
+/// written.
 mod reason {
     pub const UNSUPPORTED: &str = "unsupported";
     pub const TOO_LARGE: &str = "too_large";
     pub const UNREADABLE: &str = "unreadable";
 }
 
-/// What a site has kept, and where.
 #[derive(Default)]
 struct StoredSite {
     local_storage: Option<PathBuf>,
@@ -95,7 +94,6 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Begins a member that is an array.
     fn list(&mut self, name: &str) -> io::Result<()> {
         self.json.name(name)?;
         self.json.begin_array()
@@ -148,7 +146,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Whether there may be another record or item.
+    /// Counts a record or an item. Returns false when the limit is exceeded.
     fn has_room(&mut self) -> bool {
         self.records += 1;
         self.records <= MAX_RECORDS
@@ -190,7 +188,7 @@ impl<W: Write> Writer<W> {
                 return Ok(());
             }
         };
-        // No page has finished making it.
+        // A page started to create this database and did not finish.
         if info.version == 0 {
             return Ok(());
         }
@@ -214,7 +212,7 @@ impl<W: Write> Writer<W> {
                     self.leave_out(site, Some(&info.name), Some(&store.name), reason::TOO_LARGE);
                     Ok(())
                 }
-                // Of a store that is gone.
+                // A record of a store that no longer exists.
                 None => Ok(()),
             },
             Err((store, why)) => {
@@ -269,7 +267,7 @@ impl<W: Write> Writer<W> {
         if !record.index_keys.is_empty() {
             self.list("index_keys")?;
             for (id, key) in &record.index_keys {
-                // One of an index that is gone is nothing.
+                // Keys of an index that no longer exists are skipped.
                 if let Some(index) = store.indexes.iter().find(|index| index.id == *id) {
                     self.json.begin_object()?;
                     self.member("index", &index.name)?;
@@ -306,7 +304,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A key path: null, a text, or a list of texts.
+/// Serializes a key path as null, a text, or a list of texts.
 struct Keys<'a>(&'a KeyPath);
 
 impl Serialize for Keys<'_> {
@@ -320,7 +318,7 @@ impl Serialize for Keys<'_> {
 }
 
 impl Info {
-    /// Whether a document may have all of its names.
+    /// True when all names are within the limits of a document.
     fn is_bounded(&self) -> bool {
         let names = |store: &Store| {
             store.name.len() <= MAX_TEXT && store.indexes.iter().all(|index| index.name.len() <= MAX_TEXT)
@@ -329,7 +327,8 @@ impl Info {
     }
 }
 
-/// What `write` writes, as a stream. An error before the first piece is answered instead of one; a later one ends the stream.
+/// Returns the output of `write` as a stream. An error before the first piece is returned directly; a later one ends the
+/// stream.
 pub async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
@@ -337,11 +336,11 @@ pub async fn written(
     let writing = tokio::task::spawn_blocking(move || {
         let mut document = BufWriter::with_capacity(PIECE, Pieces::new(to));
         let written = write(&mut document).and_then(|()| document.flush());
-        // What is left of one that breaks off is not to be sent any more.
+        // After an error, the buffered rest must not be sent.
         let _ = document.into_parts();
         written
     });
-    // Nobody may take an error off a thread that could not even hand on a piece: it comes from the thread's end.
+    // An error of the thread is passed on when the thread ends, because the channel may be closed.
     let end = stream::once(writing).filter_map(async |end| end.map_err(io::Error::other).flatten().err().map(Err));
     let mut document = stream::poll_fn(move |context| pieces.poll_recv(context)).map(Ok).chain(end).boxed();
     let first = document.next().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
@@ -362,7 +361,7 @@ impl Pieces {
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What is long is written past a buffer.
+        // Long writes bypass the buffer, so they are split here.
         let bytes = &bytes[..bytes.len().min(PIECE)];
         let patience = TAKEN_WITHIN.0.min(self.until.saturating_duration_since(Instant::now()));
         let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), patience);

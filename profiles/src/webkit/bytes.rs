@@ -1,10 +1,9 @@
-//! Little-endian numbers and runs of bytes, taken off the front of what is left.
+//! Reads little-endian numbers and byte strings from the front of a slice.
 
-/// What is left to be read.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// So many bytes. `None` when fewer are left.
+    /// Takes `count` bytes. Returns `None` if fewer remain.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, left) = self.0.split_at_checked(count)?;
         self.0 = left;
@@ -35,7 +34,7 @@ impl<'a> Bytes<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// So many bytes, as a length that was read says it.
+    /// Takes the number of bytes that a length field gives.
     pub fn run(&mut self, length: u64) -> Option<&'a [u8]> {
         self.take(usize::try_from(length).ok()?)
     }

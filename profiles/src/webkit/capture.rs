@@ -1,4 +1,4 @@
-//! Taking what a browser of ours has written, as it is.
+//! Prepares the files that a browser has written for saving.
 
 use std::fs;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::databases::Database;
 use super::names::{Kind, meaning};
 
-/// Has what is in the journals of databases come into them, and removes a database that names files elsewhere, or is
-/// none: no browser of ours has written that, and it is given to none.
+/// Merges the journals of databases into them. Removes databases that are invalid or name files outside their folder: no
+/// browser of this service has written them, and none receives them.
 ///
 /// # Errors
-/// When the folder cannot be read, or written.
+/// Returns an error when the folder cannot be read or written.
 pub fn settle(folder: &Path) -> io::Result<()> {
     let mut databases = Vec::new();
     find(folder, "", &mut databases)?;

@@ -1,7 +1,7 @@
-//! Reading WebKit's databases.
+//! Reads WebKit's databases.
 //!
-//! What is read may have been made by anybody. `SQLite` is told to trust nothing in it, and a database with other tables than
-//! WebKit's own is not read: there is then no view, trigger or expression that could be run.
+//! The files are untrusted. `SQLite` is configured to trust nothing in them, and a database with other tables than WebKit's is
+//! rejected, so no view, trigger or expression can run.
 
 use std::path::Path;
 
@@ -17,16 +17,15 @@ use super::schema;
 use super::text::Text;
 use super::values::{NoValue, Value};
 
-/// Bytes of what is in one place of a table, at most.
+/// Maximum size of a table cell in bytes.
 const MAX_CELL: i32 = 64 * 1024 * 1024;
-/// Stores and indexes of a database, at most, and keys of a record in all indexes.
+/// Maximum number of stores and indexes of a database, and of index keys of a record.
 pub const MAX_STORES: usize = 1_000;
 pub const MAX_INDEXES: usize = 1_000;
 pub const MAX_INDEX_KEYS: usize = 10_000;
-/// Files of blobs of a database, at most.
+/// Maximum number of blob files of a database.
 const MAX_BLOBS: usize = 100_000;
 
-/// Why a database is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     #[error(transparent)]
@@ -36,7 +35,7 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether it is the database that is wrong, and not a disk that is full.
+    /// True when the database is invalid; false for other errors, such as a full disk.
     pub fn is_its_own(&self) -> bool {
         match self {
             Self::Sqlite(error) => {
@@ -47,7 +46,7 @@ impl DatabaseError {
     }
 }
 
-/// Whoever is shown what is in a database, and may want no more.
+/// Error of reading a database, or of the callback that receives its content.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError<E> {
     #[error(transparent)]
@@ -62,32 +61,28 @@ impl<E> From<rusqlite::Error> for ReadError<E> {
     }
 }
 
-/// A database of a site.
 #[derive(Debug)]
 pub struct Database(Connection);
 
-/// What a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     pub name: String,
-    /// 0 when no page has finished making it.
+    /// 0 if the page that creates the database has not finished.
     pub version: u64,
     pub stores: Vec<Store>,
 }
 
-/// A store for records.
+/// An object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub id: i64,
     pub name: String,
     pub key_path: KeyPath,
     pub auto_increment: bool,
-    /// The last key that was made up.
     pub last_key: i64,
     pub indexes: Vec<Index>,
 }
 
-/// An index of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     pub id: i64,
@@ -97,17 +92,16 @@ pub struct Index {
     pub multi_entry: bool,
 }
 
-/// A record of a store.
 #[derive(Debug)]
 pub struct Record {
     pub store: i64,
     pub key: Key,
     pub value: Value,
-    /// Under which keys it is in which indexes.
+    /// Index ids and the record's keys in them.
     pub index_keys: Vec<(i64, Key)>,
 }
 
-/// Opens a file of WebKit's, which nobody else has open. What is in its journal comes into it.
+/// Opens a file of WebKit that no other process has open. Merges its journal.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -117,13 +111,13 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_CELL)?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-    // Nobody shares it, and so its journal needs no file of shared memory.
+    // With exclusive locking, the journal needs no shared memory file.
     connection.execute_batch("pragma locking_mode = exclusive; pragma cell_size_check = on; pragma query_only = on")?;
     schema::name_order(&connection)?;
     Ok(connection)
 }
 
-/// Whether a table or an index is the one that WebKit makes.
+/// Checks that a table or an index has exactly WebKit's definition.
 fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Result<(), DatabaseError> {
     let mut found = connection.prepare("select type, sql from sqlite_schema where name = ?1 collate nocase")?;
     let mut found = found.query([name])?;
@@ -137,10 +131,10 @@ fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Re
 }
 
 impl Database {
-    /// Opens one.
+    /// Opens a database.
     ///
     /// # Errors
-    /// When it is none of WebKit's, or cannot be read.
+    /// Returns an error when the file is not a database of WebKit or cannot be read.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let connection = open(path)?;
         for table in schema::INDEXED {
@@ -150,10 +144,10 @@ impl Database {
         Ok(Self(connection))
     }
 
-    /// Whether the files that it names are its own: WebKit opens and removes them by these names.
+    /// Checks that all file names in the database are valid blob names: WebKit opens and removes files by these names.
     ///
     /// # Errors
-    /// When they are not, or it cannot be read.
+    /// Returns an error when a name is invalid or the database cannot be read.
     pub fn check_blobs(&self) -> Result<(), DatabaseError> {
         let mut files = self.0.prepare("select fileName from BlobFiles")?;
         let mut files = files.query([])?;
@@ -161,23 +155,23 @@ impl Database {
         while let Some(row) = files.next()? {
             count += 1;
             if count > MAX_BLOBS || !row.get_ref(0)?.as_str().is_ok_and(names::is_blob) {
-                return Err(DatabaseError::Strange("files elsewhere"));
+                return Err(DatabaseError::Strange("a file outside its folder"));
             }
         }
         Ok(())
     }
 
-    /// What it is.
+    /// Reads the metadata.
     ///
     /// # Errors
-    /// When it is none of WebKit's, or cannot be read.
+    /// Returns an error when the database is not WebKit's or cannot be read.
     pub fn info(&self) -> Result<Info, DatabaseError> {
         let word = |key: &str| {
             let mut found = self.0.prepare("select value from IDBDatabaseInfo where key = ?1")?;
             let word = found.query_row([key], |row| text(row, 0)).optional()?;
             word.ok_or(DatabaseError::Strange("no name or version"))
         };
-        let version = word("DatabaseVersion")?.parse().map_err(|_| DatabaseError::Strange("its version"))?;
+        let version = word("DatabaseVersion")?.parse().map_err(|_| DatabaseError::Strange("an invalid version"))?;
         Ok(Info { name: word("DatabaseName")?, version, stores: self.stores()? })
     }
 
@@ -221,10 +215,10 @@ impl Database {
         Ok(indexes)
     }
 
-    /// Shows each record, or whose it is and why it cannot be shown.
+    /// Passes each record to `show`, or its store and the reason why it cannot be decoded.
     ///
     /// # Errors
-    /// When it cannot be read, or whoever is shown them wants no more.
+    /// Returns an error when the database cannot be read or `show` fails.
     pub fn records<E>(
         &self,
         mut show: impl FnMut(Result<Record, (i64, NoValue)>) -> Result<(), E>,
@@ -267,10 +261,10 @@ impl Database {
     }
 }
 
-/// Shows each item of a site's local storage, or `None` for one that is none.
+/// Passes each item of a site's local storage to `show`, or `None` for an invalid one.
 ///
 /// # Errors
-/// When it cannot be read, or whoever is shown them wants no more.
+/// Returns an error when the database cannot be read or `show` fails.
 pub fn local_storage<E>(
     path: &Path,
     mut show: impl FnMut(Option<(&str, Text)>) -> Result<(), E>,
@@ -286,7 +280,7 @@ pub fn local_storage<E>(
     Ok(())
 }
 
-/// WebKit writes keys and names as texts or as blobs.
+/// WebKit writes keys and names as text or as blobs.
 fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], NoValue> {
     row.get_ref(column).ok().and_then(|value| value.as_bytes().ok()).ok_or(NoValue::Malformed("no bytes"))
 }
@@ -294,13 +288,13 @@ fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], NoValue> {
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let value = row.get_ref(column)?;
     let text = value.as_bytes().ok().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-    text.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, "no text".to_owned(), value.data_type()))
+    text.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, "not UTF-8".to_owned(), value.data_type()))
 }
 
 fn key(row: &Row<'_>, column: usize) -> Result<Key, NoValue> {
-    Key::decode(bytes(row, column)?).ok_or(NoValue::Malformed("a key"))
+    Key::decode(bytes(row, column)?).ok_or(NoValue::Malformed("an invalid key"))
 }
 
 fn key_path(row: &Row<'_>, column: usize) -> Result<KeyPath, DatabaseError> {
-    bytes(row, column).ok().and_then(KeyPath::decode).ok_or(DatabaseError::Strange("a key path"))
+    bytes(row, column).ok().and_then(KeyPath::decode).ok_or(DatabaseError::Strange("an invalid key path"))
 }

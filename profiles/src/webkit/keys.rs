@@ -1,15 +1,15 @@
-//! Keys of `IndexedDB`, as WebKit writes them: a zero for the version of the format, and then what the key is.
+//! Keys of `IndexedDB` in WebKit's format: a zero byte for the version, and the key.
 
 use super::bytes::Bytes;
 use super::text::Text;
 use super::values::Value;
 
-/// Bytes of a key, at most, and how deep the arrays in it may go.
+/// Maximum size of a key in bytes, and maximum nesting depth of arrays in it.
 pub const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: u32 = 32;
 const VERSION: u8 = 0;
 
-/// A key. Two are the same when WebKit finds them equal.
+/// A key. Two keys are equal exactly when WebKit considers them equal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Key {
     Number(f64),
@@ -29,7 +29,7 @@ mod tag {
 }
 
 impl Key {
-    /// Reads what WebKit has written. `None` when it is no key.
+    /// Decodes WebKit's format. Returns `None` for an invalid key.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(bytes);
         let versioned = bytes.0.len() <= MAX_BYTES && bytes.u8()? == VERSION;
@@ -37,19 +37,18 @@ impl Key {
         bytes.is_empty().then_some(key)
     }
 
-    /// Writes what WebKit reads. `None` when it is too large.
+    /// Encodes the key for WebKit. Returns `None` if it is too large.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![VERSION];
         encode(self, &mut bytes);
         (bytes.len() <= MAX_BYTES).then_some(bytes)
     }
 
-    /// The key that a value is. `None` when it is none.
+    /// Converts a value to a key. Returns `None` if it is not a valid key.
     pub fn of(value: &Value) -> Option<Self> {
         of(value, 0)
     }
 
-    /// The same as a value.
     pub fn into_value(self) -> Value {
         match self {
             Self::Number(number) => Value::Number(number),
@@ -64,7 +63,7 @@ impl Key {
     }
 }
 
-/// No number that is none, and one zero: WebKit finds both equal, and spells them differently.
+/// Rejects NaN and normalizes -0 to 0: WebKit treats both zeros as equal but encodes them differently.
 fn number(number: f64) -> Option<f64> {
     (!number.is_nan()).then_some(number + 0.0)
 }
@@ -86,7 +85,7 @@ fn decode(bytes: &mut Bytes<'_>, depth: u32) -> Option<Key> {
         }
         tag::ARRAY => {
             let count = bytes.u64()?;
-            // Each is of a byte at least, so that what is left bounds them.
+            // Each key needs at least one byte, so the remaining bytes bound the count.
             let keys = (0..count).map(|_| decode(bytes, depth + 1));
             Key::Array(keys.collect::<Option<_>>()?)
         }
@@ -107,7 +106,7 @@ fn encode(key: &Key, to: &mut Vec<u8>) {
         Key::Text(text) => {
             let bytes = text.utf16();
             to.push(tag::TEXT);
-            // One that is longer than this can say is refused for its size.
+            // A longer text is rejected because of its size.
             to.extend(u32::try_from(bytes.len() / 2).unwrap_or(u32::MAX).to_le_bytes());
             to.extend(bytes);
         }

@@ -1,28 +1,29 @@
-//! The names that WebKit gives what it keeps of sites:
+//! Names of WebKit's files with site data:
 //!
 //! - `localstorage/https_example.com_0.localstorage`
-//! - `databases/indexeddb/v1/https_example.com_0/…/IndexedDB.sqlite3`, in a folder that is called after the SHA-256 of the
-//!   database's name, and in one more below the site's when a frame of another site keeps it. Blobs lie beside it.
+//! - `databases/indexeddb/v1/https_example.com_0/…/IndexedDB.sqlite3`, in a folder that is named by the SHA-256 of the
+//!   database's name. If a frame of another site owns the database, that site's folder is inside the page's folder. Blobs are
+//!   in the same folder as the database.
 //!
-//! `SQLite` has journals beside these files. No name but these is given to a browser: WebKit or `SQLite` may believe what a
-//! file says that only lies there, as a rollback journal names further files to be removed.
+//! `SQLite` has journals beside these files. A browser receives no file with another name: WebKit or `SQLite` may use a file
+//! merely because it exists. For example, a rollback journal names further files to remove.
 
 use sha2::{Digest as _, Sha256};
 use url::{Origin as UrlOrigin, Url};
 
-/// Where local storage lies, and what its files end with.
+/// Folder of local storage, and suffix of its files.
 const LOCAL: (&str, &str) = ("localstorage", ".localstorage");
-/// The names of the folders in which databases lie.
+/// Folders that contain the databases.
 const INDEXED: [&str; 3] = ["databases", "indexeddb", "v1"];
-/// A database, in a folder of its own.
+/// Name of a database file, in its own folder.
 const DATABASE: &str = "IndexedDB.sqlite3";
 
-/// A site that keeps something, such as `https://example.com`.
+/// Origin of a site, such as `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(String);
 
 impl Origin {
-    /// `None` for what is no origin of a site, or not spelled as browsers do.
+    /// Parses an origin in the browsers' normal form. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.origin(), UrlOrigin::Tuple(..)))?;
         let host = url.host_str()?;
@@ -34,19 +35,19 @@ impl Origin {
         (known && url.origin().ascii_serialization() == text).then(|| Self(text.to_owned()))
     }
 
-    /// The one whose files or folder WebKit gives this name: its scheme, host and port with `_` between them.
+    /// Parses the name that WebKit uses in paths: scheme, host and port, separated by `_`.
     fn of_name(name: &str) -> Option<Self> {
         let (scheme, rest) = name.split_once('_')?;
         let (host, port) = rest.rsplit_once('_')?;
         let host = host.replace("%3A", ":");
         let text = if port == "0" { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") };
-        // There is one spelling of each.
+        // Each origin has only one valid name.
         Self::parse(&text).filter(|origin| origin.name() == name)
     }
 
     fn name(&self) -> String {
         let (scheme, rest) = self.0.split_once("://").unwrap_or_default();
-        // Without a port, what is behind the last colon may be the end of an address.
+        // Without a port, the last colon may be part of an IPv6 address.
         let (host, port) = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).unwrap_or((rest, "0"));
         format!("{scheme}_{}_{port}", host.replace(':', "%3A"))
     }
@@ -56,26 +57,25 @@ impl Origin {
     }
 }
 
-/// Whose something is: a site's, and when it is a frame's, in whose page the frame is.
+/// Owner of site data: an origin, and for a frame of another site also the origin of the page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
     pub origin: Origin,
     pub embedded_in: Option<Origin>,
 }
 
-/// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     LocalStorage,
     Database,
-    /// What was written last, of either of them.
+    /// Write-ahead log of a local storage or a database.
     Journal,
-    /// What is in a journal; made anew by whoever opens it.
+    /// Index of a write-ahead log; `SQLite` recreates it.
     Shared,
     Blob,
 }
 
-/// What a file with this path is, and whose. `None` when the name is none of WebKit's.
+/// Returns the owner and the kind of the file with this path, or `None` if the name is not WebKit's.
 pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     match path.split('/').collect::<Vec<_>>()[..] {
         [folder, file] if folder == LOCAL.0 => {
@@ -101,7 +101,7 @@ pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     }
 }
 
-/// Whether WebKit calls a blob's file this.
+/// True for a file name that WebKit gives to a blob.
 pub fn is_blob(file: &str) -> bool {
     let number = file.strip_suffix(".blob").unwrap_or_default();
     (1..=19).contains(&number.len()) && number.bytes().all(|c| c.is_ascii_digit())
@@ -113,12 +113,11 @@ fn main_or_journal(file: &str, main: Kind) -> (&str, Kind) {
     found.unwrap_or((file, main))
 }
 
-/// Where WebKit keeps a site's local storage.
 pub fn local_storage(origin: &Origin) -> String {
     format!("{}/{}{}", LOCAL.0, origin.name(), LOCAL.1)
 }
 
-/// Where WebKit keeps a site's database of this name.
+/// Path of a site's database with this name.
 pub fn database(site: &Site, name: &str) -> String {
     let page = site.embedded_in.as_ref().map_or_else(String::new, |page| format!("{}/", page.name()));
     let hash = Sha256::digest(name).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02X}"));
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_webkit_calls_them() {
+    fn names_match_webkit() {
         let origin = |text| Origin::parse(text).expect("an origin");
         for (text, name) in [
             ("https://shop.example", "https_shop.example_0"),
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_name_is_webkits() {
+    fn other_names_are_refused() {
         for bad in [
             "https://shop.example/",
             "https://Shop.example",

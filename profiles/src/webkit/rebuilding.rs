@@ -1,7 +1,7 @@
-//! Writing databases as WebKit has them, of values.
+//! Builds databases in WebKit's format from values.
 //!
-//! A file is made in one go and without a journal: when that fails, it is thrown away. No blob is in one, and so no name
-//! of a file. WebKit makes the indexes over keys when it first opens one.
+//! A file is written without a journal and is discarded if an error occurs. It contains no blobs and therefore no file names.
+//! WebKit creates the indexes over keys when it first opens the file.
 
 use std::fs;
 use std::io;
@@ -14,12 +14,11 @@ use super::databases::Store;
 use super::schema;
 use super::text::Text;
 
-/// The version of the tables, which WebKit brings up to its own.
+/// Version of the tables, which WebKit upgrades to its own.
 const METADATA_VERSION: &str = "1";
-/// Bytes of a page of a database, as `SQLite` and WebKit have them.
+/// Page size of `SQLite` and WebKit in bytes.
 const PAGE: u64 = 4096;
 
-/// Why a database is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("the database exceeds its maximum size")]
@@ -28,14 +27,13 @@ pub enum BuildError {
     Disk(io::Error),
 }
 
-/// A file that is being made.
 #[derive(Debug)]
 pub struct DatabaseBuilder {
     connection: Connection,
     max_pages: u32,
 }
 
-/// Bytes that are a text to `SQLite`, whatever they are: WebKit keeps keys so.
+/// Bytes stored with `SQLite`'s text type, regardless of their content, as WebKit stores keys.
 struct Bytes<'a>(&'a [u8]);
 
 impl ToSql for Bytes<'_> {
@@ -45,19 +43,19 @@ impl ToSql for Bytes<'_> {
 }
 
 impl DatabaseBuilder {
-    /// Begins a database.
+    /// Starts a database.
     ///
     /// # Errors
-    /// When the disk refuses, or there is something of this name.
+    /// Returns an error when the file exists or cannot be written.
     pub fn database(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
         let tables = schema::INDEXED.into_iter().chain([schema::RECORD_INDEX]);
         Self::begin(path, max_bytes, tables)
     }
 
-    /// Begins a local storage.
+    /// Starts a local storage.
     ///
     /// # Errors
-    /// As [`Building::database`].
+    /// Returns the errors of [`DatabaseBuilder::database`].
     pub fn local_storage(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
         Self::begin(path, max_bytes, [schema::LOCAL])
     }
@@ -87,7 +85,7 @@ impl DatabaseBuilder {
         Ok(building)
     }
 
-    /// Does something to the database, which may become too large.
+    /// Runs statements, and detects whether the file became too large.
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, BuildError> {
         work(&self.connection).map_err(|error| {
             let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
@@ -99,10 +97,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Adds an item to a local storage, or replaces the one of its name.
+    /// Inserts an item into a local storage, or replaces the item with this key.
     ///
     /// # Errors
-    /// When it becomes too large, or the disk refuses.
+    /// Returns an error when the file becomes too large or cannot be written.
     pub fn item(&self, key: &str, value: &Text) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into ItemTable values (?1, ?2)")?;
@@ -110,10 +108,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Adds a record, which has this number. Key and value are WebKit's words for them.
+    /// Inserts a record with this number. Key and value are in WebKit's encoding.
     ///
     /// # Errors
-    /// As [`Building::item`].
+    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn record(&self, number: i64, store: i64, key: &[u8], value: &[u8]) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into Records values (?1, ?2, ?3, ?4)")?;
@@ -121,10 +119,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Adds a key to an index, of the record with this number and `primary` key.
+    /// Inserts a key into an index, for the record with this number and `primary` key.
     ///
     /// # Errors
-    /// As [`Building::item`].
+    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn index_key(
         &self,
         (store, index, number): (i64, i64, i64),
@@ -137,10 +135,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Adds a store and its indexes.
+    /// Inserts a store and its indexes.
     ///
     /// # Errors
-    /// As [`Building::item`].
+    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn store(&self, store: &Store) -> Result<(), BuildError> {
         self.with(|connection| {
             let path = store.key_path.encode();
@@ -157,10 +155,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Says what the database is called.
+    /// Sets the name and the version of the database.
     ///
     /// # Errors
-    /// As [`Building::item`].
+    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn name(&self, name: &str, version: u64) -> Result<(), BuildError> {
         let version = version.to_string();
         let words = [
@@ -176,10 +174,10 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Ends it. Answers how many bytes the file has.
+    /// Finishes the file. Returns its size in bytes.
     ///
     /// # Errors
-    /// As [`Building::item`].
+    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn finish(self) -> Result<u64, BuildError> {
         self.with(|connection| connection.execute_batch("commit"))?;
         let pages = self.pages().map_err(disk)?;

@@ -1,14 +1,14 @@
-//! The tables that WebKit makes, in its words: it compares them, and ends itself when they are others.
+//! Table definitions in WebKit's exact text: WebKit compares them, and crashes if they differ.
 
 use rusqlite::Connection;
 
-/// Tells `SQLite` the name of the order of keys, which tables of them name. Nothing here compares by it: only indexes do, and
-/// those are WebKit's to make.
+/// Registers the name of WebKit's key collation, which the tables use. Nothing here compares with it: only indexes do, and
+/// WebKit creates those.
 pub fn name_order(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_collation("IDBKEY", str::cmp)
 }
 
-/// Of an `IndexedDB` database.
+/// Tables of an `IndexedDB` database.
 pub const INDEXED: [(&str, &str); 8] = [
     (
         "Records",
@@ -44,13 +44,13 @@ pub const INDEXED: [(&str, &str); 8] = [
     ),
 ];
 
-/// What finds a record's keys in indexes. WebKit makes the two other indexes itself, which are in the order of keys: an order
-/// that it alone has to know.
+/// Index that finds the index keys of a record. WebKit creates the two other indexes itself; they use its key collation, which
+/// only WebKit implements.
 pub const RECORD_INDEX: (&str, &str) = (
     "IndexRecordsRecordIndex",
     "CREATE INDEX IndexRecordsRecordIndex ON IndexRecords (objectStoreID, objectStoreRecordID)",
 );
 
-/// Of local storage.
+/// Table of local storage.
 pub const LOCAL: (&str, &str) =
     ("ItemTable", "CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB NOT NULL ON CONFLICT FAIL)");

@@ -1,4 +1,4 @@
-//! Values, keys and key paths, as WebKit has written them and as anybody might.
+//! Tests of values, keys and key paths, in WebKit's encoding and with arbitrary bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,9 +14,9 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes().chunks(2).map(digit).collect()
 }
 
-/// Values as `WebKitGTK` 2.50 has written them, and how a document spells them.
+/// Values in the encoding of `WebKitGTK` 2.50, and their form in a document.
 #[test]
-fn what_webkit_has_written_is_read_and_written_again() {
+fn values_of_webkit_round_trip() {
     for (hex, spelled) in [
         ("0f00000003", r#"{"undefined":true}"#),
         ("0f00000006", "0"),
@@ -50,15 +50,15 @@ fn what_webkit_has_written_is_read_and_written_again() {
         let read = spelling::read(spelled).expect("a value");
         assert_eq!(read.encode().expect("a value"), bytes(hex), "{spelled}");
     }
-    // A string that was there before is spelled in full.
+    // A repeated string is expanded.
     let repeated =
         bytes("0f00000001030000000000000010030000807265700100000010feffffff000200000010feffffff00ffffffffffffffff");
     assert_eq!(spelling::written(&Value::decode(&repeated).expect("a value")), r#"["rep","rep","rep"]"#);
 }
 
-/// A blob, an image, a buffer that grows, another version.
+/// A blob, an image, a growable buffer, and other versions.
 #[test]
-fn what_only_a_browser_has_is_no_value() {
+fn unsupported_values_are_refused() {
     for hex in [
         "0f0000000f39000080",
         "0f0000000e0200000002000000100000000000000000000000000000000000",
@@ -76,7 +76,7 @@ fn what_only_a_browser_has_is_no_value() {
 }
 
 #[test]
-fn what_no_page_could_have_is_no_value() {
+fn impossible_values_are_refused() {
     let buffer = || Box::new(Value::Buffer(vec![0; 8]));
     let deep = (0..100).fold(Value::Null, |inner, _| Value::Set { items: vec![inner], named: Vec::new() });
     for value in [
@@ -93,7 +93,7 @@ fn what_no_page_could_have_is_no_value() {
     ] {
         assert!(value.encode().is_err(), "{value:?}");
     }
-    // However deep it is, and however large it says that it is.
+    // Very deep values, and lengths beyond the data.
     assert_eq!(
         Value::decode(&[&bytes("0f000000")[..], &vec![0x1d; 1_000_000]].concat()).expect_err("deep"),
         NoValue::TooLarge
@@ -104,7 +104,7 @@ fn what_no_page_could_have_is_no_value() {
 }
 
 #[test]
-fn key_paths_are_spelled_as_webkit_does() {
+fn key_paths_match_webkit() {
     for (hex, path) in [
         ("7479706500000000000000000000000000780513", KeyPath::None),
         (
@@ -168,7 +168,7 @@ fn view() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any value but references, which are of what is there.
+/// Any value without references.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Undefined),
@@ -218,18 +218,18 @@ fn key() -> impl Strategy<Value = Key> {
 
 proptest! {
     #[test]
-    fn a_value_comes_back_however_it_is_spelled(value in value()) {
+    fn value_round_trips_in_both_forms(value in value()) {
         let encoded = value.encode().expect("a value");
         let decoded = Value::decode(&encoded).expect("a value");
         prop_assert_eq!(decoded.encode().expect("a value"), &encoded[..]);
         let read = spelling::read(&spelling::written(&value)).expect("a value");
-        // Not all that are no numbers are the same bits.
+        // NaN has several bit patterns.
         let same = format!("{:?}", Value::decode(&read.encode().expect("a value"))) == format!("{:?}", Ok::<_, NoValue>(decoded));
         prop_assert!(same, "{}", spelling::written(&value));
     }
 
     #[test]
-    fn no_bytes_are_too_strange_for_a_value(mut bytes in vec(prop_oneof![0_u8..60, any::<u8>()], 0..200)) {
+    fn value_decoder_never_panics(mut bytes in vec(prop_oneof![0_u8..60, any::<u8>()], 0..200)) {
         let _ = Value::decode(&bytes);
         bytes.splice(..0, 15_u32.to_le_bytes());
         if let Ok(value) = Value::decode(&bytes) {
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_value_is_one_or_none(value in value(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn changed_value_decodes_or_is_refused(value in value(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut encoded = value.encode().expect("a value");
         let at = at.index(encoded.len());
         encoded[at] = byte;
@@ -249,26 +249,26 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange_for_a_value(text in "[\\[\\]{}\",:a-z0-9.\\-]{0,60}") {
+    fn value_reader_never_panics(text in "[\\[\\]{}\",:a-z0-9.\\-]{0,60}") {
         let _ = spelling::read(&text);
     }
 
     #[test]
-    fn a_key_comes_back(key in key()) {
+    fn key_round_trips(key in key()) {
         prop_assert_eq!(Key::decode(&key.encode().expect("a small one")), Some(key.clone()));
         let read = spelling::read(&spelling::written(&key.clone().into_value())).expect("a value");
         prop_assert_eq!(Key::of(&read), Some(key));
     }
 
     #[test]
-    fn no_bytes_are_too_strange_for_a_key(bytes in vec(any::<u8>(), 0..100)) {
+    fn key_decoder_never_panics(bytes in vec(any::<u8>(), 0..100)) {
         let _ = Key::decode(&bytes);
         let _ = Key::decode(&[&[0], &bytes[..]].concat());
         let _ = KeyPath::decode(&bytes);
     }
 
     #[test]
-    fn a_key_path_comes_back(paths in vec("[^\\x00]{0,40}", 1..30), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn key_path_round_trips(paths in vec("[^\\x00]{0,40}", 1..30), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let path = KeyPath::Several(paths);
         let mut encoded = path.encode();
         prop_assert_eq!(KeyPath::decode(&encoded), Some(path));

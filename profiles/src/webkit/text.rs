@@ -1,13 +1,11 @@
-//! Strings as JavaScript has them: of UTF-16 code units, which need not pair up.
+//! JavaScript strings: UTF-16 code units, which may contain unpaired surrogates.
 
 use std::borrow::Cow;
 
-/// A string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Text {
-    /// One that is text.
     Plain(String),
-    /// One with half of a character in it.
+    /// A string with an unpaired surrogate.
     Broken(Vec<u16>),
 }
 
@@ -16,13 +14,13 @@ impl Text {
         String::from_utf16(&units).map_or(Self::Broken(units), Self::Plain)
     }
 
-    /// Of bytes in little-endian order. `None` when there is half a unit.
+    /// Decodes little-endian code units. Returns `None` for an odd number of bytes.
     pub fn of_utf16(bytes: &[u8]) -> Option<Self> {
         let (units, rest) = bytes.as_chunks();
         rest.is_empty().then(|| Self::of_units(units.iter().copied().map(u16::from_le_bytes).collect()))
     }
 
-    /// Each byte is a character.
+    /// Decodes bytes that are one character each.
     pub fn of_latin1(bytes: &[u8]) -> Self {
         Self::Plain(bytes.iter().copied().map(char::from).collect())
     }
@@ -34,12 +32,12 @@ impl Text {
         }
     }
 
-    /// Its code units in little-endian order.
+    /// Encodes the code units as little-endian bytes.
     pub fn utf16(&self) -> Vec<u8> {
         self.units().iter().flat_map(|unit| unit.to_le_bytes()).collect()
     }
 
-    /// Its characters as a byte each, if they all are one.
+    /// Encodes each character as one byte, if all characters fit.
     pub fn latin1(&self) -> Option<Vec<u8>> {
         match self {
             Self::Plain(text) => text.chars().map(|c| u8::try_from(c).ok()).collect(),
@@ -47,7 +45,7 @@ impl Text {
         }
     }
 
-    /// About as many bytes as it takes.
+    /// Approximate size in memory in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),

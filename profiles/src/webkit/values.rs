@@ -1,8 +1,8 @@
-//! Values as pages store them in `IndexedDB`: WebKit's `SerializedScriptValue`, version 15, and back.
+//! Values that pages store in `IndexedDB`: decodes and encodes WebKit's `SerializedScriptValue`, version 15.
 //!
-//! A value is a tree. An object that is in it twice, or in itself, is there once and referred to from then on, by its number
-//! among those that can be referred to. What only a browser has is no value here: blobs, files, images, keys of
-//! `WebCrypto`, geometry, exceptions of the DOM, buffers that can grow.
+//! A value is a tree. An object that occurs repeatedly, or contains itself, is stored once; later occurrences refer to it by
+//! its number among the objects. Values that only a browser supports are not decoded: blobs, files, images, `WebCrypto` keys,
+//! geometry, DOM exceptions and growable buffers.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,25 +10,25 @@ use std::fmt::Write as _;
 use super::bytes::Bytes;
 use super::text::Text;
 
-/// How deep a value may go, and of how many parts and bytes it may be, at most: it is in memory.
+/// Maximum depth of a value, number of its parts, and size in bytes, because it is in memory.
 pub const MAX_DEPTH: u32 = 64;
 pub const MAX_PARTS: usize = 200_000;
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// The version of the format, which begins every value.
+/// Version of the format, at the start of every value.
 const VERSION: u32 = 15;
-/// Ends the members of an object and the items of an array.
+/// Marks the end of an object's members and of an array's items.
 const END: u32 = 0xFFFF_FFFF;
-/// Says instead of a string's length that it was there before, and which it was follows.
+/// In place of a string's length: the index of an earlier string follows.
 const POOLED: u32 = 0xFFFF_FFFE;
-/// Begins an array's members that are no items.
+/// Marks the start of an array's named members.
 const NAMED: u32 = 0xFFFF_FFFD;
-/// Says in a string's length that each character is a byte.
+/// Bit in a string's length: each character is one byte.
 const LATIN1: u32 = 0x8000_0000;
-/// The furthest that a date can be from 1970, in milliseconds.
+/// Maximum distance of a date from 1970 in milliseconds.
 const MAX_DATE: f64 = 8.64e15;
 
-/// What a page may have stored.
+/// A value that a page can store.
 #[derive(Debug, Clone)]
 pub enum Value {
     Undefined,
@@ -37,12 +37,12 @@ pub enum Value {
     Number(f64),
     BigInt(BigInt),
     Text(Text),
-    /// Milliseconds since 1970; not a number when it is an invalid date.
+    /// Milliseconds since 1970; NaN for an invalid date.
     Date(f64),
     Object(Members),
     Array {
         length: u32,
-        /// By their indexes, which are less than the length.
+        /// Items by index; each index is less than the length.
         items: Vec<(u32, Value)>,
         named: Members,
     },
@@ -58,7 +58,7 @@ pub enum Value {
     View {
         kind: ViewKind,
         offset: u64,
-        /// In bytes.
+        /// Length in bytes.
         length: u64,
         /// A buffer, or a reference to one.
         of: Box<Value>,
@@ -68,27 +68,25 @@ pub enum Value {
         flags: Text,
     },
     Error(Box<Error>),
-    /// `new Boolean(…)` and the like.
+    /// `new Boolean(…)` and similar.
     BoxedBool(bool),
     BoxedNumber(f64),
     BoxedText(Text),
     BoxedBigInt(BigInt),
-    /// What has this number.
+    /// Reference to the object with this number.
     Reference(u32),
 }
 
-/// Members of an object, in their order.
+/// Members of an object, in order.
 pub type Members = Vec<(Text, Value)>;
 
-/// An integer of any size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigInt {
     pub negative: bool,
-    /// 64 bits each, the lowest first, the last one not zero.
+    /// 64-bit digits, lowest first; the last one is not zero.
     pub digits: Vec<u64>,
 }
 
-/// An `Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
@@ -109,7 +107,6 @@ macro_rules! kinds {
         impl $kind {
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// As JavaScript calls it.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),+ }
             }
@@ -126,14 +123,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What an error is.
     ErrorKind {
         Error = 0, EvalError = 1, RangeError = 2, ReferenceError = 3, SyntaxError = 4, TypeError = 5, URIError = 6,
     }
 }
 
 kinds! {
-    /// What a view makes of a buffer.
+    /// Type of a view of a buffer.
     ViewKind {
         DataView = 0, Int8Array = 1, Uint8Array = 2, Uint8ClampedArray = 3, Int16Array = 4, Uint16Array = 5,
         Int32Array = 6, Uint32Array = 7, Float32Array = 8, Float64Array = 9, BigInt64Array = 10, BigUint64Array = 11,
@@ -142,7 +138,7 @@ kinds! {
 }
 
 impl ViewKind {
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     fn width(self) -> u64 {
         match self {
             Self::DataView | Self::Int8Array | Self::Uint8Array | Self::Uint8ClampedArray => 1,
@@ -153,7 +149,7 @@ impl ViewKind {
     }
 }
 
-/// What begins each part of a value.
+/// Tags that start each part of a value.
 mod tag {
     pub const ARRAY: u8 = 1;
     pub const OBJECT: u8 = 2;
@@ -186,18 +182,18 @@ mod tag {
     pub const ERROR: u8 = 55;
 }
 
-/// Why bytes or a tree are no value.
+/// Reason why bytes or a tree are not a valid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoValue {
-    #[error("holds what only a browser has")]
+    #[error("contains a type that only a browser supports")]
     Unsupported,
-    #[error("goes deeper than 64 levels, or has more than 200000 parts or 8 MiB")]
+    #[error("has more than 64 levels, 200000 parts or 8 MiB")]
     TooLarge,
-    #[error("is not as a browser would have it: {0}")]
+    #[error("is not a valid value of a browser: {0}")]
     Malformed(&'static str),
 }
 
-/// What can be referred to, by its number: a buffer of so many bytes, or something else.
+/// Objects that can be referred to, by number: the size for a buffer, `None` for others.
 #[derive(Default)]
 struct Pool(Vec<Option<u64>>);
 
@@ -210,19 +206,19 @@ impl Pool {
         self.0.push(Some(bytes as u64));
     }
 
-    /// What a number is of.
+    /// Returns the entry of a number.
     fn get(&self, number: u32) -> Result<Option<u64>, NoValue> {
         let found = usize::try_from(number).ok().and_then(|number| self.0.get(number));
-        found.copied().ok_or(NoValue::Malformed("a reference to nothing"))
+        found.copied().ok_or(NoValue::Malformed("a reference to a missing object"))
     }
 
-    /// Bytes of the number of something that can be referred to.
+    /// Size of an object's number in bytes.
     fn width(&self) -> usize {
         width(self.0.len())
     }
 }
 
-/// Bytes of a number of one of so many.
+/// Size of a number in bytes, for this many objects.
 fn width(count: usize) -> usize {
     match count {
         0..=0xFF => 1,
@@ -231,16 +227,16 @@ fn width(count: usize) -> usize {
     }
 }
 
-/// Whether a view is one of a buffer of so many bytes.
+/// Checks that a view is aligned and inside a buffer of this size.
 fn check_view(kind: ViewKind, offset: u64, length: u64, of: Option<u64>) -> Result<(), NoValue> {
-    let of = of.ok_or(NoValue::Malformed("a view of what is no buffer"))?;
+    let of = of.ok_or(NoValue::Malformed("a view without a buffer"))?;
     let aligned = offset.is_multiple_of(kind.width()) && length.is_multiple_of(kind.width());
     let inside = offset.checked_add(length).is_some_and(|end| end <= of);
     if aligned && inside { Ok(()) } else { Err(NoValue::Malformed("a view beyond its buffer")) }
 }
 
 fn check_date(date: f64) -> Result<(), NoValue> {
-    if date.is_nan() || date.abs() <= MAX_DATE { Ok(()) } else { Err(NoValue::Malformed("a date beyond all time")) }
+    if date.is_nan() || date.abs() <= MAX_DATE { Ok(()) } else { Err(NoValue::Malformed("a date out of range")) }
 }
 
 fn check_flags(flags: &Text) -> Result<(), NoValue> {
@@ -254,17 +250,17 @@ fn check_flags(flags: &Text) -> Result<(), NoValue> {
 }
 
 impl Value {
-    /// Reads what WebKit has written.
+    /// Decodes WebKit's format.
     ///
     /// # Errors
-    /// When it is not all of one value, or none that is a value here.
+    /// Returns an error when the bytes are not exactly one supported value.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoValue> {
         if bytes.len() > MAX_BYTES {
             return Err(NoValue::TooLarge);
         }
         let mut decoder =
             Decoder { bytes: Bytes(bytes), pool: Pool::default(), texts: Vec::new(), parts: 0, pooled: 0 };
-        // What another version means is for it to say.
+        // Other versions are not interpreted.
         if decoder.bytes.u32() != Some(VERSION) {
             return Err(NoValue::Unsupported);
         }
@@ -272,10 +268,10 @@ impl Value {
         if decoder.bytes.is_empty() { Ok(value) } else { Err(NoValue::Malformed("more than one value")) }
     }
 
-    /// Writes what WebKit reads.
+    /// Encodes the value for WebKit.
     ///
     /// # Errors
-    /// When no page could have it.
+    /// Returns an error when no page could have such a value.
     pub fn encode(&self) -> Result<Vec<u8>, NoValue> {
         let mut encoder = Encoder { bytes: VERSION.to_le_bytes().to_vec(), pool: Pool::default(), parts: 0 };
         encoder.value(self, 0)?;
@@ -288,11 +284,11 @@ struct Decoder<'a> {
     pool: Pool,
     texts: Vec<Text>,
     parts: usize,
-    /// Bytes of texts that were taken once more.
+    /// Total size of the strings that were repeated.
     pooled: usize,
 }
 
-const CUT: NoValue = NoValue::Malformed("it breaks off");
+const CUT: NoValue = NoValue::Malformed("it is truncated");
 
 impl Decoder<'_> {
     fn value(&mut self, depth: u32) -> Result<Value, NoValue> {
@@ -381,7 +377,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// Passes over a tag, if it comes next.
+    /// Consumes a tag, if it is next.
     fn next_is(&mut self, tag: u8) -> bool {
         let is_next = self.bytes.0.first() == Some(&tag);
         if is_next {
@@ -400,14 +396,14 @@ impl Decoder<'_> {
                 break;
             }
             if index >= length {
-                return Err(NoValue::Malformed("an item beyond its array"));
+                return Err(NoValue::Malformed("an item beyond the array's length"));
             }
             items.push((index, self.value(depth + 1)?));
         }
         let named = match self.bytes.u32().ok_or(CUT)? {
             END => Vec::new(),
             NAMED => self.members(depth)?,
-            _ => return Err(NoValue::Malformed("an array")),
+            _ => return Err(NoValue::Malformed("an invalid end of an array")),
         };
         Ok(Value::Array { length, items, named })
     }
@@ -435,7 +431,7 @@ impl Decoder<'_> {
     }
 
     fn text(&mut self) -> Result<Text, NoValue> {
-        self.text_or_end()?.ok_or(NoValue::Malformed("an end that has no beginning"))
+        self.text_or_end()?.ok_or(NoValue::Malformed("an unexpected end"))
     }
 
     fn text_or_end(&mut self) -> Result<Option<Text>, NoValue> {
@@ -444,7 +440,7 @@ impl Decoder<'_> {
             POOLED => {
                 let number = self.number(width(self.texts.len()))?;
                 let text = usize::try_from(number).ok().and_then(|number| self.texts.get(number));
-                let text = text.cloned().ok_or(NoValue::Malformed("a string that was nowhere"))?;
+                let text = text.cloned().ok_or(NoValue::Malformed("a reference to a missing string"))?;
                 self.pooled += text.bytes();
                 return if self.pooled > MAX_BYTES { Err(NoValue::TooLarge) } else { Ok(Some(text)) };
             }
@@ -479,7 +475,7 @@ impl Decoder<'_> {
         match self.bytes.u8().ok_or(CUT)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(NoValue::Malformed("neither true nor false")),
+            _ => Err(NoValue::Malformed("an invalid boolean")),
         }
     }
 
@@ -496,7 +492,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// A string behind a byte that says whether it is null.
+    /// Decodes a string after a byte that is 1 if the string is null.
     fn nullable(&mut self) -> Result<Option<Text>, NoValue> {
         if self.bool()? { Ok(None) } else { self.text().map(Some) }
     }
@@ -600,14 +596,14 @@ impl Encoder {
         self.bytes.push(tag);
     }
 
-    /// Of something that can be referred to.
+    /// Writes the tag of an object that can be referred to.
     fn begin(&mut self, tag: u8) {
         self.pool.add();
         self.tag(tag);
     }
 
     fn number(&mut self, number: f64) {
-        #[expect(clippy::cast_possible_truncation, reason = "whether it is this integer is asked below")]
+        #[expect(clippy::cast_possible_truncation, reason = "the next line checks whether it is this integer")]
         let integer = number as i32;
         if f64::from(integer).to_bits() != number.to_bits() {
             self.tag(tag::DOUBLE);
@@ -627,7 +623,7 @@ impl Encoder {
         self.put(length.to_le_bytes());
         for (index, item) in items {
             if *index >= length {
-                return Err(NoValue::Malformed("an item beyond its array"));
+                return Err(NoValue::Malformed("an item beyond the array's length"));
             }
             self.put(index.to_le_bytes());
             self.value(item, depth + 1)?;
@@ -666,7 +662,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// It is never said that it was there before: that would only make it shorter.
+    /// Repeated strings are written in full: a reference would only be shorter.
     fn text(&mut self, text: &Text) -> Result<(), NoValue> {
         let length = |length: usize| u32::try_from(length).ok().filter(|length| length & LATIN1 == 0);
         if let Some(bytes) = text.latin1() {
@@ -705,7 +701,7 @@ impl Encoder {
 }
 
 impl BigInt {
-    /// Longer than any that WebKit can have.
+    /// Longer than any `BigInt` of WebKit.
     const MAX_HEX: usize = 262_144;
 
     fn normal(mut self) -> Self {
@@ -714,14 +710,14 @@ impl BigInt {
         self
     }
 
-    /// In hexadecimal, such as `-0x1f`.
+    /// Formats in hexadecimal, such as `-0x1f`.
     pub fn to_hex(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         let mut digits = self.digits.iter().rev();
         let first = digits.next().map_or_else(|| "0".to_owned(), |digit| format!("{digit:x}"));
         let mut hex = format!("{sign}0x{first}");
         for digit in digits {
-            // Writing into a text does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(hex, "{digit:016x}");
         }
         hex

@@ -95,7 +95,7 @@ async fn create_with_a_broken_proxy_is_502() {
     let mut body = proxy.body();
     body["host"] = json!("localhost");
     let told = client.leave_through(&body).await.problem(502, "driver-error").body.to_string();
-    assert!(told.contains("the proxy's address is not of the public internet"), "{told}");
+    assert!(told.contains("the proxy's address is outside the public internet"), "{told}");
     app.stop().await;
 }
 
@@ -126,7 +126,7 @@ async fn changing_names_inside_network_namespace() {
         client.post("/v1/agent-sessions", request.clone()).await.expect(201);
         assert_eq!((names.asked_for(NAME), proxy.visits()), (round, round.div_ceil(2)));
         let told = client.post("/v1/agent-sessions", request).await.problem(502, "driver-error").body.to_string();
-        assert!(told.contains("the proxy's address is not of the public internet"), "{told}");
+        assert!(told.contains("the proxy's address is outside the public internet"), "{told}");
         assert_eq!((names.asked_for(NAME), proxy.visits()), (round + 1, round.div_ceil(2)));
     }
     app.stop().await;

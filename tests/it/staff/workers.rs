@@ -143,7 +143,7 @@ async fn stopping_worker_cannot_return_to_service() {
     })
     .await;
     let refused = app.run(&["workers", "undrain", &worker]).await.code(1);
-    assert!(refused.complaint().contains("was told to stop"), "{refused:?}");
+    assert!(refused.complaint().contains("received a stop signal"), "{refused:?}");
     let path = format!("/v1/admin/workers/{worker}/undrain");
     staff.post(&path, json!({"reason": "r"})).await.problem(409, "conflict");
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);

@@ -1,4 +1,4 @@
-//! What carries packets to the server: a UDP socket, or a TCP connection with lengths between them.
+//! Transport of packets to the server: a UDP socket, or a TCP connection with length-prefixed packets.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,17 +12,15 @@ use tokio::time::timeout;
 
 use super::profile::Transport;
 
-/// The longest datagram there is.
+/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
-/// The longest packet that is taken from a connection. A tunnel's have a tenth of it.
+/// Maximum length of a packet from a connection. Packets of a tunnel are about a tenth of this.
 const PACKET: usize = 16 << 10;
-/// What is read from a connection at once.
 const INPUT: usize = 64 << 10;
-/// What may wait to be written before somebody has to wait for it.
+/// Size of the write buffer that forces a flush.
 const OUTPUT: usize = 64 << 10;
-/// How long a server may take nothing.
+/// Timeout for a server that reads nothing.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
-/// What the kernel may keep in each direction, if it lets us.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 pub(super) enum Carrier {
@@ -37,7 +35,7 @@ impl Carrier {
                 let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
                 let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
                 socket.connect(server).await?;
-                // As much as the machine allows: what does not fit is lost, and sent again.
+                // As large as the machine allows: packets that do not fit are lost and sent again.
                 let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
                 let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
                 Ok(Self::Udp { socket, datagram: vec![0; DATAGRAM] })
@@ -50,12 +48,11 @@ impl Carrier {
         }
     }
 
-    /// Whether it ends when the server ends it.
+    /// True when the server can end it.
     pub(super) fn is_connection(&self) -> bool {
         matches!(self, Self::Tcp { .. })
     }
 
-    /// Waits until there may be something to read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Udp { socket, .. } => socket.readable().await,
@@ -63,10 +60,11 @@ impl Carrier {
         }
     }
 
-    /// The next packet that has come, if there is one: it lies in [`bytes`](Self::bytes).
+    /// Returns the position of the next received packet, if there is one, in [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// Over UDP, when the machine hears that nobody is there; over TCP, when the connection has ended.
+    /// Over UDP, returns an error when the machine receives an ICMP error. Over TCP, returns an error when the connection has
+    /// ended.
     pub(super) fn receive(&mut self) -> io::Result<Option<Range<usize>>> {
         match self {
             Self::Udp { socket, datagram } => {
@@ -91,8 +89,8 @@ impl Carrier {
                     Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Some(length) => {
                         *end += length;
-                        // A server of OpenVPN's holds back small packets until the ones before are confirmed, for which a
-                        // kernel takes 40 ms. What is said to it holds until the next confirmation.
+                        // OpenVPN servers delay small packets until earlier ones are acknowledged, which the kernel delays by
+                        // 40 ms. Quick acknowledgement is reset after each acknowledgement, so it is set again.
                         let _ = set_tcp_quickack(&*stream, true);
                     }
                 }
@@ -100,7 +98,7 @@ impl Carrier {
         }
     }
 
-    /// The bytes of a packet, until the next one is received.
+    /// Bytes of a packet, valid until the next one is received.
     pub(super) fn bytes(&self, packet: Range<usize>) -> &[u8] {
         match self {
             Self::Udp { datagram, .. } => &datagram[packet],
@@ -108,15 +106,16 @@ impl Carrier {
         }
     }
 
-    /// Sends a packet, or has it wait for [`flush`](Self::flush).
+    /// Sends a packet, or buffers it for [`flush`](Self::flush).
     ///
     /// # Errors
-    /// When a connection has ended, or its server takes nothing; over UDP, when the machine has heard that nobody is there.
+    /// Returns an error when a connection has ended or its server reads nothing. Over UDP, returns an error when the machine
+    /// has received an ICMP error.
     pub(super) async fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
             Self::Udp { socket, .. } => match socket.send(packet).await {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(error),
-                // What a network does not take is lost, as packets are.
+                // Other errors count as packet loss.
                 _ => Ok(()),
             },
             Self::Tcp { output, .. } => {
@@ -128,10 +127,10 @@ impl Carrier {
         }
     }
 
-    /// Has written what waits. It can be given up at any time.
+    /// Writes the buffered packets. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// As above.
+    /// Returns the same errors as [`send`](Self::send).
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let Self::Tcp { stream, output, .. } = self else { return Ok(()) };
         while !output.is_empty() {

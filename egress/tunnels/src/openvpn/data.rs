@@ -1,4 +1,4 @@
-//! The data channel: packets of the tunnel, sealed with an AEAD cipher and numbered.
+//! The data channel: numbered packets of the tunnel, sealed with an AEAD cipher.
 
 use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
@@ -6,17 +6,17 @@ use super::keys::DataKeys;
 use super::packets::Opcode;
 use super::replay::Window;
 
-/// New keys are agreed after so much at the latest, well before AES-GCM's bounds.
+/// Maximum number of bytes before the keys are renewed, well below the limits of AES-GCM.
 pub(super) const MAX_BYTES: u64 = 1 << 38;
-/// The same in packets, well before their numbers end.
+/// Maximum number of packets before the keys are renewed, well before the packet numbers run out.
 pub(super) const MAX_PACKETS: u64 = 1 << 31;
 
 const TAG: usize = 16;
 const NUMBER: usize = 4;
-/// The part of a nonce that no packet tells.
+/// Length of the implicit part of a nonce, which packets do not contain.
 const IMPLICIT: usize = NONCE_LEN - NUMBER;
 
-/// What data is sealed with. There is no other, and none that only encrypts.
+/// Supported ciphers. All are AEAD; there is no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cipher {
     Aes256Gcm,
@@ -25,7 +25,7 @@ pub(super) enum Cipher {
 }
 
 impl Cipher {
-    /// In the order of our liking.
+    /// All ciphers, in order of preference.
     pub(super) const ALL: [Self; 3] = [Self::Aes256Gcm, Self::Aes128Gcm, Self::Chacha20Poly1305];
 
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -49,24 +49,22 @@ impl Cipher {
     }
 }
 
-/// How packets of one tunnel are sealed, whatever the keys are.
+/// Packet format of a tunnel, which all key generations share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) cipher: Cipher,
-    /// The number that a server has given to us. Old ones give none.
+    /// Peer id that the server has assigned. Old servers assign none.
     pub(super) peer: Option<u32>,
 }
 
-/// One generation of keys.
 pub(super) struct DataChannel {
-    /// The keys' number.
     pub(super) key: u8,
     peer: Option<u32>,
     sealing: (LessSafeKey, [u8; IMPLICIT]),
     opening: (LessSafeKey, [u8; IMPLICIT]),
     sent: u32,
     came: Window,
-    /// Packets and bytes of both directions.
+    /// Counts of both directions.
     pub(super) packets: u64,
     pub(super) bytes: u64,
 }
@@ -86,7 +84,7 @@ impl DataChannel {
         }
     }
 
-    /// Seals a packet into `out`. None when there are no numbers any more, with which nothing may be sealed.
+    /// Seals a packet into `out`. Returns `None` when the packet numbers have run out; the key must not be used after that.
     pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         self.sent = self.sent.checked_add(1)?;
         let number = self.sent.to_be_bytes();
@@ -98,7 +96,7 @@ impl DataChannel {
             }
             None => out.push(Opcode::DataV1.with_key(self.key)),
         }
-        // The number is authenticated, and what stands before it in packets of the second kind.
+        // The tag covers the number, and in packets with a peer id also the bytes before it.
         let authenticated = if self.peer.is_some() { 0 } else { out.len() };
         out.extend_from_slice(&number);
         let begin = out.len();
@@ -114,7 +112,7 @@ impl DataChannel {
         Some(())
     }
 
-    /// Opens a packet, when it is genuine and new.
+    /// Opens a packet if it is authentic and new.
     pub(super) fn open(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let (opcode, _) = Opcode::read(*packet.first()?)?;
         let begin = match opcode {
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_seals_the_other_opens_once() {
+    fn sealed_packet_opens_exactly_once_at_the_other_end() {
         for cipher in Cipher::ALL {
             for peer in [None, Some(0x0001_0203)] {
                 let (mut ours, mut theirs) = ends(cipher, peer);
@@ -187,7 +185,7 @@ mod tests {
                     let (mut ours, mut theirs) = ends(cipher, peer);
                     ours.seal(b"a packet", &mut sealed).expect("numbers are left");
                     assert_eq!(theirs.open(&sealed[..at]), None, "cut at {at}");
-                    // The first byte has the opcode and the key's number, by which the keys are chosen.
+                    // The first byte holds the opcode and the key id, which selects the keys.
                     sealed[at] ^= if at == 0 { 0b1111_1000 } else { 1 };
                     assert_eq!(theirs.open(&sealed), None, "byte {at}");
                 }
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sealed_when_the_numbers_have_ended() {
+    fn seal_fails_when_packet_numbers_run_out() {
         let (mut ours, _) = ends(Cipher::Aes128Gcm, None);
         ours.sent = u32::MAX - 1;
         let mut sealed = Vec::new();
@@ -204,9 +202,9 @@ mod tests {
         assert!(ours.seal(b"too many", &mut sealed).is_none());
     }
 
-    /// The layout in one packet, with the cipher called by itself.
+    /// Checks the layout of one packet with a direct call of the cipher.
     #[test]
-    fn a_packet_is_number_tag_and_text_and_all_before_the_tag_is_authenticated() {
+    fn packet_layout_and_authenticated_header_match_openvpn() {
         let (mut ours, _) = ends(Cipher::Aes256Gcm, Some(7));
         let mut sealed = Vec::new();
         ours.seal(b"text", &mut sealed).expect("numbers are left");

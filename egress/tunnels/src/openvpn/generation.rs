@@ -1,5 +1,5 @@
-//! One generation of keys: a TLS session over control packets, in which both ends agree on them and say what else there is
-//! to say. A tunnel begins with one, and a new one replaces it every hour or so.
+//! One generation of keys: a TLS session over control packets, in which both ends agree on keys and exchange messages. A tunnel
+//! starts with one generation, and each renewal replaces it, by default after an hour.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use super::reliable::{DuePacket, Reliable};
 use super::wrapping::Wrapper;
 use super::{Failure, Offer};
 
-/// Bytes of TLS in one packet.
+/// Maximum number of TLS bytes in one packet.
 const CHUNK: usize = 1100;
-/// The least of them, when a packet has to carry a long key, too.
+/// Minimum number of TLS bytes in a packet that also carries a long key.
 const LEAST: usize = 16;
-/// What a server may say before it is taken, in bytes.
+/// Maximum number of buffered bytes from the server.
 const MOST: usize = 128 << 10;
-/// Four zeros, and 2 for the way in which keys are agreed.
+/// Four zeros, and 2 for the key method.
 const METHOD: [u8; 5] = [0, 0, 0, 0, 2];
 
-/// What all generations of a tunnel share.
+/// State that all generations of a tunnel share.
 pub(super) struct Peer {
     pub(super) wrapper: Wrapper,
     pub(super) ours: SessionId,
-    /// None before it has answered.
+    /// Session id of the server; `None` before it has answered.
     pub(super) theirs: Option<SessionId>,
     pub(super) offer: Offer,
-    /// It wants our key once more, with the packet behind the reset.
+    /// True when the server requests the client key again, in the packet after the reset.
     resends_key: bool,
 }
 
@@ -40,7 +40,7 @@ impl Peer {
         Self { wrapper, ours: rand::random(), theirs: None, offer, resends_key: false }
     }
 
-    /// A packet that confirms what there is to confirm.
+    /// Builds a packet, with pending confirmations.
     fn pack(&mut self, opcode: Opcode, key: u8, reliable: &mut Reliable, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let confirmed = if self.theirs.is_some() { reliable.confirmations() } else { Vec::new() };
         let body = Body::write(&confirmed, self.theirs, message);
@@ -49,7 +49,6 @@ impl Peer {
 }
 
 pub(super) struct Generation {
-    /// The keys' number.
     pub(super) key: u8,
     pub(super) began: Instant,
     reliable: Reliable,
@@ -57,7 +56,7 @@ pub(super) struct Generation {
     ours: Source,
     has_said: bool,
     theirs: Option<Zeroizing<[[u8; 32]; 2]>>,
-    /// What the server has said and nobody has taken yet.
+    /// Bytes from the server that are not consumed yet.
     said: Zeroizing<Vec<u8>>,
 }
 
@@ -79,7 +78,7 @@ impl Generation {
         })
     }
 
-    /// Whether both ends have said what the keys are made of.
+    /// True when both ends have sent their key material.
     pub(super) fn is_agreed(&self) -> bool {
         self.theirs.is_some()
     }
@@ -88,7 +87,6 @@ impl Generation {
         self.reliable.next_due()
     }
 
-    /// The keys, when they are agreed.
     pub(super) fn keys(&self, peer: &Peer, exports: bool) -> Result<DataKeys, Failure> {
         if exports {
             return keys::exported(&self.tls).map_err(|_| Failure::Protocol("TLS exports no keys"));
@@ -99,16 +97,16 @@ impl Generation {
         }
     }
 
-    /// Says something on the control channel.
+    /// Sends a message on the control channel.
     pub(super) fn say(&mut self, words: &str) -> Result<(), Failure> {
         self.write(&[words.as_bytes(), b"\0"].concat())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.tls.writer().write_all(bytes).map_err(|_| Failure::Protocol("TLS takes nothing"))
+        self.tls.writer().write_all(bytes).map_err(|_| Failure::Protocol("TLS accepts no data"))
     }
 
-    /// What is to be sent now.
+    /// Collects the packets to send now.
     pub(super) fn drive(&mut self, peer: &mut Peer, now: Instant, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
         if self.reliable.has_begun() {
             if !self.tls.is_handshaking() && !self.has_said {
@@ -130,7 +128,7 @@ impl Generation {
     fn queue_tls(&mut self, peer: &Peer) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         while self.tls.wants_write() {
-            self.tls.write_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS says nothing"))?;
+            self.tls.write_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS produces no data"))?;
         }
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
@@ -144,7 +142,7 @@ impl Generation {
         Ok(())
     }
 
-    /// The client's part of the keys, who it says to be, and what it can do.
+    /// Builds the client's key material, credentials and capabilities.
     fn hello(&self, offer: &Offer) -> Zeroizing<Vec<u8>> {
         let mut hello = Zeroizing::new(Vec::with_capacity(2048));
         hello.extend(METHOD);
@@ -168,9 +166,10 @@ impl Generation {
         hello
     }
 
-    /// Takes a packet of this generation, which is genuine as far as its wrapping goes.
+    /// Processes a packet of this generation whose wrapping is authentic.
     pub(super) fn receive(&mut self, peer: &mut Peer, head: &PacketHeader, body: Body) -> Result<(), Failure> {
-        // What confirms packets of somebody else's is none of ours; neither is what does not know that we asked.
+        // Ignores packets that confirm another client's packets, and a server's reset that does not confirm this client's
+        // request.
         if body.confirmed_session.is_some_and(|session| session != peer.ours) {
             return Ok(());
         }
@@ -183,7 +182,7 @@ impl Generation {
         }
         body.confirmed.iter().for_each(|number| self.reliable.confirmed(*number));
         if let Some((number, bytes)) = body.message {
-            // A reset is the first packet of a conversation, or one that has come before.
+            // A reset is the first packet of a conversation, or a repetition of it.
             let is_reset = matches!(head.opcode, Opcode::HardResetServer | Opcode::SoftReset);
             if !is_reset || number == 0 {
                 self.reliable.came(number, bytes);
@@ -202,15 +201,15 @@ impl Generation {
 
     fn take_tls(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            self.tls.read_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS has more to say than it may"))?;
+            self.tls.read_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS sends too much data"))?;
             self.tls.process_new_packets().map_err(|error| {
                 tracing::debug!(%error, "TLS error in an OpenVPN tunnel");
                 match error {
                     rustls::Error::AlertReceived(_) => Failure::Refused,
                     rustls::Error::InvalidCertificate(_) => {
-                        Failure::Protocol("its certificate is not what the profile trusts")
+                        Failure::Protocol("the profile does not trust its certificate")
                     }
-                    _ => Failure::Protocol("it does not speak TLS as the profile asks"),
+                    _ => Failure::Protocol("it does not use TLS as the profile requires"),
                 }
             })?;
             self.take_plain()?;
@@ -225,15 +224,15 @@ impl Generation {
                 Ok(0) => return Err(Failure::Ended),
                 Ok(length) => self.said.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => return Err(Failure::Protocol("TLS ends without saying so")),
+                Err(_) => return Err(Failure::Protocol("TLS ends without a close notification")),
             }
             if self.said.len() > MOST {
-                return Err(Failure::Protocol("it says more than anybody takes"));
+                return Err(Failure::Protocol("it sends more than the client accepts"));
             }
         }
     }
 
-    /// The server's part of the keys, and its options, which nobody looks at.
+    /// Reads the server's key material. Its options are ignored.
     fn take_hello(&mut self) {
         const RANDOMS: usize = METHOD.len();
         const OPTIONS: usize = RANDOMS + 64;
@@ -251,17 +250,17 @@ impl Generation {
         self.said.drain(..end);
     }
 
-    /// What the server has said since, once the keys are agreed.
+    /// Returns the messages that the server has sent since the keys were agreed.
     pub(super) fn take_messages(&mut self) -> Vec<Zeroizing<String>> {
         let end = self.said.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
         let Some(end) = end else { return Vec::new() };
         let whole = Zeroizing::new(self.said.drain(..=end).collect::<Vec<u8>>());
-        // Servers end their part of the keys with more or fewer empty words, by their age.
+        // Depending on their version, servers end their key material with more or fewer empty strings.
         let messages = whole.split(|byte| *byte == 0).filter(|message| !message.is_empty());
         messages.map(|message| Zeroizing::new(String::from_utf8_lossy(message).trim().to_owned())).collect()
     }
 
-    /// Asks for a sign of life: every packet is confirmed, also one that has come before.
+    /// Builds a packet that checks whether the server is alive: a server confirms every packet, even a repeated one.
     pub(super) fn ask(&mut self, peer: &mut Peer) -> Vec<u8> {
         peer.pack(Opcode::Control, self.key, &mut self.reliable, Some((0, &[])))
     }

@@ -1,4 +1,4 @@
-//! The keys of a data channel, from what both ends have agreed in TLS.
+//! Derives the keys of a data channel from the material that both ends agreed on in TLS.
 
 use hmac::Hmac;
 use md5::Md5;
@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 use super::packets::SessionId;
 use super::wrapping::tag;
 
-/// For each direction 64 bytes for a cipher and 64 for a tag. The client's come first.
+/// For each direction, 64 bytes for a cipher and 64 bytes for a tag. The client's direction comes first.
 pub(super) type DataKeys = Zeroizing<[u8; 256]>;
 
 const EXPORTED: &[u8] = b"EXPORTER-OpenVPN-datakeys";
 
-/// What one end gives to the keys, when they are not exported from TLS.
+/// Key material of one end, for servers without key export from TLS.
 pub(super) struct Source {
-    /// The client's alone.
+    /// Only the client has this secret.
     pub(super) secret: Zeroizing<[u8; 48]>,
     pub(super) randoms: Zeroizing<[[u8; 32]; 2]>,
 }
@@ -31,14 +31,14 @@ impl Source {
     }
 }
 
-/// Keys that TLS itself derives.
+/// Exports keys from TLS.
 pub(super) fn exported(tls: &ClientConnection) -> Result<DataKeys, rustls::Error> {
     let mut keys = Zeroizing::new([0; 256]);
     tls.export_keying_material(&mut keys[..], EXPORTED, None)?;
     Ok(keys)
 }
 
-/// Keys as servers derive them that are older than 2.6.
+/// Derives keys as servers before 2.6 do.
 pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&SessionId; 2]) -> DataKeys {
     let mut master = Zeroizing::new([0; 48]);
     expand(&ours.secret[..], &[b"OpenVPN master secret", &ours.randoms[0], &theirs[0]], &mut master[..]);
@@ -48,7 +48,7 @@ pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&Session
     keys
 }
 
-/// The pseudo-random function of TLS 1.0 (RFC 2246, section 5).
+/// Pseudo-random function of TLS 1.0 (RFC 2246, section 5).
 fn expand(secret: &[u8], seeds: &[&[u8]], out: &mut [u8]) {
     let half = secret.len().div_ceil(2);
     let (first, second) = (&secret[..half], &secret[secret.len() - half..]);
@@ -70,7 +70,7 @@ fn mix(seed: &[u8], out: &mut [u8], tag: impl Fn(&[&[u8]]) -> Vec<u8>) {
     }
 }
 
-/// SHA-256 of a certificate, by which a profile may know its server.
+/// Returns the SHA-256 fingerprint of a certificate, which a profile may use to identify its server.
 pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
@@ -81,9 +81,9 @@ pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
 mod tests {
     use super::expand;
 
-    /// A vector that was published on the IETF's list for TLS when 1.0 came out, and is used by libraries since.
+    /// Test vector published on the IETF TLS mailing list for TLS 1.0, which libraries commonly use.
     #[test]
-    fn keys_are_expanded_as_tls_1_0_did() {
+    fn expand_matches_the_tls_1_0_test_vector() {
         let seed = [0xcd; 64];
         let mut out = [0; 104];
         expand(&[0xab; 48], &[b"PRF Testvector", &seed], &mut out);

@@ -1,10 +1,10 @@
-//! The shapes of packets, as OpenVPN has them.
+//! Formats of OpenVPN packets.
 
-/// An opcode with a key's number, and a session's id.
+/// Length of the opcode with the key id, and the session id.
 pub(super) const HEAD: usize = 9;
-/// What an end of a conversation calls itself.
+/// Id of one end of a conversation.
 pub(super) type SessionId = [u8; 8];
-/// How many packets one packet may confirm. Some servers drop what confirms more.
+/// Maximum number of confirmations in a packet. Some servers drop packets with more.
 pub(super) const CONFIRMED: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Opcode {
 }
 
 impl Opcode {
-    /// Of a packet's first byte, with the key's number.
+    /// Reads the opcode and the key id from the first byte of a packet.
     pub(super) fn read(byte: u8) -> Option<(Self, u8)> {
         let opcode = match byte >> 3 {
             3 => Self::SoftReset,
@@ -43,13 +43,12 @@ impl Opcode {
         (self as u8) << 3 | key & 7
     }
 
-    /// Such a packet has the client's key behind it, as the server alone can read it.
+    /// True for packets that end with the client's wrapped key, which only the server can read.
     pub(super) fn carries_key(self) -> bool {
         matches!(self, Self::HardResetClientV3 | Self::ControlWithKey)
     }
 }
 
-/// How a control packet begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PacketHeader {
     pub(super) opcode: Opcode,
@@ -71,14 +70,13 @@ impl PacketHeader {
     }
 }
 
-/// What a control packet says, unpacked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
-    /// The numbers of packets that the other end has.
+    /// Numbers of packets that the other end has received.
     pub(super) confirmed: Vec<u32>,
-    /// Whose packets they are. It is there when anything is confirmed.
+    /// Session of the confirmed packets. Present if there are confirmations.
     pub(super) confirmed_session: Option<SessionId>,
-    /// A packet's own number and its bytes, unless it only confirms.
+    /// Number and bytes of the packet, unless it only confirms.
     pub(super) message: Option<(u32, Vec<u8>)>,
 }
 
@@ -103,7 +101,7 @@ impl Body {
         Some(body)
     }
 
-    /// The bytes of a packet that confirms these numbers of this session's, which are a few.
+    /// Builds a packet body with these confirmations of a session and an optional message.
     pub(super) fn write(confirmed: &[u32], session: Option<SessionId>, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let confirmed = if session.is_some() { confirmed } else { &[] };
         let mut bytes = vec![u8::try_from(confirmed.len()).unwrap_or(0)];
@@ -121,7 +119,7 @@ impl Body {
     }
 }
 
-/// What a reset of a server's may say behind its number: that the client's key is to be sent once more.
+/// True when the options after a server's reset request the client's key again.
 pub(super) fn asks_for_key(mut options: &[u8]) -> bool {
     const FLAGS: u16 = 1;
     const RESEND: u16 = 1;
@@ -146,7 +144,7 @@ mod tests {
     use super::{Body, Opcode, PacketHeader, asks_for_key};
 
     #[test]
-    fn a_packet_is_what_openvpn_writes() {
+    fn packet_bytes_match_openvpn() {
         let head = PacketHeader { opcode: Opcode::Control, key: 1, session: *b"abcdefgh" };
         assert_eq!(head.bytes(), *b"\x21abcdefgh");
         assert_eq!(PacketHeader::read(b"\x21abcdefgh"), Some(head));
@@ -160,14 +158,14 @@ mod tests {
                 message: Some((2, b"tls".to_vec()))
             })
         );
-        assert_eq!(Body::write(&[1], None, Some((0, b""))), b"\0\0\0\0\0", "nobody to confirm to");
+        assert_eq!(Body::write(&[1], None, Some((0, b""))), b"\0\0\0\0\0", "no session to confirm");
         for cut in 0..bytes.len() - 3 {
             assert_eq!(Body::read(Opcode::Control, &bytes[..cut]), None);
         }
     }
 
     #[test]
-    fn a_server_can_ask_for_the_key_once_more() {
+    fn reset_options_can_request_the_key_again() {
         assert!(asks_for_key(b"\0\x01\0\x02\0\x01"));
         assert!(asks_for_key(b"\0\x09\0\x01x\0\x01\0\x02\0\x01"));
         for not in [&b""[..], b"\0\x01\0\x02\0\0", b"\0\x01\0\x02\0", b"\0\x02\0\x02\0\x01", b"\0\x01\xff\xff\0\x01"] {
@@ -177,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn readers_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             for opcode in [Opcode::Control, Opcode::Confirm] { let _ = Body::read(opcode, &bytes); }
             let _ = asks_for_key(&bytes);
             if let Some((head, _)) = bytes.split_first_chunk() { let _ = PacketHeader::read(head); }

@@ -1,8 +1,8 @@
-//! A client profile (`.ovpn`), read by an allow-list: what is not understood is refused by its name, and nothing of it ever
+//! Parser of client profiles (`.ovpn`) with an allow-list: an unknown directive is rejected by name, and no part of a profile
 //! reaches a program, a file or a library of the machine.
 //!
-//! A profile that names several servers is taken with its first. What it asks of routes has no effect: everything goes
-//! through the tunnel, or nowhere.
+//! If a profile names several servers, the first is used. Route directives have no effect: all traffic goes through the tunnel
+//! or is unreachable.
 
 mod directives;
 mod words;
@@ -27,31 +27,30 @@ use super::tls::{self, Identity, NameRule, ServerTrust, TlsLimits};
 use super::wrapping::{Digest, Direction, Guard, StaticKey};
 use crate::{ConfigError, Endpoint};
 
-/// What a profile may have, in bytes.
+/// Maximum size of a profile in bytes.
 pub const MAX_PROFILE: usize = 64 * 1024;
-/// A wrapped client key of tls-crypt-v2, in bytes, as OpenVPN limits it.
+/// Size of a wrapped tls-crypt-v2 client key in bytes, as OpenVPN limits it.
 const WRAPPED_KEY: std::ops::RangeInclusive<usize> = 2..=1024;
 const DEFAULT_PORT: u16 = 1194;
-/// More servers of names than anybody asks.
+/// Maximum number of name servers that are kept.
 pub(super) const MAX_DNS: usize = 8;
 
-/// What carries the tunnel's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
     Tcp,
 }
 
-/// When keys are agreed anew, whichever comes first.
+/// Limits after which keys are renewed; the first one reached applies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renewal {
-    /// None: only when the server asks.
+    /// `None`: no time limit; only the server requests a renewal.
     pub(super) after: Option<Duration>,
     pub(super) bytes: u64,
     pub(super) packets: u64,
 }
 
-/// A client profile that can be kept to.
+/// A parsed client profile.
 #[derive(Clone)]
 pub struct Profile {
     pub(super) endpoint: Endpoint,
@@ -59,7 +58,7 @@ pub struct Profile {
     pub(super) guard: Guard,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) ciphers: Vec<Cipher>,
-    /// What the data is sealed with when the server negotiates nothing.
+    /// Cipher for a server that does not negotiate one.
     pub(super) cipher: Option<Cipher>,
     pub(super) dns: Vec<IpAddr>,
     pub(super) filters: Vec<Filter>,
@@ -67,7 +66,7 @@ pub struct Profile {
     pub(super) ping: Option<Duration>,
     pub(super) ping_restart: Option<Duration>,
     pub(super) renewal: Renewal,
-    /// What a packet in the tunnel may have, in bytes.
+    /// Maximum size of a packet in the tunnel, in bytes.
     pub(super) mtu: usize,
 }
 
@@ -82,24 +81,25 @@ impl fmt::Debug for Profile {
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Parses a profile.
     ///
     /// # Errors
-    /// When it is too long, lacks something, or says what cannot be kept to. The error names the directive, and holds no value.
+    /// Returns an error when the profile is too long, is incomplete, or contains a directive that cannot be honoured. The error
+    /// names the directive and contains no value.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > MAX_PROFILE {
-            return Err(refuse("profile", "has more than 64 KiB"));
+            return Err(refuse("profile", "is larger than 64 KiB"));
         }
         Draft::read(text)?.finish()
     }
 
-    /// The first server that it names.
+    /// Address of the first server that the profile names.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Whether its server asks for a username and a password (`auth-user-pass`).
+    /// True when the server requires a user name and a password (`auth-user-pass`).
     #[must_use]
     pub fn wants_credentials(&self) -> bool {
         self.wants_credentials
@@ -110,9 +110,9 @@ fn refuse(directive: &str, reason: &str) -> ConfigError {
     ConfigError { directive: directive.to_owned(), reason: reason.to_owned() }
 }
 
-/// What has been read so far.
+/// Directives that have been read so far.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a directive that is there or not")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a directive that is present or not")]
 struct Draft {
     pulls: bool,
     is_client: bool,
@@ -152,12 +152,12 @@ impl Draft {
     fn read(text: &str) -> Result<Self, ConfigError> {
         let mut draft = Self::default();
         let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate();
-        // The lines of a second `<connection>`, and of all after it, are checked and then forgotten.
+        // The directives of a second `<connection>` and of later ones are checked and then dropped.
         let (mut connections, mut within, mut forgotten) = (0, false, Self::default());
         while let Some((at, line)) = lines.next() {
             let line = line.trim();
             if line.chars().any(|character| character.is_control() && character != '\t') {
-                return Err(refuse(&place(at), "is no text"));
+                return Err(refuse(&place(at), "contains control characters"));
             }
             match tag(line) {
                 Some("connection") if !within => {
@@ -165,11 +165,11 @@ impl Draft {
                     connections += 1;
                 }
                 Some("/connection") if within => within = false,
-                Some("connection" | "/connection") => return Err(refuse("connection", "is not where it may be")),
+                Some("connection" | "/connection") => return Err(refuse("connection", "is not allowed here")),
                 Some(name) => draft.block(name, at, &mut lines)?,
                 None => {
                     let words = words::words(line)
-                        .map_err(|_| refuse(&place(at), "has a quote or a backslash that does not end"))?;
+                        .map_err(|_| refuse(&place(at), "has an unterminated quote or a trailing backslash"))?;
                     let target = if within && connections > 1 { &mut forgotten } else { &mut draft };
                     if let Some((directive, arguments)) = words.split_first() {
                         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -194,10 +194,10 @@ impl Draft {
             return Err(match (name, directives::refusal(name)) {
                 ("auth-user-pass", _) => refuse(
                     "auth-user-pass",
-                    "is not taken inline; send the username and the password beside the profile",
+                    "is not accepted inline; send the username and the password beside the profile",
                 ),
                 (_, Some(reason)) => refuse(name, reason),
-                _ => refuse(&reported(name, at), "is not a block that is understood here"),
+                _ => refuse(&reported(name, at), "is not a supported block"),
             });
         };
         let end = format!("</{known}>");
@@ -211,7 +211,7 @@ impl Draft {
             body.push('\n');
         }
         if self.blocks.insert(known, body).is_some() {
-            return Err(refuse(known, "is there twice"));
+            return Err(refuse(known, "occurs twice"));
         }
         Ok(())
     }
@@ -223,10 +223,10 @@ impl Draft {
             ("client", []) => (self.pulls, self.is_client) = (true, true),
             ("pull", []) => self.pulls = true,
             ("tls-client", []) => self.is_client = true,
-            ("dev", [name]) if name.starts_with("tap") => return amiss("only tun is spoken here"),
+            ("dev", [name]) if name.starts_with("tap") => return amiss("only tun is supported"),
             ("dev", [_]) => self.has_device = true,
             ("dev-type", ["tun"]) => {}
-            ("dev" | "dev-type", _) => return amiss("only tun is spoken here"),
+            ("dev" | "dev-type", _) => return amiss("only tun is supported"),
             ("remote", [name, rest @ ..]) if rest.len() <= 2 => {
                 let remote = Remote {
                     host: host(name)?,
@@ -252,7 +252,7 @@ impl Draft {
                 }
             }
             (block, _) if directives::BLOCKS.contains(&block) => {
-                return amiss("names a file; put what it holds inline, as a block");
+                return amiss("names a file; put its content inline, as a block");
             }
             ("key-direction", [text]) => self.direction = Some(direction(directive, text)?),
 
@@ -262,7 +262,7 @@ impl Draft {
             },
             ("cipher" | "data-ciphers-fallback", [name]) => match Cipher::named(name) {
                 Some(cipher) => self.cipher = Some(cipher),
-                // What was written for old servers. Today's negotiate, and nothing but what is negotiated is ever used.
+                // Written for old servers. Current servers negotiate, and only a negotiated cipher is used.
                 None if is_replaced(name) => {}
                 None => return amiss("is none of AES-256-GCM, AES-128-GCM and CHACHA20-POLY1305"),
             },
@@ -275,12 +275,12 @@ impl Draft {
                 self.ciphers = Some(ciphers);
             }
 
-            // Less than TLS 1.2 is not spoken, which is more than these ask for.
+            // These minimums are below TLS 1.2, the lowest version that is supported.
             ("tls-version-min", ["1.0" | "1.1" | "1.2", ..]) => {}
             ("tls-version-min", ["1.3", ..]) => self.spoken.without_12 = true,
             ("tls-version-max", ["1.3"]) => {}
             ("tls-version-max", ["1.2"]) => self.spoken.without_13 = true,
-            ("tls-version-min" | "tls-version-max", _) => return amiss("only TLS 1.2 and 1.3 are spoken here"),
+            ("tls-version-min" | "tls-version-max", _) => return amiss("only TLS 1.2 and 1.3 are supported"),
             ("tls-cipher", [names]) => self.spoken.suites_12 = Some((*names).to_owned()),
             ("tls-ciphersuites", [names]) => self.spoken.suites_13 = Some((*names).to_owned()),
             ("tls-groups", [names]) => self.spoken.groups = Some((*names).to_owned()),
@@ -289,13 +289,13 @@ impl Draft {
             ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => {
                 self.says_server = true;
             }
-            ("remote-cert-tls" | "remote-cert-eku", _) => return amiss("only a server's certificate can be asked for"),
+            ("remote-cert-tls" | "remote-cert-eku", _) => return amiss("only a server certificate can be required"),
             ("x509-username-field", ["CN"]) => {}
-            ("x509-username-field", _) => return amiss("only CN can be looked at"),
+            ("x509-username-field", _) => return amiss("only CN is supported"),
             ("verify-x509-name", [_, kind]) if !matches!(*kind, "subject" | "name" | "name-prefix") => {
                 return amiss("its kind is none of subject, name and name-prefix");
             }
-            ("verify-x509-name", [""] | ["", _]) => return amiss("names nobody"),
+            ("verify-x509-name", [""] | ["", _]) => return amiss("names no server"),
             ("verify-x509-name", [subject] | [subject, "subject"]) => {
                 self.name = Some(NameRule::Subject((*subject).to_owned()));
             }
@@ -304,9 +304,9 @@ impl Draft {
 
             ("dhcp-option", ["DNS" | "DNS6", address]) => match usable(address) {
                 Some(address) => self.name_server(address),
-                None => return amiss("is not the address of a server"),
+                None => return amiss("is not a server address"),
             },
-            // Domains, time, printers: nobody here asks for them.
+            // Domains, time servers and printers are not used.
             ("dhcp-option", [_, ..]) => {}
             ("dns", _) => super::pushed::dns(arguments).into_iter().for_each(|address| self.name_server(address)),
             ("route-nopull", []) => self.without_routes = true,
@@ -327,7 +327,7 @@ impl Draft {
             ("key-method", ["2"]) | ("mssfix", []) => {}
 
             ("ignore-unknown-option", names) => self.ignored.extend(names.iter().map(|name| (*name).to_owned())),
-            // What an old client may not know, and what says that it would be old.
+            // Options that an old client may not know, and markers for old clients.
             ("setenv", ["opt", directive, arguments @ ..]) => {
                 if directives::is_known(directive) {
                     self.directive(directive, arguments, at)?;
@@ -340,10 +340,10 @@ impl Draft {
                     return amiss(reason);
                 }
                 if directives::is_known(known) {
-                    return amiss("is not written as it is understood here");
+                    return amiss("has unsupported arguments");
                 }
                 if !self.ignored.iter().any(|ignored| ignored == known) {
-                    return Err(refuse(&reported(known, at), "is not known here"));
+                    return Err(refuse(&reported(known, at), "is not a known directive"));
                 }
             }
         }
@@ -369,7 +369,10 @@ impl Draft {
         let port = remote.port.or(self.port).unwrap_or(DEFAULT_PORT);
         let identity = self.identity()?;
         if identity.is_none() && !self.wants_credentials {
-            return Err(refuse("cert", "is missing, and so is auth-user-pass: the server could not tell who comes"));
+            return Err(refuse(
+                "cert",
+                "is missing, and so is auth-user-pass: the server could not authenticate the client",
+            ));
         }
         let trust = self.trust()?;
         let guard = self.guard()?;
@@ -405,19 +408,19 @@ impl Draft {
     fn identity(&self) -> Result<Option<Identity>, ConfigError> {
         let (cert, key) = match (self.blocks.get("cert"), self.blocks.get("key")) {
             (None, None) => return Ok(None),
-            (Some(_), None) => return Err(refuse("key", "is missing, and <cert> is there")),
-            (None, Some(_)) => return Err(refuse("cert", "is missing, and <key> is there")),
+            (Some(_), None) => return Err(refuse("key", "is missing, but <cert> is present")),
+            (None, Some(_)) => return Err(refuse("cert", "is missing, but <key> is present")),
             (Some(cert), Some(key)) => (cert, key),
         };
         if key.contains("ENCRYPTED") {
-            return Err(refuse("key", "is encrypted with a passphrase, which nobody is asked for"));
+            return Err(refuse("key", "is encrypted with a passphrase, which is not supported"));
         }
         let mut chain = certificates("cert", cert)?;
         if let Some(extra) = self.blocks.get("extra-certs") {
             chain.extend(certificates("extra-certs", extra)?);
         }
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|_| refuse("key", "holds no key that can be read"))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse("key", "contains no readable key"))?;
         Ok(Some(Identity { chain, key: Zeroizing::new(key) }))
     }
 
@@ -426,7 +429,7 @@ impl Draft {
         let fingerprints =
             self.blocks.get("peer-fingerprint").map(|text| fingerprints(text)).transpose()?.unwrap_or_default();
         if roots.is_empty() && fingerprints.is_empty() {
-            return Err(refuse("ca", "is missing: the server could not be told from others"));
+            return Err(refuse("ca", "is missing: the server could not be authenticated"));
         }
         Ok(ServerTrust { roots, fingerprints, name: self.name.take(), says_server: self.says_server })
     }
@@ -447,19 +450,19 @@ impl Draft {
     }
 }
 
-/// Packets of the tunnel travel in packets of the internet's, whose 1,500 bytes leave this much with UDP over IPv6.
+/// Returns the MTU of the tunnel. Its packets travel inside packets of 1,500 bytes, which leave this much with UDP over IPv6.
 fn mtu(transport: Transport, asked: Option<u16>, mssfix: Option<u16>) -> usize {
     let most = match transport {
         Transport::Udp => 1420,
         Transport::Tcp => 1500,
     };
-    // It limits what is sent on the outside, which is 72 bytes more.
+    // `mssfix` limits the size of the outer packet, which is 72 bytes larger.
     let fixed = mssfix.filter(|bytes| *bytes > 0).map_or(most, |bytes| bytes.saturating_sub(72));
-    // IPv6 works from 1,280 on; nothing that is spoken here works below 576.
+    // IPv6 needs at least 1,280 bytes, and IPv4 at least 576.
     usize::from(asked.unwrap_or(most).min(fixed).clamp(576, most))
 }
 
-/// The name of a block's beginning or end, if a line is one.
+/// Returns the name in an opening or closing tag of a block, if the line is one.
 fn tag(line: &str) -> Option<&str> {
     line.strip_prefix('<')?.strip_suffix('>')
 }
@@ -468,7 +471,8 @@ fn place(at: usize) -> String {
     format!("line {}", at + 1)
 }
 
-/// What an error may say of an unknown directive. What does not look like one may be a key that slipped out of its block.
+/// Returns the text that an error may contain about an unknown directive. Text that does not look like a directive may be part
+/// of a key outside its block, so only its line is reported.
 fn reported(directive: &str, at: usize) -> String {
     let is_like_one = directive.len() <= 40
         && directive.starts_with(|first: char| first.is_ascii_lowercase())
@@ -479,7 +483,7 @@ fn reported(directive: &str, at: usize) -> String {
 }
 
 fn number<T: std::str::FromStr>(directive: &str, text: &str) -> Result<T, ConfigError> {
-    text.parse().map_err(|_| refuse(directive, "is not a number that it may be"))
+    text.parse().map_err(|_| refuse(directive, "is not a number in the allowed range"))
 }
 
 fn seconds(directive: &str, text: &str) -> Result<Duration, ConfigError> {
@@ -509,7 +513,7 @@ fn direction(directive: &str, text: &str) -> Result<Direction, ConfigError> {
     }
 }
 
-/// A name or an address, in the one form that whoever judges addresses knows.
+/// Parses a name or an address, in the normalized form that address checks expect.
 fn host(text: &str) -> Result<Host, ConfigError> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(match address {
@@ -521,10 +525,10 @@ fn host(text: &str) -> Result<Host, ConfigError> {
     let is_plain =
         is_plain && text.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character));
     let host = if is_plain { Host::parse(text).ok() } else { None };
-    host.ok_or_else(|| refuse("remote", "names no host"))
+    host.ok_or_else(|| refuse("remote", "has no valid host"))
 }
 
-/// An address that one server can have, so that the stack can speak to it.
+/// Parses a unicast address, to which the stack can send.
 pub(super) fn usable(text: &str) -> Option<IpAddr> {
     let address: IpAddr = text.parse().ok()?;
     let is_one = match address {
@@ -534,7 +538,7 @@ pub(super) fn usable(text: &str) -> Option<IpAddr> {
     (is_one && !address.is_unspecified() && !address.is_multicast()).then_some(address)
 }
 
-/// A cipher of before, which servers of today replace by one that is negotiated.
+/// True for old ciphers that current servers replace by a negotiated one.
 fn is_replaced(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["AES-128", "AES-192", "AES-256"]
@@ -546,13 +550,13 @@ fn certificates(block: &str, text: &str) -> Result<Vec<CertificateDer<'static>>,
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(refuse(block, "holds no certificate that can be read")),
+        _ => Err(refuse(block, "contains no readable certificate")),
     }
 }
 
-/// SHA-256 of certificates, a line each, with colons between the bytes.
+/// Parses SHA-256 fingerprints of certificates, one per line, with colons between the bytes.
 fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
-    let amiss = || refuse("peer-fingerprint", "holds no SHA-256 fingerprint that can be read");
+    let amiss = || refuse("peer-fingerprint", "contains no readable SHA-256 fingerprint");
     let lines =
         text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty());
     let found = lines.map(|line| {
@@ -563,7 +567,7 @@ fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
     if found.is_empty() { Err(amiss()) } else { Ok(found) }
 }
 
-/// The lines between a beginning and an end, joined. Comments may stand outside of them.
+/// Returns the joined lines between a BEGIN and an END marker. Text outside the markers is ignored.
 fn armoured(text: &str, name: &str) -> Option<Zeroizing<String>> {
     let (begin, end) = (format!("-----BEGIN {name}-----"), format!("-----END {name}-----"));
     let body = text.split_once(&begin)?.1.split_once(&end)?.0;
@@ -573,16 +577,16 @@ fn armoured(text: &str, name: &str) -> Option<Zeroizing<String>> {
 }
 
 fn static_key(block: &str, text: &str) -> Result<Zeroizing<StaticKey>, ConfigError> {
-    let amiss = || refuse(block, "holds no static key of OpenVPN's that can be read");
+    let amiss = || refuse(block, "contains no readable OpenVPN static key");
     let digits = armoured(text, "OpenVPN Static key V1").ok_or_else(amiss)?;
     let mut key = Zeroizing::new([0; 256]);
     hex::decode_to_slice(digits.as_bytes(), &mut *key).map_err(|_| amiss())?;
     Ok(key)
 }
 
-/// A client's own key, and behind it the same as the server alone can read it.
+/// Parses a client key: the key itself, followed by its wrapped form for the server.
 fn client_key(text: &str) -> Result<Guard, ConfigError> {
-    let amiss = || refuse("tls-crypt-v2", "holds no client key of OpenVPN's that can be read");
+    let amiss = || refuse("tls-crypt-v2", "contains no readable OpenVPN client key");
     let armoured = armoured(text, "OpenVPN tls-crypt-v2 client key").ok_or_else(amiss)?;
     let bytes = Zeroizing::new(BASE64_STANDARD.decode(armoured.as_bytes()).map_err(|_| amiss())?);
     let (own, wrapped) = bytes.split_at_checked(256).ok_or_else(amiss)?;

@@ -1,7 +1,7 @@
-//! What a server sets when a client has come in: addresses, name servers, the cipher, how often somebody has to be heard.
+//! Options that a server pushes after the handshake: addresses, name servers, the cipher, keepalive times.
 //!
-//! Routes and whatever else would change a machine have no effect, because there is none to change. What would change how
-//! packets are read is either understood or ends the tunnel.
+//! Routes and other options that would change a machine have no effect. An option that would change the packet format is either
+//! supported or ends the tunnel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::data::{Cipher, Format};
 use super::profile::{MAX_DNS, Profile, usable};
 use crate::OpenError;
 
-/// `pull-filter`: what becomes of options that begin so.
+/// `pull-filter`: action for options with this prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     action: Action,
@@ -38,25 +38,25 @@ impl Filter {
     }
 }
 
-/// What a server has set, as far as it means something here.
+/// Pushed options that the client uses.
 pub(super) struct PushedOptions {
     pub(super) v4: Option<Ipv4Addr>,
     pub(super) v6: Option<Ipv6Addr>,
     pub(super) dns: Vec<IpAddr>,
     pub(super) format: Format,
-    /// Keys come from TLS itself.
+    /// True when the data keys are exported from TLS.
     pub(super) exports_keys: bool,
-    /// The server wants to be told an end on the control channel.
+    /// True when the server expects an exit notice on the control channel.
     pub(super) exit_by_control: bool,
     pub(super) ping: Option<Duration>,
     pub(super) ping_restart: Option<Duration>,
     pub(super) mtu: Option<usize>,
-    /// What is sent instead of the password from now on.
+    /// Token that replaces the password in later key agreements.
     pub(super) token: Option<Zeroizing<String>>,
 }
 
 impl PushedOptions {
-    /// Reads the options of one `PUSH_REPLY`, or of several that belong together, separated by commas.
+    /// Reads the comma-separated options of a `PUSH_REPLY`, or of several joined parts.
     pub(super) fn read(options: &str, profile: &Profile) -> Result<Self, OpenError> {
         let (mut cipher, mut peer) = (None, None);
         let mut pushed = Self {
@@ -89,7 +89,7 @@ impl PushedOptions {
                 }
                 ["peer-id", number] => {
                     let number = number.parse().ok().filter(|number: &u32| *number < 1 << 24);
-                    peer = Some(number.ok_or(OpenError::Protocol("it sets a peer's number that is none"))?);
+                    peer = Some(number.ok_or(OpenError::Protocol("it sets an invalid peer id"))?);
                 }
                 ["key-derivation", "tls-ekm"] => pushed.exports_keys = true,
                 ["protocol-flags", flags @ ..] => {
@@ -105,11 +105,11 @@ impl PushedOptions {
                 ["ping-restart" | "ping-exit", seconds] => pushed.ping_restart = Some(duration(seconds)?),
                 ["tun-mtu", bytes, ..] => pushed.mtu = bytes.parse().ok(),
                 ["auth-token", token] => pushed.token = Some(Zeroizing::new((*token).to_owned())),
-                // These would change how each packet is read.
+                // Options that would change the packet format.
                 ["comp-lzo" | "compress", ..] => return Err(OpenError::Protocol("it sets compression")),
-                ["fragment", ..] => return Err(OpenError::Protocol("it sets fragments")),
+                ["fragment", ..] => return Err(OpenError::Protocol("it sets fragmentation")),
                 ["key-derivation", ..] => {
-                    return Err(OpenError::Protocol("it sets a derivation of keys that is not known"));
+                    return Err(OpenError::Protocol("it sets an unknown key derivation"));
                 }
                 ["dev-type", "tap"] => return Err(OpenError::Protocol("it sets a tap device")),
                 _ => {}
@@ -117,7 +117,7 @@ impl PushedOptions {
         }
         let cipher = cipher
             .or(profile.cipher)
-            .ok_or(OpenError::Protocol("it negotiates no cipher, and the profile has none that is used here"))?;
+            .ok_or(OpenError::Protocol("it negotiates no cipher, and the profile has no supported one"))?;
         pushed.format = Format { cipher, peer };
         pushed.dns.extend(&profile.dns);
         pushed.dns.truncate(MAX_DNS);
@@ -127,17 +127,17 @@ impl PushedOptions {
 
 fn address<T: std::str::FromStr + Copy + Into<IpAddr>>(text: &str) -> Result<T, OpenError> {
     let address = text.parse::<T>().ok().filter(|_| usable(text).is_some());
-    address.ok_or(OpenError::Protocol("it sets an address that is none"))
+    address.ok_or(OpenError::Protocol("it sets an invalid address"))
 }
 
 fn duration(seconds: &str) -> Result<Duration, OpenError> {
     seconds
         .parse::<u32>()
         .map(|seconds| Duration::from_secs(seconds.into()))
-        .map_err(|_| OpenError::Protocol("it sets a time that is none"))
+        .map_err(|_| OpenError::Protocol("it sets an invalid time"))
 }
 
-/// The servers of `dns server N address A [A…]`. One that is to be asked on a port of its own, or over TLS, is not asked at all.
+/// Returns the servers of `dns server N address A [A…]`. A server with its own port or transport is ignored.
 pub(super) fn dns(words: &[&str]) -> Vec<IpAddr> {
     match words {
         ["server", _, "address", addresses @ ..] => addresses.iter().filter_map(|address| usable(address)).collect(),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_read_for_what_means_something_here() {
+    fn supported_options_of_a_reply_are_read() {
         let reply = "redirect-gateway def1,dhcp-option DNS 10.8.0.1,dhcp-option DOMAIN x,dns server 0 address 10.8.0.2 fd00::2,route-gateway 10.8.0.1,topology subnet,\
                      ping 10,ping-restart 60,ifconfig-ipv6 fd00::5/64 fd00::1,ifconfig 10.8.0.5 255.255.255.0,peer-id 3,cipher AES-128-GCM,protocol-flags cc-exit tls-ekm,\
                      tun-mtu 1400,auth-token SESS_x,block-ipv6,explicit-exit-notify";
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_misread_ends_the_tunnel() {
+    fn options_that_change_the_packet_format_are_refused() {
         for bad in [
             "cipher BF-CBC",
             "cipher AES-256-CBC",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_the_profile_hold_in_their_order() {
+    fn pull_filters_apply_in_order() {
         let lines = "pull-filter accept \"dhcp-option DNS 10.\"\npull-filter ignore \"dhcp-option \"\npull-filter reject ping\n";
         let pushed = read("dhcp-option DNS 10.8.0.1,dhcp-option DNS 8.8.8.8,cipher AES-256-GCM", lines).expect("read");
         assert_eq!(pushed.dns, [std::net::IpAddr::from([10, 8, 0, 1])]);

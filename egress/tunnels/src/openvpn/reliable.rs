@@ -1,4 +1,4 @@
-//! Control packets in their order and none missing: each is sent until it is confirmed, and what comes is put in its place.
+//! Reliable, ordered delivery of control packets: each is sent until it is confirmed, and received packets are put in order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,27 +7,26 @@ use tokio::time::Instant;
 
 use super::packets::{CONFIRMED, Opcode};
 
-/// Packets that may be under way. A server keeps no more than twelve that came too early.
+/// Maximum number of unconfirmed packets. A server keeps at most 12 packets that arrive early.
 const UNDER_WAY: u32 = 8;
-/// Packets that are kept when they come too early.
+/// Maximum number of early packets that are kept.
 const EARLY: u32 = 16;
-/// Confirmations that wait for a packet. What is not confirmed is sent again.
+/// Maximum number of pending confirmations. The other end resends packets that are not confirmed.
 const CONFIRMATIONS: usize = 64;
 const SEND_AGAIN: Duration = Duration::from_secs(1);
 const SEND_AGAIN_AT_LEAST: Duration = Duration::from_secs(8);
 
 pub(super) struct Reliable {
-    /// Not sent yet.
     waiting: VecDeque<(Opcode, Vec<u8>)>,
     sent: BTreeMap<u32, SentPacket>,
     next_to_send: u32,
     early: BTreeMap<u32, Vec<u8>>,
     next_to_take: u32,
-    /// What the other end is to be told that we have.
+    /// Received packets that are not confirmed yet.
     pub(super) to_confirm: Vec<u32>,
-    /// What it was told last. It is told again with whatever is sent, because what told it may be lost, and a server that
-    /// keeps nothing of strangers knows by it whom it has answered.
-    told: Vec<u32>,
+    /// The latest confirmations, which later packets repeat: the packet with them may be lost. A server without state for
+    /// unknown clients also uses them to recognize a client that it has answered.
+    repeated: Vec<u32>,
 }
 
 struct SentPacket {
@@ -37,7 +36,6 @@ struct SentPacket {
     wait: Duration,
 }
 
-/// A packet that is to be sent now.
 pub(super) struct DuePacket {
     pub(super) opcode: Opcode,
     pub(super) number: u32,
@@ -45,7 +43,7 @@ pub(super) struct DuePacket {
 }
 
 impl Reliable {
-    /// A conversation that begins with a packet of this kind.
+    /// Starts a conversation with a packet of this kind.
     pub(super) fn beginning_with(opcode: Opcode) -> Self {
         Self {
             waiting: VecDeque::from([(opcode, Vec::new())]),
@@ -54,7 +52,7 @@ impl Reliable {
             early: BTreeMap::new(),
             next_to_take: 0,
             to_confirm: Vec::new(),
-            told: Vec::new(),
+            repeated: Vec::new(),
         }
     }
 
@@ -62,12 +60,11 @@ impl Reliable {
         self.waiting.push_back((opcode, bytes));
     }
 
-    /// The number that the next queued packet is going to have.
     pub(super) fn next_number(&self) -> usize {
         self.next_to_send as usize + self.waiting.len()
     }
 
-    /// Whether the other end has said anything, and knows our first packet.
+    /// True when the other end has sent a packet and has confirmed the first packet of this end.
     pub(super) fn has_begun(&self) -> bool {
         self.next_to_take > 0 && !self.sent.contains_key(&0) && self.next_to_send > 0
     }
@@ -90,7 +87,7 @@ impl Reliable {
         Some(DuePacket { opcode, number, bytes })
     }
 
-    /// When something is to be sent again.
+    /// Time of the next retransmission.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.sent.values().map(|sent| sent.again).min()
     }
@@ -99,7 +96,7 @@ impl Reliable {
         self.sent.remove(&number);
     }
 
-    /// A packet came: it is kept if it is new and near, and confirmed if it was ever taken.
+    /// Processes a received packet: keeps it if it is new and within the window, and confirms it unless it is too far ahead.
     pub(super) fn came(&mut self, number: u32, bytes: Vec<u8>) {
         if number >= self.next_to_take.saturating_add(EARLY) {
             return;
@@ -112,18 +109,18 @@ impl Reliable {
         }
     }
 
-    /// What a packet confirms: what has not been told, and what was told last.
+    /// Returns the confirmations of the next packet: new ones, then the latest ones again.
     pub(super) fn confirmations(&mut self) -> Vec<u32> {
         let now = self.to_confirm.len().min(CONFIRMED);
         let mut confirmed: Vec<u32> = self.to_confirm.drain(..now).collect();
-        self.told.retain(|number| !confirmed.contains(number));
-        confirmed.append(&mut self.told);
+        self.repeated.retain(|number| !confirmed.contains(number));
+        confirmed.append(&mut self.repeated);
         confirmed.truncate(CONFIRMED);
-        self.told.clone_from(&confirmed);
+        self.repeated.clone_from(&confirmed);
         confirmed
     }
 
-    /// The next packet in order, with its number.
+    /// Returns the next packet in order, with its number.
     pub(super) fn take(&mut self) -> Option<(u32, Vec<u8>)> {
         let bytes = self.early.remove(&self.next_to_take)?;
         self.next_to_take += 1;
@@ -140,7 +137,7 @@ mod tests {
     use super::{EARLY, Opcode, Reliable, UNDER_WAY};
 
     #[test]
-    fn what_is_not_confirmed_is_sent_again_and_ever_more_rarely() {
+    fn unconfirmed_packet_is_resent_with_backoff() {
         let mut reliable = Reliable::beginning_with(Opcode::HardResetClient);
         let mut now = Instant::now();
         assert_eq!(reliable.due(now).map(|due| due.number), Some(0));
@@ -156,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_under_way_than_a_server_keeps() {
+    fn unconfirmed_packets_stay_within_the_window() {
         let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
         (0..20).for_each(|_| reliable.queue(Opcode::Control, Vec::new()));
         let now = Instant::now();
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_confirmed_last_is_confirmed_again_with_what_is_sent() {
+    fn latest_confirmations_are_repeated() {
         let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
         assert!(reliable.confirmations().is_empty());
         reliable.came(0, Vec::new());
@@ -181,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_taken_in_its_order_once() {
+    fn packets_are_delivered_in_order_once() {
         let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
         for number in [2, 0, 0, 1, EARLY + 9, u32::MAX, 1] {
             reliable.came(number, vec![u8::try_from(number & 0xff).expect("small")]);

@@ -1,18 +1,18 @@
-//! Which numbers have come: each is taken once, and none that is too old to be told.
+//! Replay protection: each packet number is accepted once, and numbers older than the window are rejected.
 
-/// How far behind the highest number one may come.
+/// Width of the window below the highest number.
 const WIDTH: u32 = u128::BITS;
 
-/// Numbers from 1 on. It must be asked only of packets that are genuine: others would move it.
+/// Window of numbers from 1. Call it only for authentic packets: others would move the window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     highest: u32,
-    /// Bit 0 is the highest.
+    /// Bit 0 is the highest number.
     seen: u128,
 }
 
 impl Window {
-    /// Takes a number, if it has not come yet.
+    /// Accepts a number if it is new.
     pub(super) fn take(&mut self, number: u32) -> bool {
         if number == 0 {
             return false;
@@ -40,7 +40,7 @@ mod tests {
     use super::{WIDTH, Window};
 
     #[test]
-    fn each_number_is_taken_once_and_none_that_is_too_old() {
+    fn number_is_accepted_once_within_the_window() {
         let mut window = Window::default();
         assert!(!window.take(0));
         for (number, is_taken) in [
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_comes_twice(numbers in prop::collection::vec(1_u32..400, 0..600)) {
+        fn no_number_is_accepted_twice(numbers in prop::collection::vec(1_u32..400, 0..600)) {
             let (mut window, mut taken, mut highest) = (Window::default(), HashSet::new(), 0);
             for number in numbers {
                 highest = highest.max(number);

@@ -1,4 +1,4 @@
-//! A tunnel's protocol without its socket: what comes goes in, what is to be sent comes out.
+//! Protocol of a tunnel without its socket: it consumes received packets and produces packets to send.
 
 use std::time::Duration;
 
@@ -11,25 +11,24 @@ use super::generation::{Generation, Peer};
 use super::packets::{Body, Opcode};
 use super::profile::Renewal;
 
-/// How long new keys may take to be agreed.
 const AGREE_WITHIN: Duration = Duration::from_mins(1);
-/// What is sealed with new keys may come to a server before it has made them itself. It says by its own first packet that it
-/// has, and a server without anything to send is given this long.
+/// Delay before new keys are used: the server may not have derived them yet. The server's first packet with the new keys ends
+/// the delay earlier.
 const USE_AFTER: Duration = Duration::from_secs(1);
-/// How long packets are opened that were sealed with the keys of before.
+/// Time during which packets sealed with the previous keys are still opened.
 const KEEP_FOR: Duration = Duration::from_mins(1);
-/// Parts of a reply that belong together, and their bytes.
+/// Maximum number of parts of a push reply, and maximum size in bytes.
 const REPLY_PARTS: usize = 64;
 const REPLY_BYTES: usize = 64 << 10;
 
-/// What stands for a packet when there is none, so that the other end knows that we are there.
+/// Payload of a keepalive packet.
 const PING: [u8; 16] = [0x2a, 0x18, 0x7b, 0xf3, 0x64, 0x1e, 0xb4, 0xcb, 0x07, 0xed, 0x2d, 0x0a, 0x98, 0x1f, 0xc7, 0x48];
-/// How packets begin that are for the other end itself, and what follows in one that says good-bye.
+/// Prefix of packets between the tunnel's ends, and the code of an exit notice after it.
 const FOR_THE_END: [u8; 16] =
     [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
 const EXIT: u8 = 6;
 
-/// A client that is coming in.
+/// A client during the handshake.
 pub(super) struct Handshake {
     peer: Peer,
     generation: Generation,
@@ -61,7 +60,7 @@ impl Handshake {
         self.generation.next_due()
     }
 
-    /// Whether the server can be asked for what it sets.
+    /// True when the server's options can be requested.
     pub(super) fn is_agreed(&self) -> bool {
         self.generation.is_agreed()
     }
@@ -70,7 +69,7 @@ impl Handshake {
         self.generation.say("PUSH_REQUEST")
     }
 
-    /// What the server sets, once it has said all of it.
+    /// Returns the server's options, once all parts have arrived.
     pub(super) fn options(&mut self) -> Result<Option<Zeroizing<String>>, Failure> {
         for message in self.generation.take_messages() {
             let Some(part) = message.strip_prefix("PUSH_REPLY") else {
@@ -79,7 +78,7 @@ impl Handshake {
             };
             self.parts += 1;
             if self.parts > REPLY_PARTS || self.reply.len() + part.len() > REPLY_BYTES {
-                return Err(Failure::Protocol("it sets more than anybody takes"));
+                return Err(Failure::Protocol("it sets more options than the client accepts"));
             }
             self.reply.push_str(part);
             if !part.ends_with(",push-continuation 2") {
@@ -89,7 +88,6 @@ impl Handshake {
         Ok(None)
     }
 
-    /// The client is in.
     pub(super) fn enter(self, terms: Terms) -> Result<Session, Failure> {
         let keys = self.generation.keys(&self.peer, terms.exports_keys)?;
         let data = DataChannel::new(0, &keys, terms.format);
@@ -106,7 +104,7 @@ impl Handshake {
     }
 }
 
-/// What holds as long as the tunnel does.
+/// Settings that stay fixed while the tunnel is open.
 pub(super) struct Terms {
     pub(super) format: Format,
     pub(super) exports_keys: bool,
@@ -114,24 +112,24 @@ pub(super) struct Terms {
     pub(super) renewal: Renewal,
 }
 
-/// A client that is in.
+/// A client after the handshake.
 pub(super) struct Session {
     peer: Peer,
-    /// In which the ends speak: that of the keys in use, or of the next ones.
+    /// Generation of the control channel: that of the keys in use, or of the next ones.
     generation: Generation,
-    /// With which packets are sealed.
+    /// Channel that seals outgoing packets.
     data: DataChannel,
     agreed_at: Instant,
-    /// Agreed, and not used yet.
+    /// Channel with agreed keys that are not used yet.
     next: Option<DataChannel>,
     before: Option<DataChannel>,
     terms: Terms,
-    /// The server has confirmed once what it had before: it does whenever it lives.
+    /// True after the server has confirmed a repeated packet. A live server always does.
     answers: bool,
 }
 
 impl Session {
-    /// Takes a packet. Whatever is not genuine is as if it had not come, which is told apart.
+    /// Processes a received packet. Returns `false` for packets that are not authentic, which have no effect.
     pub(super) fn receive(&mut self, packet: &[u8], incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
         let Some((opcode, key)) = packet.first().and_then(|byte| Opcode::read(*byte)) else { return Ok(false) };
         match opcode {
@@ -163,7 +161,7 @@ impl Session {
             return Ok(false);
         }
         let Some(body) = Body::read(head.opcode, &bytes) else { return Ok(false) };
-        // A server that wants new keys sooner than the last ones are used asks again, and gets them then.
+        // If a server requests new keys before the latest ones are in use, the request is ignored; the server repeats it.
         let may_renew = self.is_settled() && self.agreed_at.elapsed() >= USE_AFTER;
         if head.opcode == Opcode::SoftReset && head.key == after(self.generation.key) && may_renew {
             self.generation = Generation::new(&self.peer, head.key)?;
@@ -172,7 +170,7 @@ impl Session {
             self.answers |= body.confirmed.contains(&0);
             self.generation.receive(&mut self.peer, &head, body)?;
             for message in self.generation.take_messages() {
-                // Servers that give tokens give a new one with new keys.
+                // Servers that use tokens send a new token with new keys.
                 match message.strip_prefix("PUSH_REPLY,") {
                     Some(options) => options
                         .split(',')
@@ -185,17 +183,17 @@ impl Session {
         Ok(true)
     }
 
-    /// From now on this is said instead of the password, whenever keys are agreed.
+    /// Replaces the password with a token in later key agreements.
     pub(super) fn take_token(&mut self, token: &str) {
         self.peer.offer.take_token(token);
     }
 
-    /// Whether the keys that were agreed last are in use.
+    /// True when the latest agreed keys are in use.
     fn is_settled(&self) -> bool {
         self.generation.key == self.data.key
     }
 
-    /// What is to be sent now besides packets of the tunnel.
+    /// Collects the control packets to send now.
     pub(super) fn drive(&mut self, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
         let now = Instant::now();
         if self.is_settled() && self.is_to_renew(now) {
@@ -233,32 +231,30 @@ impl Session {
         }
     }
 
-    /// When something is to be sent again.
+    /// Time of the next retransmission.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.generation.next_due()
     }
 
-    /// Seals a packet of the tunnel.
     pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         self.data.seal(packet, out).ok_or(Failure::Protocol("no new keys were agreed in time"))
     }
 
-    /// Seals a word that we are there.
     pub(super) fn ping(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         self.seal(&PING, out)
     }
 
-    /// Whether the server is one that answers when it is asked for a sign of life.
+    /// True when this server answers liveness checks.
     pub(super) fn answers(&self) -> bool {
         self.answers
     }
 
-    /// A packet that such a server answers.
+    /// Builds a liveness check, which such a server answers.
     pub(super) fn ask(&mut self) -> Vec<u8> {
         self.generation.ask(&mut self.peer)
     }
 
-    /// Says good-bye in the way that the server knows.
+    /// Sends an exit notice in the form that the server supports.
     pub(super) fn exit(&mut self, out: &mut Vec<Vec<u8>>) {
         if self.terms.exit_by_control && self.generation.say("EXIT").is_ok() {
             let _ = self.generation.drive(&mut self.peer, Instant::now(), out);
@@ -271,17 +267,17 @@ impl Session {
     }
 }
 
-/// Where a server speaks to a client.
+/// True for opcodes of control packets from a server.
 fn is_conversation(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::HardResetServer | Opcode::SoftReset | Opcode::Control | Opcode::Confirm)
 }
 
-/// Keys are numbered from 0, and from 1 again when the numbers have ended.
+/// Key ids start at 0, and continue at 1 after the last.
 fn after(key: u8) -> u8 {
     if key >= 7 { 1 } else { key + 1 }
 }
 
-/// What has been opened: a packet of the tunnel's, or something between its ends.
+/// Processes an opened packet: a packet of the tunnel, or a message between its ends.
 fn take(packet: Vec<u8>, incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
     if let Some(rest) = packet.strip_prefix(&FOR_THE_END) {
         return if rest.first() == Some(&EXIT) { Err(Failure::Ended) } else { Ok(true) };
@@ -292,13 +288,13 @@ fn take(packet: Vec<u8>, incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Whether a server's word ends the tunnel. Others are for people to read.
+/// Returns an error if a server's message ends the tunnel. Other messages are informational.
 fn end_of(message: &str) -> Result<(), Failure> {
     if message.starts_with("AUTH_FAILED") {
         return Err(Failure::Refused);
     }
     if message.starts_with("AUTH_PENDING") {
-        return Err(Failure::Protocol("it asks for an answer that nobody is there to give"));
+        return Err(Failure::Protocol("it requires an interactive answer"));
     }
     if ["RESTART", "HALT", "EXIT"].iter().any(|end| message.starts_with(end)) { Err(Failure::Ended) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! TLS as a profile asks for it: who is trusted to be the server, who we are, and what is spoken.
+//! TLS settings from a profile: trust in the server, the client's identity, and the allowed versions and suites.
 
 use std::sync::Arc;
 
@@ -23,36 +23,34 @@ use zeroize::Zeroizing;
 use super::keys::fingerprint;
 use crate::ConfigError;
 
-/// `id-kp-serverAuth`, as DER has it.
+/// DER encoding of `id-kp-serverAuth`.
 const SERVER_AUTH: &[u8] = &[43, 6, 1, 5, 5, 7, 3, 1];
 
-/// By what a server is known.
+/// Criteria by which a server is trusted.
 pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
     pub(super) name: Option<NameRule>,
-    /// Its certificate must say that it is a server's, in both ways that there are.
+    /// True when the certificate must name server use both in its key usage and in its extended key usage.
     pub(super) says_server: bool,
 }
 
-/// `verify-x509-name`.
+/// Name check of `verify-x509-name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameRule {
-    /// The whole subject, as OpenSSL writes it: `C=DE, O=Example, CN=server`.
+    /// Whole subject, as OpenSSL formats it: `C=DE, O=Example, CN=server`.
     Subject(String),
-    /// The common name.
     Name(String),
-    /// How the common name begins.
+    /// Prefix of the common name.
     Prefix(String),
 }
 
-/// Who we are.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: Zeroizing<PrivateKeyDer<'static>>,
 }
 
-/// What a profile leaves of what can be spoken here.
+/// Restrictions of a profile on the supported TLS parameters.
 #[derive(Default)]
 pub(super) struct TlsLimits {
     pub(super) without_12: bool,
@@ -61,11 +59,10 @@ pub(super) struct TlsLimits {
     pub(super) suites_12: Option<String>,
     /// `tls-ciphersuites`, for TLS 1.3.
     pub(super) suites_13: Option<String>,
-    /// `tls-groups`.
     pub(super) groups: Option<String>,
 }
 
-/// The settings of every TLS session with the server.
+/// Builds the settings for all TLS sessions with the server.
 pub(super) fn settings(
     trust: ServerTrust,
     identity: Option<Identity>,
@@ -84,13 +81,13 @@ pub(super) fn settings(
             .cipher_suites
             .retain(|suite| all || other(suite.suite()) || is_named(list, &suite_names(suite.suite())));
         if provider.cipher_suites.iter().all(|suite| other(suite.suite())) {
-            return Err(refuse(directive, "has no cipher suite that is spoken here"));
+            return Err(refuse(directive, "has no supported cipher suite"));
         }
     }
     if let Some(list) = &spoken.groups {
         provider.kx_groups.retain(|group| is_named(list, &group_names(group.name())));
         if provider.kx_groups.is_empty() {
-            return Err(refuse("tls-groups", "has no group that is spoken here"));
+            return Err(refuse("tls-groups", "has no supported group"));
         }
     }
     let versions: Vec<_> = [(&TLS13, spoken.without_13), (&TLS12, spoken.without_12)]
@@ -99,21 +96,20 @@ pub(super) fn settings(
         .collect();
     let provider = Arc::new(provider);
     let check = ServerCheck::new(trust, provider.signature_verification_algorithms)
-        .ok_or_else(|| refuse("ca", "holds a certificate that cannot be trusted"))?;
+        .ok_or_else(|| refuse("ca", "contains a certificate that cannot be a trust anchor"))?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
-        .map_err(|_| refuse("tls-version-min", "leaves no version and cipher suite of TLS that is spoken here"))?
+        .map_err(|_| refuse("tls-version-min", "leaves no supported TLS version and cipher suite"))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(check));
     let mut settings = match identity {
         Some(Identity { chain, key }) => {
-            let signing =
-                sign::any_supported_type(&key).map_err(|_| refuse("key", "is of a kind that is not spoken here"))?;
+            let signing = sign::any_supported_type(&key).map_err(|_| refuse("key", "is of an unsupported type"))?;
             let certified = CertifiedKey::new(chain, signing);
             match certified.keys_match() {
                 Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
                 Err(Error::InconsistentKeys(_)) => return Err(refuse("key", "is not the key of <cert>")),
-                Err(_) => return Err(refuse("cert", "holds no certificate that can be read")),
+                Err(_) => return Err(refuse("cert", "contains no readable certificate")),
             }
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
         }
@@ -128,7 +124,7 @@ fn is_named(list: &str, names: &[String]) -> bool {
     list.split(':').any(|item| names.iter().any(|name| name.eq_ignore_ascii_case(item)))
 }
 
-/// As the register, OpenVPN and OpenSSL spell a cipher suite.
+/// Returns the spellings of a cipher suite in the IANA registry, OpenVPN and OpenSSL.
 fn suite_names(suite: CipherSuite) -> Vec<String> {
     let name = suite.as_str().unwrap_or_default();
     if let Some(rest) = name.strip_prefix("TLS13_") {
@@ -149,8 +145,8 @@ fn group_names(group: NamedGroup) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Checks a server's certificate as OpenVPN does: the chain to the profile's authorities, what it may be used for, and what
-/// the profile says of its name. Host names mean nothing.
+/// Checks a server's certificate as OpenVPN does: the chain to the profile's authorities, the usage, and the profile's name
+/// rule. The host name is not checked.
 #[derive(Debug)]
 struct ServerCheck {
     anchors: Vec<TrustAnchor<'static>>,
@@ -173,8 +169,8 @@ impl ServerCheck {
         })
     }
 
-    /// Who has the authority's word alone might be another of its clients: unless the profile knows the server by name or by
-    /// fingerprint, the certificate has to say that it is a server's.
+    /// A certificate of the authority alone could belong to another client. Unless the profile identifies the server by name or
+    /// fingerprint, the certificate must therefore allow server use.
     fn purpose(&self) -> KeyUsage {
         let is_known = self.name.is_some() || !self.fingerprints.is_empty();
         if self.says_server || !is_known {
@@ -246,17 +242,17 @@ impl ServerCertVerifier for ServerCheck {
     }
 }
 
-/// OpenVPN looks at the last one, if there are several.
+/// Returns the last common name, which OpenVPN uses.
 fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
     subject.iter_common_name().last().and_then(|name| name.as_str().ok())
 }
 
-/// A subject as OpenSSL writes it for OpenVPN.
+/// Formats a subject as OpenSSL does for OpenVPN.
 fn written(subject: &X509Name<'_>) -> Option<String> {
     let parts = subject.iter_rdn().map(|rdn| {
         let attributes = rdn.iter().map(|attribute| {
             let value = attribute.as_str().ok()?;
-            // OpenSSL would escape these, and no profile is written with them.
+            // OpenSSL would escape these; profiles do not contain such names.
             let is_plain = !value.chars().any(char::is_control);
             is_plain.then(|| format!("{}={value}", short_name(attribute.attr_type())))
         });

@@ -1,5 +1,5 @@
-//! What stands around control packets: nothing, a tag (`tls-auth`), or a tag and a cipher (`tls-crypt`, `tls-crypt-v2`), each
-//! with numbers, so that none is taken twice.
+//! Protection of control packets: none, a tag (`tls-auth`), or a tag and encryption (`tls-crypt`, `tls-crypt-v2`). Protected
+//! packets have numbers against replay.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,16 +14,16 @@ use zeroize::Zeroizing;
 use super::packets::{HEAD, Opcode, PacketHeader};
 use super::replay::Window;
 
-/// Two pairs of 64 bytes for a cipher and 64 for a tag, one for each direction.
+/// For each direction, 64 bytes for a cipher and 64 bytes for a tag.
 pub(super) type StaticKey = [u8; 256];
 
-/// A number and a time.
+/// Length of a packet number and a time.
 const STAMP: usize = 8;
 const CRYPT_TAG: usize = 32;
-/// A client says by its first number that it can send its wrapped key once more, with what follows the reset.
+/// Initial packet number of a client that can resend its wrapped key in the packet after the reset.
 const EARLY_NEGOTIATION: u32 = 0x0f00_0000;
 
-/// What a profile says of it.
+/// Protection that a profile configures.
 #[derive(Clone)]
 pub(super) enum Guard {
     None,
@@ -32,10 +32,9 @@ pub(super) enum Guard {
     CryptV2 { key: Zeroizing<StaticKey>, wrapped: Vec<u8> },
 }
 
-/// Which half of a static key is whose. Normal is what a server says.
+/// Assignment of the halves of a static key to the directions. `Normal` is the server's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// One key for both.
     Both,
     Normal,
     Inverse,
@@ -61,7 +60,7 @@ impl Digest {
         }
     }
 
-    /// Of a tag, and of a key, in bytes.
+    /// Length of a tag and of its key, in bytes.
     fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -89,13 +88,13 @@ pub(super) fn tag<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Packs and unpacks control packets of one tunnel.
+/// Wraps and unwraps the control packets of one tunnel.
 pub(super) struct Wrapper {
     guard: Guard,
-    /// The next packet's.
+    /// Number and time of the latest packet sent.
     number: u32,
     time: u32,
-    /// Of what came: its time, and its numbers.
+    /// Time and numbers of the received packets.
     seen: (u32, Window),
 }
 
@@ -103,11 +102,11 @@ impl Wrapper {
     pub(super) fn new(guard: Guard) -> Self {
         let number = if matches!(guard, Guard::CryptV2 { .. }) { EARLY_NEGOTIATION } else { 0 };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        // OpenVPN's time has 32 bits, and so has this, until 2106.
+        // OpenVPN uses a 32-bit time, which lasts until 2106.
         Self { guard, number, time: u32::try_from(now).unwrap_or(u32::MAX), seen: (0, Window::default()) }
     }
 
-    /// What is packed behind some packets, and so has to fit in with them, in bytes.
+    /// Number of bytes appended to packets with this opcode, which reduce the space for their content.
     pub(super) fn trailer(&self, opcode: Opcode) -> usize {
         match &self.guard {
             Guard::CryptV2 { wrapped, .. } if opcode.carries_key() => wrapped.len(),
@@ -115,7 +114,7 @@ impl Wrapper {
         }
     }
 
-    /// Opens the first conversation: the way that the guard asks for.
+    /// Opcode of the first packet, which depends on the protection.
     pub(super) fn reset(&self) -> Opcode {
         if matches!(self.guard, Guard::CryptV2 { .. }) { Opcode::HardResetClientV3 } else { Opcode::HardResetClient }
     }
@@ -141,7 +140,7 @@ impl Wrapper {
         }
     }
 
-    /// The body of a packet, when it is genuine and new.
+    /// Returns the body of a packet if it is authentic and new.
     pub(super) fn unwrap(&mut self, packet: &[u8]) -> Option<(PacketHeader, Vec<u8>)> {
         let (head_bytes, rest) = packet.split_first_chunk::<HEAD>()?;
         let head = PacketHeader::read(head_bytes)?;
@@ -170,7 +169,7 @@ impl Wrapper {
         self.is_new(*stamp).then_some((head, body))
     }
 
-    /// Numbers begin again whenever the time goes on, and it never goes back.
+    /// Packet numbers restart when the time increases, and the time never decreases.
     fn is_new(&mut self, stamp: [u8; STAMP]) -> bool {
         let both = u64::from_be_bytes(stamp);
         let [number, time] = [both >> 32, both & 0xffff_ffff].map(|half| u32::try_from(half).unwrap_or(u32::MAX));
@@ -184,7 +183,7 @@ impl Wrapper {
     }
 }
 
-/// The part of a static key that makes tags in one direction.
+/// Part of a static key that computes tags in one direction.
 fn auth_key(key: &StaticKey, direction: Direction, ours: bool, digest: Digest) -> &[u8] {
     let at = match (direction, ours) {
         (Direction::Both, _) | (Direction::Normal, true) | (Direction::Inverse, false) => 64,
@@ -200,7 +199,7 @@ fn crypt(key: &StaticKey, head: &[u8], stamp: &[u8], body: &[u8]) -> Vec<u8> {
     [head, stamp, &tag, &sealed].concat()
 }
 
-/// The tag's first half is where the cipher begins.
+/// The first half of the tag is the initial counter of the cipher.
 fn apply(key: &[u8], tag: &[u8], body: &mut [u8]) {
     let mut cipher = ctr::Ctr128BE::<Aes256>::new_from_slices(key, &tag[..16]).expect("32 and 16 bytes");
     cipher.apply_keystream(body);
@@ -217,7 +216,7 @@ mod tests {
         Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).expect("below 256")))
     }
 
-    /// What a server with the same key would hold.
+    /// Returns the protection of a server with the same key.
     fn mirrored(guard: &Guard) -> Guard {
         let swapped = |key: &[u8; 256]| {
             let mut swapped = Zeroizing::new([0; 256]);
@@ -253,7 +252,7 @@ mod tests {
     const HEAD: PacketHeader = PacketHeader { opcode: Opcode::Control, key: 3, session: *b"session!" };
 
     #[test]
-    fn what_one_packs_the_other_unpacks_once() {
+    fn wrapped_packet_unwraps_exactly_once_at_the_other_end() {
         for guard in guards() {
             let (mut ours, mut theirs) = (Wrapper::new(guard.clone()), Wrapper::new(mirrored(&guard)));
             let packet = ours.wrap(&HEAD, b"hello");
@@ -263,12 +262,12 @@ mod tests {
             assert!(theirs.unwrap(&second).is_some() && theirs.unwrap(&first).is_some(), "in another order");
             ours.time -= 1;
             let packet = ours.wrap(&HEAD, b"old");
-            assert_eq!(theirs.unwrap(&packet), None, "of before");
+            assert_eq!(theirs.unwrap(&packet), None, "an earlier time");
         }
     }
 
     #[test]
-    fn what_was_changed_is_not_genuine() {
+    fn modified_packets_are_rejected() {
         for guard in guards() {
             let packet = Wrapper::new(guard.clone()).wrap(&HEAD, b"hello");
             for at in 0..packet.len() {
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_own_key_goes_with_what_the_server_cannot_place() {
+    fn wrapped_key_is_appended_to_packets_that_carry_it() {
         let mut wrapper = Wrapper::new(Guard::CryptV2 { key: key(), wrapped: b"wrapped".to_vec() });
         for (opcode, carries) in
             [(Opcode::HardResetClientV3, true), (Opcode::ControlWithKey, true), (Opcode::Control, false)]
@@ -292,9 +291,9 @@ mod tests {
         }
     }
 
-    /// RFC 4231, case 2, and the cipher of NIST SP 800-38A, F.5.5.
+    /// Test vectors: RFC 4231, case 2, and NIST SP 800-38A, F.5.5.
     #[test]
-    fn tags_and_cipher_are_those_of_the_standards() {
+    fn tag_and_cipher_match_the_test_vectors() {
         let tag = Digest::Sha256.tag(b"Jefe", &[b"what do ya want ", b"for nothing?"]);
         assert_eq!(hex::encode(tag), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         let key = hex::decode("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4").expect("hex");

@@ -1,75 +1,75 @@
-//! What smoltcp's sender lacks: it neither reads selective acknowledgements nor paces itself by more than losses, so that one
-//! packet lost in two hundred leaves a hundredth of a line's rate.
+//! Loss recovery and congestion control for smoltcp's sender. smoltcp ignores selective acknowledgements and reduces its rate
+//! only by its loss timer: a loss rate of one packet in 200 leaves a hundredth of a path's rate.
 //!
-//! This sits between smoltcp and the tunnel and sends again what is lost. It keeps a copy of each segment until the other
-//! side has it, reads from selective acknowledgements what arrived, takes for lost what was sent well before something that
-//! arrived (RFC 8985, and RFC 6675's three segments), and swallows what smoltcp sends again by itself. Where nothing is
-//! heard at all it asks with the first segment that is missing (RFC 6298's timer, without its whole second at the least).
+//! This module sits between smoltcp and the tunnel. It keeps a copy of each segment until it is acknowledged, and reads
+//! selective acknowledgements. A segment counts as lost when a segment that was sent well after it has arrived (RFC 8985), or
+//! when three segments above it have arrived (RFC 6675). Lost segments are sent again, and smoltcp's own retransmissions are
+//! dropped. Without any answer, the first missing segment is sent as a probe (the timer of RFC 6298, without its minimum of 1
+//! s).
 //!
-//! How much may be under way is judged as BBR does: twice what the path holds, which is the rate at which segments lately
-//! arrived times the shortest round trip. A random loss says nothing of that; many losses in a round say that there are
-//! others, or that there is little room for what waits, and take from the reserve. What may be sent is spread over time: when
-//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made
-//! smaller on its way in. A sender that has little to say measures nothing, and is not held to it.
+//! The amount in flight is limited as in BBR, to twice the bandwidth-delay product: the recent delivery rate times the shortest
+//! round trip. Random losses do not change this limit. Many losses in one round indicate competing traffic or a short queue,
+//! and reduce the gain. Sending is paced, so that the data behind a filled gap is not sent as one burst. smoltcp is limited
+//! through the other side's window, which is reduced in received packets. A sender with little data does not measure the path
+//! and is not limited by its low rate.
 //!
-//! A side that knows no selective acknowledgements leaves all but the window to smoltcp.
+//! For a peer without selective acknowledgements, only the window is limited; smoltcp does the rest.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Segments that may be under way before anything is known (RFC 6928), and at the least.
+/// Segments in flight before the path is measured (RFC 6928), and the minimum.
 const FIRST: usize = 10;
 const LEAST: usize = 4;
 
-/// Segments above a missing one that say that it is lost (RFC 6675).
+/// Number of arrived segments above a missing one after which it is lost (RFC 6675).
 const ABOVE: usize = 3;
 
-/// Before anything is known, and at the least and most afterwards.
+/// Initial retransmission timeout, and its minimum and maximum after measurements.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The best rate is that of so many rounds, or of as many before.
+/// The best rate is taken over this many rounds and the same number before them.
 const ROUNDS: u32 = 5;
 
-/// A path that has not grown by a quarter in so many rounds is full.
+/// A path whose rate has not grown by a quarter in this many rounds is full.
 const ROUNDS_TO_FULL: u32 = 3;
 
-/// How long the shortest round trip is believed, and how long less is sent to measure it again.
+/// Lifetime of the shortest round trip, and the time of reduced sending that measures it again.
 const BELIEVED: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_millis(200);
 
-/// As much is sent at once as is to be sent in this time: clocks are no finer.
+/// Granularity of pacing, because timers are not more precise.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
-/// What of a round may be lost by chance: a fiftieth.
+/// Random losses may be up to one in this many of a round's bytes.
 const BY_CHANCE: u64 = 50;
 
-/// What may be under way, in what the path holds: at the most and the least, what a round that loses more takes of it, and
-/// what one that does not gives back.
+/// Gain: data in flight relative to the bandwidth-delay product. Maximum and minimum, the factor after a round with many
+/// losses, and the increment after any other round.
 const RESERVE: (f64, f64) = (2.0, 1.0);
 const TAKES: f64 = 0.85;
 const GIVES: f64 = 0.02;
 
-/// The scale of windows that smoltcp is told, whatever the other side's is: fine enough to count segments, and enough for a
-/// megabyte.
+/// Window scale presented to smoltcp, whatever the other side uses: fine enough for single segments and large enough for 1 MiB.
 const SCALE: u8 = 4;
 
-/// The connections of a stack, by their local port.
+/// Connections of a stack, by local port.
 #[derive(Default)]
 pub struct Recovery {
     flows: HashMap<u16, Flow>,
 }
 
 impl Recovery {
-    /// A packet is about to leave. What is given back does at once; what is not has its turn when there is room, or is under
-    /// way.
+    /// Handles an outgoing packet. Returns it if it can be sent immediately. Otherwise it is queued, or dropped because a copy
+    /// of it is already in flight.
     pub fn leaving(&mut self, packet: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
         let Some(segment) = Segment::read(&packet) else { return Some(packet) };
         if segment.flags & SYN != 0 {
             let next = segment.number.wrapping_add(1);
-            // Of a greeting that is said again nobody knows which one is answered.
+            // The round trip of a repeated SYN is ambiguous and is not measured.
             let again = self.flows.get(&segment.from.1).is_some_and(|flow| flow.next == next);
             let flow = Flow::new(segment.to, next, longest(&packet, &segment), (!again).then_some(now), now);
             self.flows.insert(segment.from.1, flow);
@@ -81,7 +81,7 @@ impl Recovery {
         }
     }
 
-    /// A packet has come. Its window is made smaller, if need be.
+    /// Handles a received packet, and reduces its window if necessary.
     pub fn came(&mut self, packet: &mut [u8], now: Instant) {
         let Some(segment) = Segment::read(packet) else { return };
         if segment.flags & (ACK | RST) != ACK {
@@ -95,44 +95,44 @@ impl Recovery {
         }
     }
 
-    /// What is to be sent now, for the first time or again, is put behind what `outgoing` holds. Gives when to come back.
+    /// Appends the segments to send now, new ones and retransmissions, to `outgoing`. Returns the time of the next call.
     pub fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
         self.flows.values_mut().filter_map(|flow| flow.send(now, outgoing)).min()
     }
 
-    /// A connection is no more.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, port: u16) {
         self.flows.remove(&port);
     }
 }
 
-/// A connection's outgoing half.
+/// Sending half of a connection.
 struct Flow {
     remote: (IpAddr, u16),
-    /// When the other side was greeted, until it answers.
+    /// Time of the SYN, until the other side answers.
     greeted: Option<Instant>,
-    /// Whether the other side tells what arrived out of order.
+    /// True when the other side sends selective acknowledgements.
     selective: bool,
-    /// The scale of the other side's windows, if it knows of scales.
+    /// Window scale of the other side, if it supports scaling.
     scale: Option<u8>,
-    /// The longest segment that both sides take.
+    /// Maximum segment size that both sides accept.
     longest: usize,
-    /// The next number that was never sent.
+    /// Sequence number after the last queued segment.
     next: u32,
-    /// What is under way, or will be, in order.
+    /// Queued and unacknowledged segments, in order.
     sent: VecDeque<SentSegment>,
-    /// When the line is free for another segment, if they are to be evenly spread.
+    /// Time at which pacing allows the next segment.
     free_at: Instant,
     rounds: RoundCounter,
     path: Path,
-    /// When a segment was last sent that then arrived, and its number.
+    /// Send time and number of the latest-sent segment that has arrived.
     newest: Option<(Instant, u32)>,
-    /// When something was last sent or heard, and how often nothing came of that.
+    /// Time of the last progress, and the number of timeouts since.
     stirred: Instant,
     timeouts: u32,
 }
 
-/// A segment that is under way.
+/// A queued or sent segment.
 struct SentSegment {
     number: u32,
     length: u32,
@@ -140,13 +140,13 @@ struct SentSegment {
     at: Instant,
     again: bool,
     state: State,
-    /// What had arrived when it was sent, and when that had.
+    /// Delivered bytes, and the time of the last delivery, when this segment was sent.
     arrived: u64,
     arrived_at: Instant,
 }
 
 impl SentSegment {
-    /// Whether it was sent before another one, of which this is the time and the number.
+    /// True when it was sent before the segment with this time and number.
     fn was_before(&self, (at, number): (Instant, u32)) -> bool {
         self.at < at || (self.at == at && after(number, self.number))
     }
@@ -154,42 +154,40 @@ impl SentSegment {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// For its first time.
     Waiting,
     UnderWay,
-    /// And waits for its next time.
+    /// Waits for its retransmission.
     Lost,
     Arrived,
 }
 
-/// What has arrived, in rounds: one lasts until something arrives that was sent after it began.
+/// Delivery counts by round. A round lasts until data arrives that was sent after the round began.
 struct RoundCounter {
     arrived: u64,
     arrived_at: Instant,
     began_at: u64,
-    /// What was under way at the most, in bytes.
+    /// Maximum bytes in flight during the round.
     most: usize,
     lost: u64,
     count: u32,
 }
 
-/// What is known of the path.
 struct Path {
     smooth: Option<Duration>,
     variation: Duration,
     shortest: Duration,
     shortest_at: Instant,
-    /// While less is sent to find the shortest round trip.
+    /// End of the phase of reduced sending that measures the shortest round trip.
     measuring: Option<Instant>,
-    /// In bytes a second: the best of these rounds, and of those before.
+    /// Best rate in bytes per second: of the current rounds, and of the ones before.
     rate: f64,
     rate_before: f64,
-    /// At which the path grew last, and how many rounds ago; or it is full.
+    /// Rate at the last growth, the number of rounds since, and whether the path is full.
     grew_to: f64,
     rounds_since: u32,
     full: bool,
     reserve: f64,
-    /// Bytes that may be under way.
+    /// Maximum bytes in flight.
     window: usize,
 }
 
@@ -214,7 +212,7 @@ impl Flow {
 
     fn leaving(&mut self, packet: Vec<u8>, segment: &Segment, now: Instant) -> Option<Vec<u8>> {
         let end = segment.number.wrapping_add(segment.length);
-        // An acknowledgement, or a question whether anybody is there.
+        // An acknowledgement or a keepalive.
         if segment.length == 0 || !self.is_known(segment.number) {
             return Some(packet);
         }
@@ -222,7 +220,7 @@ impl Flow {
             return (!self.selective).then_some(packet);
         }
         if self.sent.is_empty() {
-            // What was quiet has no rate.
+            // An idle connection has no rate.
             (self.stirred, self.rounds.arrived_at) = (now, now);
         }
         self.sent.push_back(SentSegment {
@@ -241,13 +239,13 @@ impl Flow {
         None
     }
 
-    /// Whether a number is of what is under way, or the next one.
+    /// True when a number is in the unacknowledged range, or is the next one.
     fn is_known(&self, number: u32) -> bool {
         let first = self.sent.front().map_or(self.next, |first| first.number);
         !after(first, number) && !after(number, self.next)
     }
 
-    /// The other side takes the connection. Its window's scale becomes ours.
+    /// Handles the SYN-ACK, and replaces the window scale in it.
     fn greeted(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
         for (kind, place) in options(packet, segment) {
             match kind {
@@ -299,14 +297,14 @@ impl Flow {
         self.narrow(packet, segment);
     }
 
-    /// Something arrived that was sent last of what did.
+    /// Updates the measurements after an acknowledgement; `latest` is the latest-sent segment among those that it acknowledges.
     fn learn(&mut self, latest: &Latest, now: Instant) {
         self.stirred = now;
         self.timeouts = 0;
         if !latest.again {
             self.path.round_trip(now.saturating_duration_since(latest.at), now);
         }
-        // What was sent twice may have arrived the first time.
+        // For a retransmitted segment, the acknowledgement may be of the first transmission.
         if !latest.again || now.saturating_duration_since(latest.at) >= self.path.shortest {
             let sent = (latest.at, latest.number);
             if self.newest.is_none_or(|newest| sent.0 > newest.0 || (sent.0 == newest.0 && after(sent.1, newest.1))) {
@@ -323,14 +321,14 @@ impl Flow {
             self.path.lost(self.rounds.lost * BY_CHANCE > through);
             self.rounds.began_at = self.rounds.arrived;
             self.rounds.lost = 0;
-            // A sender that has little to say measures nothing.
+            // A sender with little data does not measure the path.
             telling = std::mem::take(&mut self.rounds.most) * 2 >= self.path.window;
             self.rounds.count += u32::from(telling);
         }
         self.path.judge(&self.rounds, telling, self.longest, now);
     }
 
-    /// What was sent well before something that has arrived is lost.
+    /// Marks segments as lost that were sent well before one that has arrived.
     fn find_lost(&mut self, now: Instant) {
         let Some(newest) = self.newest else { return };
         let late = self.path.late();
@@ -350,7 +348,7 @@ impl Flow {
         }
     }
 
-    /// Bytes that are under way, and that wait.
+    /// Returns the bytes in flight and the bytes that wait.
     fn under_way(&self) -> (usize, usize) {
         self.sent.iter().fold((0, 0), |(way, waiting), sent| match sent.state {
             State::UnderWay => (way + sent.length as usize, waiting),
@@ -359,7 +357,7 @@ impl Flow {
         })
     }
 
-    /// Tells smoltcp of a window that ends where no more should be under way. What is missing comes first.
+    /// Reduces the window that smoltcp sees to the allowed amount in flight. Waiting data counts first.
     fn narrow(&self, packet: &mut [u8], segment: &Segment) {
         let (way, waiting) = self.under_way();
         let more = self.path.window.saturating_sub(way + waiting);
@@ -371,7 +369,7 @@ impl Flow {
         packet[segment.at + 14..segment.at + 16].copy_from_slice(&window.to_be_bytes());
     }
 
-    /// Sends what there is room for, and gives when to come back.
+    /// Sends segments within the window. Returns the time of the next call.
     fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
         if self.sent.is_empty() {
             return None;
@@ -385,12 +383,13 @@ impl Flow {
             self.stirred = now;
             self.timeouts += 1;
             if self.timeouts == 1 {
-                // It asks what has arrived.
+                // The first timeout probes with one segment.
                 if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::UnderWay) {
                     first.state = State::Lost;
                 }
             } else {
-                // Nobody says, so nothing has. What was said to have arrived out of order may be forgotten, too (RFC 2018).
+                // Without an answer, everything counts as lost, including data that was selectively acknowledged, which the
+                // receiver may discard (RFC 2018).
                 for sent in self.sent.iter_mut().filter(|sent| sent.state != State::Waiting) {
                     sent.state = State::Lost;
                 }
@@ -437,7 +436,7 @@ impl Flow {
     }
 }
 
-/// What was sent last of what an acknowledgement says has arrived.
+/// Latest-sent segment among those that an acknowledgement covers.
 struct Latest {
     at: Instant,
     number: u32,
@@ -482,7 +481,7 @@ impl Path {
         }
     }
 
-    /// RFC 6298.
+    /// Updates the round trip estimate (RFC 6298).
     fn round_trip(&mut self, took: Duration, now: Instant) {
         match self.smooth {
             None => (self.smooth, self.variation) = (Some(took), took / 2),
@@ -496,7 +495,7 @@ impl Path {
         }
     }
 
-    /// After which a segment is late when later ones have arrived: a round trip, and a quarter for those that overtake.
+    /// Time after which a segment counts as lost if later ones have arrived: a round trip plus a quarter for reordering.
     fn late(&self) -> Duration {
         self.smooth
             .map_or(TIMEOUT, |smooth| smooth + (self.shortest / 4).max(self.variation).max(Duration::from_millis(1)))
@@ -506,8 +505,8 @@ impl Path {
         self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
     }
 
-    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once. Whoever has said
-    /// little so far may still say as much as in the beginning.
+    /// Pacing rate in bytes per second, so that queues on the path do not receive bursts. It is at least the initial window per
+    /// round trip, even for a sender with little data so far.
     fn spread(&self, longest: usize) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
         let first = (FIRST * longest) as f64 / self.smooth?.as_secs_f64().max(1e-6);
@@ -515,7 +514,7 @@ impl Path {
         Some((self.rate.max(self.rate_before) * reserve).max(first))
     }
 
-    /// How much may be under way from now on. A round tells something when it ends and had its window filled.
+    /// Updates the window. `telling` marks the end of a round whose window was filled.
     fn judge(&mut self, rounds: &RoundCounter, telling: bool, longest: usize, now: Instant) {
         if telling {
             if !self.full {
@@ -535,7 +534,7 @@ impl Path {
         let reserve = match (self.measuring(now), self.full) {
             (true, _) => 0.5,
             (_, true) => self.reserve,
-            // As long as it grows: what it holds doubles with each round.
+            // While the rate grows, the limit doubles each round.
             (_, false) => 3.0,
         };
         #[expect(
@@ -547,14 +546,14 @@ impl Path {
         self.window = if self.full { window } else { self.window.max(window) };
     }
 
-    /// A round has ended, and lost more than happens by chance, or not. A path that loses so much is full.
+    /// Updates the gain at the end of a round. A path with many losses is full.
     fn lost(&mut self, much: bool) {
         let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
         self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
         self.full |= much;
     }
 
-    /// Whether the round trip is being measured, which takes that nothing waits in queues on the way.
+    /// True while the shortest round trip is measured, which requires empty queues on the path.
     fn measuring(&mut self, now: Instant) -> bool {
         match self.measuring {
             None if now.saturating_duration_since(self.shortest_at) >= BELIEVED => {
@@ -570,7 +569,7 @@ impl Path {
         }
     }
 
-    /// Nothing has been heard for long: what was known of the path may not hold any more.
+    /// Resets the measurements after a long silence, because the path may have changed.
     fn begin_again(&mut self, longest: usize) {
         self.window = LEAST * longest;
         (self.rate, self.rate_before, self.grew_to) = (0.0, 0.0, 0.0);
@@ -590,9 +589,8 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 
-/// What a packet's TCP header says.
 struct Segment {
-    /// Where it begins in the packet, and what it carries.
+    /// Offsets of the TCP header and of the payload.
     at: usize,
     payload_at: usize,
     from: (IpAddr, u16),
@@ -600,14 +598,14 @@ struct Segment {
     number: u32,
     acknowledged: u32,
     flags: u8,
-    /// As it is written.
+    /// Window as in the header, unscaled.
     window: u16,
-    /// Of what has numbers: bytes, and the end.
+    /// Length in sequence numbers: payload bytes, and one for FIN.
     length: u32,
 }
 
 impl Segment {
-    /// Nothing of what is no TCP, or is in pieces.
+    /// Parses a packet. Returns `None` for fragments and for protocols other than TCP.
     fn read(packet: &[u8]) -> Option<Self> {
         let (protocol, at, end, from, to): (_, _, _, IpAddr, IpAddr) = match packet.first()? >> 4 {
             4 => {
@@ -655,18 +653,18 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// Whether a number comes after another, in numbers that begin anew at their end.
+/// True when a sequence number is after another, modulo 2^32.
 fn after(number: u32, other: u32) -> bool {
     other.wrapping_sub(number) > u32::MAX / 2
 }
 
-/// The longest segment that whoever greets takes; RFC 9293 has a number for those who do not say.
+/// Maximum segment size in a SYN; 536 if the option is missing (RFC 9293).
 fn longest(packet: &[u8], segment: &Segment) -> usize {
-    let said = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
-    said.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)
+    let option = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
+    option.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)
 }
 
-/// The options of a header: their kinds, and where their values are in the packet.
+/// Options of a TCP header: kinds, and the positions of their values in the packet.
 fn options(packet: &[u8], segment: &Segment) -> Vec<(u8, std::ops::Range<usize>)> {
     let mut found = Vec::new();
     let mut at = segment.at + 20;

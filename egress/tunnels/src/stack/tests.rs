@@ -1,4 +1,4 @@
-//! A stack whose tunnel brings what it likes.
+//! Tests of a stack with arbitrary packets from the tunnel.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,6 @@ fn connecting(stack: &Stack) -> JoinHandle<Result<TcpStream, ConnectError>> {
     tokio::spawn(async move { stack.connect(SocketAddr::new(OTHER.into(), 80), Duration::from_secs(5)).await })
 }
 
-/// The first packet that the stack sends.
 async fn first(link: &Link) -> Vec<u8> {
     let mut outgoing = Vec::new();
     while outgoing.is_empty() {
@@ -29,7 +28,7 @@ async fn first(link: &Link) -> Vec<u8> {
     outgoing.remove(0)
 }
 
-/// A packet of the other side's, with these flags, to the port from which another came, whose number it acknowledges.
+/// Builds the other side's answer with these flags to a packet of the stack, whose number it acknowledges.
 fn reply(to: &[u8], from: Ipv4Addr, flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let length = 40 + options.len() + payload.len();
     let mut packet = vec![0; 40];
@@ -52,7 +51,7 @@ fn reply(to: &[u8], from: Ipv4Addr, flags: u8, options: &[u8], payload: &[u8]) -
 }
 
 #[tokio::test]
-async fn only_where_the_tunnel_leads() {
+async fn destinations_and_sources_outside_the_routes_are_rejected() {
     let (stack, link) = stack();
     for address in ["10.0.1.1:80", "8.8.8.8:53", "127.0.0.1:80", "[2001:db8::1]:80", "10.0.0.2:80", "224.0.0.1:80"] {
         let refused = stack.connect(address.parse().expect("an address"), Duration::from_secs(5)).await;
@@ -60,8 +59,8 @@ async fn only_where_the_tunnel_leads() {
     }
     let mut outgoing = Vec::new();
     link.turn(&mut outgoing);
-    assert!(outgoing.is_empty(), "nobody is asked");
-    // What claims to come from elsewhere is not believed: neither a refusal nor a greeting.
+    assert!(outgoing.is_empty(), "no packet is sent");
+    // A packet from outside the routes is ignored.
     let connecting = connecting(&stack);
     let greeting = first(&link).await;
     link.deliver(&mut vec![reply(&greeting, Ipv4Addr::new(8, 8, 8, 8), 0x14, &[], &[])]);
@@ -73,7 +72,7 @@ async fn only_where_the_tunnel_leads() {
 }
 
 #[tokio::test]
-async fn whoever_carries_packets_says_when_the_tunnel_ends() {
+async fn link_reports_silence_recovery_and_end() {
     let (stack, link) = stack();
     let waiting = connecting(&stack);
     first(&link).await;
@@ -82,7 +81,7 @@ async fn whoever_carries_packets_says_when_the_tunnel_ends() {
     assert_eq!(connecting(&stack).await.expect("no panic").err(), Some(ConnectError::TunnelDead));
     link.answered();
     assert!(!waiting.is_finished(), "it answers again");
-    // A carrier that is gone without a word has ended it, too.
+    // Dropping the link ends the tunnel, too.
     drop(link);
     assert_eq!(stack.closed().await, Closed::Broken);
     assert!(waiting.await.expect("no panic").is_err());
@@ -90,7 +89,7 @@ async fn whoever_carries_packets_says_when_the_tunnel_ends() {
 }
 
 #[tokio::test]
-async fn the_last_one_tells_the_carrier() {
+async fn dropping_the_last_stack_notifies_the_link() {
     let (stack, link) = stack();
     let sockets = stack.sockets();
     let other = stack.clone();
@@ -102,7 +101,7 @@ async fn the_last_one_tells_the_carrier() {
 }
 
 #[tokio::test]
-async fn connections_are_as_many_as_there_is_room_for() {
+async fn number_of_connections_is_limited() {
     let (stack, link) = stack();
     let mut outgoing = Vec::new();
     let many: Vec<_> = (0..CONNECTIONS + 10).map(|_| connecting(&stack)).collect();
@@ -116,7 +115,7 @@ async fn connections_are_as_many_as_there_is_room_for() {
         connecting.abort();
         let _ = connecting.await;
     }
-    // They are reset, and their places are free.
+    // They are reset, and their slots are released.
     for _ in 0..10 {
         link.turn(&mut outgoing);
     }
@@ -125,32 +124,32 @@ async fn connections_are_as_many_as_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn a_flood_is_lost_on_the_way() {
+async fn flood_of_packets_is_dropped() {
     let (stack, link) = stack();
     let connecting = connecting(&stack);
     let greeting = first(&link).await;
     let mut outgoing = Vec::new();
     for _ in 0..5 {
-        // Nobody asked for it: each is refused, by one packet that is no longer.
+        // Unsolicited packets: each is answered by at most one short reset.
         let mut flood = vec![reply(&[0; 40], OTHER, 0x10, &[], &[0; 1300]); 2000];
         link.deliver(&mut flood);
         assert!(link.shared.state().device.inbound.len() <= BACKLOG);
         link.turn(&mut outgoing);
         assert!(outgoing.len() <= BACKLOG + BURST);
-        // The greeting may be said again meanwhile.
+        // The SYN may be repeated meanwhile.
         let is_short = |packet: &Vec<u8>| packet.len() <= 40 || packet[33] == 2;
-        assert!(outgoing.iter().all(is_short), "no more than came");
+        assert!(outgoing.iter().all(is_short), "answers are not longer than the packets");
         assert!(link.shared.state().device.spare.len() <= BURST);
     }
     link.deliver(&mut vec![reply(&greeting, OTHER, 0x12, &[], &[])]);
     link.turn(&mut outgoing);
-    connecting.await.expect("no panic").expect("a connection, in spite of it");
+    connecting.await.expect("no panic").expect("a connection despite the flood");
 }
 
 proptest! {
-    /// Nothing that a tunnel brings breaks the stack, while a connection is open whose packets it may hit.
+    /// Arbitrary packets from the tunnel do not break the stack, even if they match an open connection.
     #[test]
-    fn no_packet_breaks_it(
+    fn arbitrary_packets_are_harmless(
         packets in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), any::<bool>(), any::<[u8; 3]>()), 1..60),
         options in prop::collection::vec(any::<u8>(), 0..10),
     ) {
@@ -167,7 +166,7 @@ proptest! {
             for (bytes, near, [flags, words, number]) in packets {
                 let mut packet = bytes;
                 if near {
-                    // Of the connection, but for what is random in its header and behind.
+                    // A packet of the connection with random header fields and payload.
                     let options: Vec<u8> = packet.iter().copied().cycle().take(usize::from(words % 11) * 4).collect();
                     let payload = if packet.is_empty() { Vec::new() } else { packet.clone() };
                     packet = reply(&greeting, OTHER, flags, if packet.is_empty() { &[] } else { &options }, &payload);

@@ -1,4 +1,4 @@
-//! What a wg-quick file says, less what only a device has: what cannot be kept to is refused by name.
+//! Parser of wg-quick files without device settings. A setting that cannot be honoured is rejected by name.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,22 +11,22 @@ use zeroize::Zeroizing;
 
 use crate::{ConfigError, Endpoint};
 
-/// The longest text, in bytes.
+/// Maximum length of a file in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Addresses of one tunnel: the stack has room for no more.
+/// Maximum number of addresses of a tunnel, which the stack limits.
 const ADDRESSES: usize = 8;
 
-/// Packets, where a file does not say: what is left of Ethernet's 1500 bytes.
+/// Default MTU: Ethernet's 1,500 bytes minus the overhead.
 const MTU: usize = 1420;
 
-/// The smallest packet that IPv4 and IPv6 must carry, and the largest that anybody's network does.
+/// Minimum MTU of IPv4 and of IPv6, and the maximum MTU.
 const SMALLEST: [usize; 2] = [576, 1280];
 const LARGEST: usize = 9000;
 
 type Key = Zeroizing<[u8; 32]>;
 
-/// A wg-quick file of one peer. Its keys are forgotten with it, and nowhere printed.
+/// A wg-quick file with one peer. Its keys are wiped on drop, and `Debug` does not print them.
 #[derive(Clone)]
 pub struct Config {
     pub(super) private_key: Key,
@@ -36,7 +36,7 @@ pub struct Config {
     pub(super) public_key: [u8; 32],
     pub(super) preshared_key: Option<Key>,
     pub(super) allowed: Vec<IpNet>,
-    /// In seconds.
+    /// Keepalive interval in seconds.
     pub(super) keepalive: Option<u16>,
     endpoint: Endpoint,
 }
@@ -48,10 +48,10 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// Reads a wg-quick file: at most 16 KiB, one `[Peer]`, at least one server of names.
+    /// Parses a wg-quick file: at most 16 KiB, exactly one `[Peer]`, and at least one name server.
     ///
     /// # Errors
-    /// When it says what cannot be kept to, or does not say what is needed.
+    /// Returns an error when a setting cannot be honoured or a required one is missing.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LONGEST {
             return Err(error("config", "is longer than 16 KiB"));
@@ -75,7 +75,7 @@ impl Config {
         draft.finish()
     }
 
-    /// Where the server is.
+    /// Address of the server.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -88,7 +88,6 @@ enum Section {
     Peer,
 }
 
-/// What has been read so far.
 #[derive(Default)]
 struct Draft {
     peers: usize,
@@ -100,7 +99,7 @@ struct Draft {
     preshared_key: Option<Key>,
     allowed: Vec<IpNet>,
     endpoint: Option<Endpoint>,
-    /// In seconds; 0 is off.
+    /// Keepalive interval in seconds; 0 disables keepalives.
     keepalive: Option<u16>,
 }
 
@@ -116,10 +115,10 @@ impl Draft {
         }
     }
 
-    /// Case says nothing in names, as in wg-quick.
+    /// Reads one setting. Names are case-insensitive, as in wg-quick.
     fn take(&mut self, section: Option<Section>, name: &str, value: &str, number: usize) -> Result<(), ConfigError> {
         let Some(section) = section else {
-            return Err(error(spelled(name, number), "stands before any section"));
+            return Err(error(spelled(name, number), "is outside any section"));
         };
         match (name.to_ascii_lowercase().as_str(), section) {
             ("privatekey", Section::Interface) => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
@@ -143,7 +142,7 @@ impl Draft {
                 Err(error(spelled(name, number), "commands are not run"))
             }
             ("table" | "saveconfig" | "fwmark" | "listenport", Section::Interface) => {
-                Err(error(spelled(name, number), "is of a device, and there is none"))
+                Err(error(spelled(name, number), "configures a network device, which the tunnel does not have"))
             }
             ("publickey", Section::Peer) => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
             ("presharedkey", Section::Peer) => {
@@ -161,18 +160,18 @@ impl Draft {
                     seconds.ok_or_else(|| error("PersistentKeepalive", "is neither off nor at most 65535 seconds"))?;
                 once(&mut self.keepalive, "PersistentKeepalive", seconds)
             }
-            (_, Section::Interface) => Err(error(spelled(name, number), "is not known in [Interface]")),
-            (_, Section::Peer) => Err(error(spelled(name, number), "is not known in [Peer]")),
+            (_, Section::Interface) => Err(error(spelled(name, number), "is unknown in [Interface]")),
+            (_, Section::Peer) => Err(error(spelled(name, number), "is unknown in [Peer]")),
         }
     }
 
     fn finish(self) -> Result<Config, ConfigError> {
         if self.peers != 1 {
-            return Err(error("[Peer]", "has to be there once"));
+            return Err(error("[Peer]", "must occur exactly once"));
         }
         let Self { addresses, name_servers, .. } = self;
         if addresses.is_empty() || addresses.len() > ADDRESSES {
-            return Err(error("Address", "has to name one address to eight"));
+            return Err(error("Address", "must have one to eight addresses"));
         }
         let mtu = self.mtu.unwrap_or(MTU);
         if mtu < SMALLEST[1] && addresses.iter().any(|address| address.addr().is_ipv6()) {
@@ -180,7 +179,7 @@ impl Draft {
         }
         let allowed = IpNet::aggregate(&self.allowed);
         if allowed.is_empty() {
-            return Err(error("AllowedIPs", "is missing: the tunnel would lead nowhere"));
+            return Err(error("AllowedIPs", "is missing: the tunnel would have no routes"));
         }
         if name_servers.is_empty() {
             return Err(error("DNS", "is missing: names are resolved inside the tunnel only"));
@@ -191,7 +190,7 @@ impl Draft {
         };
         let name_servers: Vec<_> = name_servers.into_iter().filter(reached).collect();
         if name_servers.is_empty() {
-            return Err(error("DNS", "is nothing that Address and AllowedIPs lead to"));
+            return Err(error("DNS", "has no server that Address and AllowedIPs reach"));
         }
         Ok(Config {
             private_key: self.private_key.ok_or_else(|| error("PrivateKey", "is missing"))?,
@@ -211,15 +210,15 @@ fn error(directive: impl Into<String>, reason: &str) -> ConfigError {
     ConfigError { directive: directive.into(), reason: reason.to_owned() }
 }
 
-/// A directive as the file spells it, or the line's number where that may be anything: a key that was pasted into a line of its
-/// own looks like a directive without a value, because it ends with '='.
+/// Returns the directive as the file spells it, or the line's number if the text may be a secret: a key pasted on its own line
+/// ends with `=` and looks like a directive without a value.
 fn spelled(name: &str, number: usize) -> String {
     let is_directive = (1..=24).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic());
     if is_directive { name.to_owned() } else { format!("line {number}") }
 }
 
 fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), ConfigError> {
-    if place.replace(value).is_some() { Err(error(name, "is there more than once")) } else { Ok(()) }
+    if place.replace(value).is_some() { Err(error(name, "occurs more than once")) } else { Ok(()) }
 }
 
 fn items(value: &str) -> impl Iterator<Item = &str> {
@@ -227,7 +226,7 @@ fn items(value: &str) -> impl Iterator<Item = &str> {
 }
 
 fn key(name: &str, value: &str) -> Result<Key, ConfigError> {
-    // As long as what the decoder may want to write.
+    // The size that the decoder requires.
     let mut decoded = Zeroizing::new([0; 36]);
     let length = if value.len() == 44 { STANDARD.decode_slice(value, decoded.as_mut_slice()).ok() } else { None };
     if length != Some(32) {
@@ -240,7 +239,9 @@ fn key(name: &str, value: &str) -> Result<Key, ConfigError> {
 
 fn networks(name: &str, value: &str) -> Result<Vec<IpNet>, ConfigError> {
     let network = |item: &str| item.parse::<IpNet>().ok().or_else(|| item.parse::<IpAddr>().map(IpNet::from).ok());
-    items(value).map(|item| network(item).ok_or_else(|| error(name, "holds what is no address or network"))).collect()
+    items(value)
+        .map(|item| network(item).ok_or_else(|| error(name, "contains an invalid address or network")))
+        .collect()
 }
 
 fn endpoint(value: &str) -> Result<Endpoint, ConfigError> {

@@ -1,4 +1,4 @@
-//! Tunnels against servers that are not of our own making, in networks of their own.
+//! Tunnels against independent servers, each in its own network namespace.
 
 mod openvpn;
 mod support;

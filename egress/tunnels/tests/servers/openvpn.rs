@@ -1,4 +1,4 @@
-//! OpenVPN, against Debian's own.
+//! OpenVPN against Debian's server.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ impl Server {
         self.tunnel_with("").await
     }
 
-    /// With lines of its own in the profile.
+    /// Opens a tunnel with additional lines in the profile.
     async fn tunnel_with(&self, lines: &str) -> Tunnel {
         let opened = profile(&(lines.to_owned() + &self.profile)).open(SERVER, Some(alice("s3cret")), WITHIN).await;
         opened.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
@@ -52,9 +52,9 @@ fn profile(text: &str) -> Profile {
 }
 
 #[test]
-fn a_tunnel_leads_to_what_is_behind_it() {
-    in_a_network_of_its_own("openvpn::a_tunnel_leads_to_what_is_behind_it", async {
-        // More is pushed than fits into one message.
+fn tunnel_reaches_the_far_side() {
+    in_a_network_of_its_own("openvpn::tunnel_reaches_the_far_side", async {
+        // These routes exceed one push message.
         let routes: String =
             (0..120).fold(String::new(), |text, net| text + &format!("push \"route 10.99.{net}.0 255.255.255.0\"\n"));
         for (proto, guard, server, client, cipher, tls) in [
@@ -94,8 +94,8 @@ fn a_tunnel_leads_to_what_is_behind_it() {
 }
 
 #[test]
-fn who_is_not_taken_is_told_so() {
-    in_a_network_of_its_own("openvpn::who_is_not_taken_is_told_so", async {
+fn rejected_credentials_and_certificates_are_reported() {
+    in_a_network_of_its_own("openvpn::rejected_credentials_and_certificates_are_reported", async {
         let server = Server::start("udp", Guard::Crypt, "data-ciphers AES-256-GCM").await;
         assert_eq!(server.refusal(&server.profile, Some(alice("wrong"))).await, OpenError::Refused);
         assert_eq!(server.refusal(&server.profile, None).await, OpenError::Refused);
@@ -105,8 +105,8 @@ fn who_is_not_taken_is_told_so() {
             let (before, rest) = server.profile.split_once(&format!("<{name}>\n")).expect("a block");
             before.to_owned() + rest.split_once(&format!("</{name}>\n")).expect("its end").1
         };
-        // Another authority; another name; a certificate that is a client's.
-        let distrusted = OpenError::Protocol("its certificate is not what the profile trusts");
+        // Another authority, another name, and a client certificate.
+        let distrusted = OpenError::Protocol("the profile does not trust its certificate");
         assert_eq!(
             server.refusal(&(without("ca") + &block("ca", &strangers.pem)), Some(alice("s3cret"))).await,
             distrusted
@@ -115,30 +115,30 @@ fn who_is_not_taken_is_told_so() {
             server.refusal(&server.profile.replace("CN=vpn-1", "CN=vpn-2"), Some(alice("s3cret"))).await,
             distrusted
         );
-        // No cipher that both know.
+        // No cipher in common.
         assert_eq!(
             server.refusal(&("data-ciphers AES-128-GCM\n".to_owned() + &server.profile), Some(alice("s3cret"))).await,
             OpenError::Refused
         );
-        // A certificate of somebody else's: the server writes that to its log, and says nothing.
+        // A client certificate of another authority: the server logs it and does not answer.
         let own = without("cert");
         let (before, rest) = own.split_once("<key>\n").expect("a key");
         let own = before.to_owned() + rest.split_once("</key>\n").expect("its end").1;
         let stranger = own + &block("cert", &certificate) + &block("key", &key);
         assert_eq!(server.refusal(&stranger, Some(alice("s3cret"))).await, OpenError::TimedOut);
         server.hears("VERIFY ERROR").await;
-        // Another key around control packets: it says nothing to that either.
+        // Another `tls-crypt` key: the server does not answer either.
         let folder = TempDir::new().expect("a folder");
         let (other, _) = guarded(folder.path(), Guard::Crypt);
         assert_eq!(server.refusal(&(without("tls-crypt") + &other), Some(alice("s3cret"))).await, OpenError::TimedOut);
-        // All that was the server's to say; none of it keeps others out.
+        // The refusals do not keep other clients out.
         download(site(&server.tunnel().await).await, 1000).await.expect("all of it");
     });
 }
 
 #[test]
-fn a_client_of_the_same_authority_is_no_server() {
-    in_a_network_of_its_own("openvpn::a_client_of_the_same_authority_is_no_server", async {
+fn client_certificate_of_the_same_authority_is_no_server() {
+    in_a_network_of_its_own("openvpn::client_certificate_of_the_same_authority_is_no_server", async {
         let server = Server::start("udp", Guard::None, "").await;
         let (certificate, key) = server.authority.issue("vpn-1", ExtendedKeyUsagePurpose::ClientAuth);
         let folder = server.folder.path();
@@ -153,25 +153,25 @@ fn a_client_of_the_same_authority_is_no_server() {
         let mut imposter =
             Command::new("openvpn").args(["--config"]).arg(folder.join("config")).stdout(log).spawn().expect("openvpn");
         server.hears("Initialization Sequence Completed").await;
-        // The profile asks for no more than the authority's word.
+        // This profile requires only the authority's signature.
         let lax = server
             .profile
             .replace("remote-cert-tls server\n", "")
             .replace("verify-x509-name 'O=Example, CN=vpn-1'\n", "");
         let at = SocketAddr::new(SERVER.ip(), 1195);
         let refused = profile(&lax).open(at, Some(alice("s3cret")), WITHIN).await.map(drop);
-        assert_eq!(refused, Err(OpenError::Protocol("its certificate is not what the profile trusts")));
+        assert_eq!(refused, Err(OpenError::Protocol("the profile does not trust its certificate")));
         let _ = (imposter.kill(), imposter.wait());
     });
 }
 
 #[test]
-fn what_cannot_be_kept_to_is_no_tunnel() {
-    in_a_network_of_its_own("openvpn::what_cannot_be_kept_to_is_no_tunnel", async {
+fn unsupported_options_of_the_server_end_the_tunnel() {
+    in_a_network_of_its_own("openvpn::unsupported_options_of_the_server_end_the_tunnel", async {
         for (lines, client, expected) in [
             (WITHOUT_NAMES, "", "it sets no name server, and the profile has none"),
             ("push \"comp-lzo yes\"", "", "it sets compression"),
-            ("push \"fragment 1200\"", "", "it sets fragments"),
+            ("push \"fragment 1200\"", "", "it sets fragmentation"),
             ("", "pull-filter reject \"dhcp-option DNS\"\n", "it sets what the profile rejects"),
             ("", "pull-filter ignore \"ifconfig\"\n", "it sets no address"),
         ] {
@@ -190,9 +190,9 @@ fn what_cannot_be_kept_to_is_no_tunnel() {
     });
 }
 
-/// Whoever listens there: the answer comes within the limit.
+/// Whatever listens at the address, opening fails within the time limit.
 #[tokio::test]
-async fn a_server_that_is_none_is_told_in_time() {
+async fn open_fails_in_time_without_a_real_server() {
     let authority = Authority::new();
     let text = format!("client\ndev tun\nremote 127.0.0.1\nauth-user-pass\n{}", block("ca", &authority.pem));
     let (udp, tcp) = (profile(&text), profile(&format!("proto tcp\n{text}")));
@@ -202,7 +202,7 @@ async fn a_server_that_is_none_is_told_in_time() {
         let refused = profile.open(nobody, Some(alice("x")), limit).await.map(drop);
         assert_eq!(refused, Err(OpenError::Unreachable));
     }
-    // Nonsense, an echo, and resets that begin nothing.
+    // Invalid packets, echoes, and resets without a handshake.
     let nonsense = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
     let address = nonsense.local_addr().expect("an address");
     let talking = tokio::spawn(async move {
@@ -261,8 +261,8 @@ async fn a_server_that_is_none_is_told_in_time() {
 }
 
 #[test]
-fn a_dead_server_is_noticed_in_three_seconds() {
-    in_a_network_of_its_own("openvpn::a_dead_server_is_noticed_in_three_seconds", async {
+fn dead_server_is_detected_within_three_seconds() {
+    in_a_network_of_its_own("openvpn::dead_server_is_detected_within_three_seconds", async {
         for (proto, signal, why) in [
             ("udp", Signal::SIGKILL, Closed::Silent),
             ("udp", Signal::SIGSTOP, Closed::Silent),
@@ -272,8 +272,8 @@ fn a_dead_server_is_noticed_in_three_seconds() {
             let tunnel = server.tunnel().await;
             let mut open = site(&tunnel).await;
             open.write_all(b"echo\nbefore").await.expect("words");
-            let mut heard = [0; 6];
-            open.read_exact(&mut heard).await.expect("words");
+            let mut received = [0; 6];
+            open.read_exact(&mut received).await.expect("words");
             server.signal(signal);
             for host in [Host::Ipv4(FAR), Host::Domain("site.test"), Host::Domain("other.test")] {
                 let began = Instant::now();
@@ -281,7 +281,7 @@ fn a_dead_server_is_noticed_in_three_seconds() {
                 assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
             }
             assert_eq!(timeout(Duration::from_secs(12), tunnel.closed()).await, Ok(why));
-            assert!(open.read_exact(&mut heard).await.is_err());
+            assert!(open.read_exact(&mut received).await.is_err());
             assert!(open.write_all(b"after").await.is_err());
             let began = Instant::now();
             assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
@@ -291,8 +291,8 @@ fn a_dead_server_is_noticed_in_three_seconds() {
 }
 
 #[test]
-fn a_server_that_comes_back_goes_on() {
-    in_a_network_of_its_own("openvpn::a_server_that_comes_back_goes_on", async {
+fn tunnel_survives_a_paused_server() {
+    in_a_network_of_its_own("openvpn::tunnel_survives_a_paused_server", async {
         let server = Server::start("udp", Guard::None, "").await;
         let tunnel = server.tunnel().await;
         let stopping = async { server.signal(Signal::SIGSTOP) };
@@ -311,8 +311,8 @@ fn many_connections_share_a_tunnel() {
 }
 
 #[test]
-fn a_server_that_says_good_bye_is_believed() {
-    in_a_network_of_its_own("openvpn::a_server_that_says_good_bye_is_believed", async {
+fn exit_notice_of_the_server_ends_the_tunnel() {
+    in_a_network_of_its_own("openvpn::exit_notice_of_the_server_ends_the_tunnel", async {
         let server = Server::start("udp", Guard::Crypt, "explicit-exit-notify 1").await;
         let tunnel = server.tunnel().await;
         server.signal(Signal::SIGTERM);
@@ -321,7 +321,7 @@ fn a_server_that_says_good_bye_is_believed() {
     });
 }
 
-/// Words go back and forth while keys change, and none of them waits for long. Returns how often keys were agreed.
+/// Echoes data while keys are renewed, and checks that each round trip is fast. Returns the number of key agreements.
 async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> usize {
     let tunnel = server.tunnel_with(lines).await;
     let mut echo = site(&tunnel).await;
@@ -330,10 +330,10 @@ async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> 
     let mut slowest = Duration::ZERO;
     while began.elapsed() < lasting {
         let asked = Instant::now();
-        let said = vec![b'.'; 64 << 10];
-        let mut heard = vec![0; said.len()];
-        echo.write_all(&said).await.expect("words");
-        echo.read_exact(&mut heard).await.expect("words");
+        let sent = vec![b'.'; 64 << 10];
+        let mut received = vec![0; sent.len()];
+        echo.write_all(&sent).await.expect("words");
+        echo.read_exact(&mut received).await.expect("words");
         slowest = slowest.max(asked.elapsed());
     }
     assert!(slowest < Duration::from_millis(1500), "{slowest:?}: {}", server.log());
@@ -341,9 +341,9 @@ async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> 
 }
 
 #[test]
-fn keys_are_renewed_under_load_when_the_server_wants() {
-    in_a_network_of_its_own("openvpn::keys_are_renewed_under_load_when_the_server_wants", async {
-        // With every renewal the server gives another token, which is sent instead of the password then.
+fn server_renews_keys_under_load() {
+    in_a_network_of_its_own("openvpn::server_renews_keys_under_load", async {
+        // With each renewal the server sends a new token, which then replaces the password.
         let server = Server::start("udp", Guard::Crypt, "reneg-sec 5 5\nauth-gen-token 3600 200").await;
         let agreed = renewed_under_load(&server, "", Duration::from_secs(12)).await;
         assert!(agreed >= 3, "{agreed}: {}", server.log());
@@ -352,20 +352,20 @@ fn keys_are_renewed_under_load_when_the_server_wants() {
 }
 
 #[test]
-fn keys_are_renewed_under_load_when_the_profile_wants() {
-    in_a_network_of_its_own("openvpn::keys_are_renewed_under_load_when_the_profile_wants", async {
+fn client_renews_keys_under_load() {
+    in_a_network_of_its_own("openvpn::client_renews_keys_under_load", async {
         for (proto, lines) in [("udp", "reneg-bytes 300000\n"), ("tcp-server", "reneg-pkts 300\n")] {
             let server = Server::start(proto, Guard::Auth, "reneg-sec 0").await;
             let agreed = renewed_under_load(&server, lines, Duration::from_secs(5)).await;
-            // Keys are numbered from 0 to 7, and then from 1 again.
+            // Key ids run from 0 to 7 and then start again at 1.
             assert!(agreed >= 10, "{agreed}: {}", server.log());
         }
     });
 }
 
 #[test]
-fn keys_are_renewed_when_both_want_at_once() {
-    in_a_network_of_its_own("openvpn::keys_are_renewed_when_both_want_at_once", async {
+fn both_ends_renew_keys_at_once() {
+    in_a_network_of_its_own("openvpn::both_ends_renew_keys_at_once", async {
         let server = Server::start("udp", Guard::None, "reneg-sec 5 5").await;
         let agreed = renewed_under_load(&server, "reneg-sec 5\n", Duration::from_secs(12)).await;
         assert!(agreed >= 3, "{agreed}: {}", server.log());
@@ -373,8 +373,8 @@ fn keys_are_renewed_when_both_want_at_once() {
 }
 
 #[test]
-fn a_way_that_loses_packets_is_a_way() {
-    in_a_network_of_its_own("openvpn::a_way_that_loses_packets_is_a_way", async {
+fn tunnel_opens_and_works_with_packet_loss() {
+    in_a_network_of_its_own("openvpn::tunnel_opens_and_works_with_packet_loss", async {
         let server = Server::start("udp", Guard::CryptV2, "").await;
         let relay = Relay::to(SERVER, Duration::from_millis(5), 100).await;
         for _ in 0..3 {
@@ -389,8 +389,8 @@ fn a_way_that_loses_packets_is_a_way() {
 }
 
 #[test]
-fn nothing_is_left_of_a_tunnel() {
-    in_a_network_of_its_own("openvpn::nothing_is_left_of_a_tunnel", async {
+fn closed_tunnel_leaves_no_tasks_or_sockets() {
+    in_a_network_of_its_own("openvpn::closed_tunnel_leaves_no_tasks_or_sockets", async {
         for proto in ["udp", "tcp-server"] {
             let server = Server::start(proto, Guard::CryptV2, "").await;
             let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -403,11 +403,11 @@ fn nothing_is_left_of_a_tunnel() {
             let stream = tunnel.connect(Host::Domain("site.test"), PORT).await.expect("a connection");
             let unused = tunnel.clone();
             drop((tunnel, unused));
-            // A stream keeps the tunnel.
+            // An open stream keeps the tunnel open.
             download(stream, 1_000_000).await.expect("all of it");
-            // The server hears of the end, and need not wait for silence.
+            // The server receives an exit notice and does not wait for a timeout.
             server.hears("exit message received").await;
-            // Whoever does not wait for a tunnel leaves nothing either.
+            // An aborted attempt to open a tunnel leaves nothing behind either.
             let profile = server.profile();
             server.signal(Signal::SIGSTOP);
             assert!(
@@ -416,7 +416,7 @@ fn nothing_is_left_of_a_tunnel() {
             assert!(profile.open(SERVER, Some(alice("s3cret")), Duration::from_millis(300)).await.is_err());
             server.signal(Signal::SIGCONT);
             let deadline = Instant::now() + Duration::from_secs(10);
-            // The site's own tasks end when their connections do.
+            // The site's tasks end when their connections do.
             while (tasks(), sockets()) != before {
                 assert!(Instant::now() < deadline, "{before:?} became {:?}", (tasks(), sockets()));
                 sleep(Duration::from_millis(20)).await;
@@ -425,10 +425,10 @@ fn nothing_is_left_of_a_tunnel() {
     });
 }
 
-/// What this machine gets through a tunnel; the command is in the documentation of the crate.
+/// Measures throughput, latency and memory of a tunnel on this machine.
 #[test]
-#[ignore = "it measures, and means something in a release build only"]
-#[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "whoever runs it reads the figures")]
+#[ignore = "a measurement, which is meaningful only in a release build"]
+#[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
 fn figures() {
     in_a_network_of_its_own("openvpn::figures", async {
         let memory = || {

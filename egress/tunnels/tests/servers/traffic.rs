@@ -1,4 +1,4 @@
-//! What is sent through a tunnel, whatever its protocol is.
+//! Traffic through a tunnel of any protocol.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,10 @@ use url::Host;
 
 use super::support::{FAR, PORT};
 
-/// A connection to the far side.
 pub async fn site(tunnel: &Tunnel) -> Stream {
     tunnel.connect(Host::Ipv4(FAR), PORT).await.expect("a connection")
 }
 
-/// Fetches so many bytes.
 pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(format!("down {bytes}\n").as_bytes()).await?;
     let count = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
@@ -22,7 +20,7 @@ pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends so many, and hears that they came.
+/// Uploads this many bytes, and checks the count that the site returns.
 pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(b"up\n").await?;
     let chunk = vec![b'.'; 256 << 10];
@@ -39,7 +37,7 @@ pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Asserts that a download that is under way waits for a server that says nothing for a while, and that nothing new begins meanwhile.
+/// Checks that a running download survives a pause of the server, and that new connections fail during the pause.
 pub async fn outlives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, end: impl FnOnce()) {
     let going_on = tokio::spawn(download(site(tunnel).await, 40_000_000));
     pause.await;
@@ -53,7 +51,7 @@ pub async fn outlives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, 
     timeout(Duration::from_secs(30), going_on).await.expect("in time").expect("no panic").expect("all of it");
 }
 
-/// Asserts that 256 connections are there at once, and that all of them work.
+/// Checks that 256 concurrent connections work.
 pub async fn is_shared(tunnel: &Tunnel) {
     let connecting: Vec<_> = (0..256)
         .map(|_| {

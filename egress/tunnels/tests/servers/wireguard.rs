@@ -1,4 +1,4 @@
-//! WireGuard, against wireguard-go.
+//! WireGuard against wireguard-go.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ impl Server {
 }
 
 #[test]
-fn a_tunnel_leads_to_what_is_behind_it() {
-    in_a_network_of_its_own("wireguard::a_tunnel_leads_to_what_is_behind_it", async {
+fn tunnel_reaches_the_far_side() {
+    in_a_network_of_its_own("wireguard::tunnel_reaches_the_far_side", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         for host in [Host::Domain("site.test"), Host::Domain("long.test"), Host::Ipv4(FAR)] {
@@ -43,63 +43,64 @@ fn a_tunnel_leads_to_what_is_behind_it() {
         download(ipv6.expect("a connection"), 100_000).await.expect("all of it");
         upload(site(&tunnel).await, 3_000_000).await.expect("all of it");
 
-        // What was said comes back as it was said, and after the last word comes an end.
+        // Echoed data is identical, and the stream ends after it.
         let mut echo = site(&tunnel).await;
-        let said: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
+        let sent: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
         echo.write_all(b"echo\n").await.expect("a word");
         let (mut reader, mut writer) = tokio::io::split(echo);
-        let (heard, ()) = tokio::join!(
+        let (received, ()) = tokio::join!(
             async {
-                let mut heard = Vec::new();
-                reader.read_to_end(&mut heard).await.expect("an end");
-                heard
+                let mut received = Vec::new();
+                reader.read_to_end(&mut received).await.expect("an end");
+                received
             },
             async {
-                writer.write_all(&said).await.expect("words");
+                writer.write_all(&sent).await.expect("words");
                 writer.shutdown().await.expect("the last word");
             }
         );
-        assert!(heard == said, "the same");
+        assert!(received == sent, "the same");
     });
 }
 
 #[test]
-fn each_failure_has_its_name() {
-    in_a_network_of_its_own("wireguard::each_failure_has_its_name", async {
+fn failures_of_connect_are_distinguished() {
+    in_a_network_of_its_own("wireguard::failures_of_connect_are_distinguished", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let failure = async |host: Host<&str>, port| tunnel.connect(host, port).await.expect_err("no connection");
         assert_eq!(failure(Host::Domain("site.test"), 9).await, ConnectError::Refused);
         assert_eq!(failure(Host::Domain("nothing.test"), PORT).await, ConnectError::NameNotFound);
-        // It exists there, but AllowedIPs do not name it; nor do they this machine or everybody.
+        // The address exists on the far side, but is outside `AllowedIPs`. Loopback, own, broadcast and unspecified addresses
+        // are unreachable, too.
         server.far.there(|| run("ip addr add 10.77.0.1/32 dev lo"));
         let began = Instant::now();
         for address in [[10, 77, 0, 1], [127, 0, 0, 1], [10, 66, 0, 2], [255, 255, 255, 255], [0, 0, 0, 0]] {
             assert_eq!(failure(Host::Ipv4(address.into()), PORT).await, ConnectError::Unreachable);
         }
         assert_eq!(failure(Host::Domain("localhost"), PORT).await, ConnectError::Unreachable);
-        assert!(began.elapsed() < Duration::from_secs(1), "nobody is asked");
-        // What a name leads to may not be what is wanted.
+        assert!(began.elapsed() < Duration::from_secs(1), "a packet was sent");
+        // The caller can reject the addresses of a name.
         let refused = tunnel.connect_if(Host::Domain("site.test"), PORT, |address| address != IpAddr::from(FAR)).await;
         assert_eq!(refused.err(), None, "the other address");
         let refused = tunnel.connect_if(Host::Domain("site.test"), PORT, |_| false).await;
         assert_eq!(refused.err(), Some(ConnectError::NotAllowed));
-        // A server of names that says nothing is alive all the same.
+        // A name server that does not answer does not make the tunnel dead.
         let asked = server.site.asked.load(Ordering::Relaxed);
         assert_eq!(failure(Host::Domain("silent.test"), PORT).await, ConnectError::NameNotFound);
         let asked = server.site.asked.load(Ordering::Relaxed) - asked;
-        assert!((1..=24).contains(&asked), "and is not asked for ever, but {asked} times");
-        // So is one whose addresses do not answer.
+        assert!((1..=24).contains(&asked), "{asked} queries");
+        // Neither does an address that does not answer.
         assert_eq!(failure(Host::Ipv4([10, 66, 0, 99].into()), PORT).await, ConnectError::TimedOut);
         download(site(&tunnel).await, 1000).await.expect("all of it");
     });
 }
 
 #[test]
-fn what_does_not_open_says_why() {
-    in_a_network_of_its_own("wireguard::what_does_not_open_says_why", async {
+fn open_failures_are_distinguished() {
+    in_a_network_of_its_own("wireguard::open_failures_are_distinguished", async {
         let server = Server::start().await;
-        // To keys that it does not know a server says nothing.
+        // A server does not answer unknown keys.
         let stranger = Config::parse(
             &server.file().replace(&STANDARD.encode(server.private_key), &STANDARD.encode(rand::random::<[u8; 32]>())),
         );
@@ -114,12 +115,12 @@ fn what_does_not_open_says_why() {
         );
         let refused = other.expect("a configuration").open(SERVER, limit).await;
         assert_eq!(refused.err(), Some(OpenError::TimedOut));
-        // Nobody listens.
+        // No server listens.
         let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 9);
         assert_eq!(server.config().open(nobody, limit).await.err(), Some(OpenError::Unreachable));
         let elsewhere = "192.0.2.1:51820".parse().expect("an address");
         assert_eq!(server.config().open(elsewhere, limit).await.err(), Some(OpenError::Unreachable));
-        // Somebody talks nonsense.
+        // Invalid packets.
         let nonsense = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         let address = nonsense.local_addr().expect("an address");
         let talking = tokio::spawn(async move {
@@ -138,14 +139,14 @@ fn what_does_not_open_says_why() {
 }
 
 #[test]
-fn a_dead_server_is_noticed_in_three_seconds() {
-    in_a_network_of_its_own("wireguard::a_dead_server_is_noticed_in_three_seconds", async {
+fn dead_server_is_detected_within_three_seconds() {
+    in_a_network_of_its_own("wireguard::dead_server_is_detected_within_three_seconds", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let mut open = site(&tunnel).await;
         open.write_all(b"echo\nbefore").await.expect("words");
-        let mut heard = [0; 6];
-        open.read_exact(&mut heard).await.expect("words");
+        let mut received = [0; 6];
+        open.read_exact(&mut received).await.expect("words");
 
         server.signal(Signal::SIGKILL);
         for host in [Host::Ipv4(FAR), Host::Domain("site.test"), Host::Domain("other.test")] {
@@ -153,10 +154,10 @@ fn a_dead_server_is_noticed_in_three_seconds() {
             assert_eq!(tunnel.connect(host, PORT).await.err(), Some(ConnectError::TunnelDead));
             assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         }
-        // What is open ends, and the tunnel says that it is dead.
+        // Open streams end, and the tunnel reports that it is dead.
         let closed = timeout(Duration::from_secs(12), tunnel.closed()).await;
         assert_eq!(closed, Ok(Closed::Silent));
-        assert!(open.read_exact(&mut heard).await.is_err());
+        assert!(open.read_exact(&mut received).await.is_err());
         assert!(open.write_all(b"after").await.is_err());
         let began = Instant::now();
         assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
@@ -165,8 +166,8 @@ fn a_dead_server_is_noticed_in_three_seconds() {
 }
 
 #[test]
-fn a_server_that_comes_back_goes_on() {
-    in_a_network_of_its_own("wireguard::a_server_that_comes_back_goes_on", async {
+fn tunnel_survives_a_paused_server() {
+    in_a_network_of_its_own("wireguard::tunnel_survives_a_paused_server", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let stopping = async {
@@ -186,23 +187,23 @@ fn many_connections_share_a_tunnel() {
 }
 
 #[test]
-fn an_upload_survives_losses() {
-    in_a_network_of_its_own("wireguard::an_upload_survives_losses", async {
+fn upload_is_fast_despite_losses() {
+    in_a_network_of_its_own("wireguard::upload_is_fast_despite_losses", async {
         let server = Server::start().await;
-        // A round trip of 50 ms, and one packet in two hundred lost, each way.
+        // A round trip of 50 ms, and a loss of one packet in 200 in each direction.
         let relay = Relay::to(SERVER, Duration::from_millis(25), 5).await;
         let tunnel = server.config().open(relay.address, WITHIN).await.expect("a tunnel");
         let began = Instant::now();
         upload(site(&tunnel).await, 6_000_000).await.expect("all of it");
-        // Half a minute by smoltcp alone; two seconds, on a machine that has nothing else to do.
+        // 30 s with smoltcp alone, and 2 s with recovery on an idle machine.
         assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
         download(site(&tunnel).await, 6_000_000).await.expect("all of it");
     });
 }
 
 #[test]
-fn nothing_is_left_of_a_tunnel() {
-    in_a_network_of_its_own("wireguard::nothing_is_left_of_a_tunnel", async {
+fn closed_tunnel_leaves_no_tasks_or_sockets() {
+    in_a_network_of_its_own("wireguard::closed_tunnel_leaves_no_tasks_or_sockets", async {
         let server = Server::start().await;
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let sockets = || {
@@ -214,9 +215,9 @@ fn nothing_is_left_of_a_tunnel() {
         let stream = tunnel.connect(Host::Domain("long.test"), PORT).await.expect("a connection");
         let unused = tunnel.clone();
         drop((tunnel, unused));
-        // A stream keeps the tunnel.
+        // An open stream keeps the tunnel open.
         download(stream, 1_000_000).await.expect("all of it");
-        // Whoever does not wait for a tunnel leaves nothing either.
+        // Aborted attempts to open a tunnel or a connection leave nothing behind either.
         let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         let address = silent.local_addr().expect("an address");
         let config = server.config();
@@ -229,7 +230,7 @@ fn nothing_is_left_of_a_tunnel() {
         assert!(timeout(Duration::from_millis(300), looking_up).await.is_err());
         drop(tunnel);
         let deadline = Instant::now() + Duration::from_secs(10);
-        // The site's own tasks end when their connections do.
+        // The site's tasks end when their connections do.
         while (tasks(), sockets()) != before {
             assert!(Instant::now() < deadline, "{before:?} became {:?}", (tasks(), sockets()));
             sleep(Duration::from_millis(20)).await;
@@ -238,7 +239,7 @@ fn nothing_is_left_of_a_tunnel() {
 }
 
 #[test]
-#[ignore = "it takes two minutes and a half, because keys last two"]
+#[ignore = "takes 150 s, because keys last 120 s"]
 fn keys_are_renewed_under_load() {
     in_a_network_of_its_own("wireguard::keys_are_renewed_under_load", async {
         let server = Server::start().await;
@@ -249,10 +250,10 @@ fn keys_are_renewed_under_load() {
         let (mut slowest, mut words) = (Duration::ZERO, 0_u32);
         while began.elapsed() < Duration::from_secs(150) {
             let asked = Instant::now();
-            let said = vec![b'.'; 64 << 10];
-            let mut heard = vec![0; said.len()];
-            echo.write_all(&said).await.expect("words");
-            echo.read_exact(&mut heard).await.expect("words");
+            let sent = vec![b'.'; 64 << 10];
+            let mut received = vec![0; sent.len()];
+            echo.write_all(&sent).await.expect("words");
+            echo.read_exact(&mut received).await.expect("words");
             slowest = slowest.max(asked.elapsed());
             words += 1;
             sleep(Duration::from_millis(20)).await;
@@ -261,10 +262,10 @@ fn keys_are_renewed_under_load() {
     });
 }
 
-/// What this machine gets through a tunnel; the command is in the documentation of the crate.
+/// Measures throughput, latency and memory of a tunnel on this machine.
 #[test]
-#[ignore = "it measures, and means something in a release build only"]
-#[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "whoever runs it reads the figures")]
+#[ignore = "a measurement, which is meaningful only in a release build"]
+#[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
 fn figures() {
     in_a_network_of_its_own("wireguard::figures", async {
         let server = Server::start().await;

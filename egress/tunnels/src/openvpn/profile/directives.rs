@@ -1,7 +1,7 @@
-//! What a profile may say, and why it may not say the rest.
+//! Directives of a profile: those that are supported, those without an effect, and those that are rejected with a reason.
 
-/// Known and without an effect here: there is no device, no route, no resolver and no log of the machine's that they could
-/// change, or what they ask for is so anyway.
+/// Accepted without an effect: the client has no device, routes, resolver or log of the machine that these could change, or it
+/// already behaves as they request.
 pub(super) const HARMLESS: &[&str] = &[
     "allow-compression",
     "allow-pull-fqdn",
@@ -80,10 +80,10 @@ pub(super) const HARMLESS: &[&str] = &[
     "windows-driver",
 ];
 
-/// Known, and refused, with the reason that is told.
+/// Rejected, with the reason that the error reports.
 pub(super) const REFUSED: &[(&str, &[&str])] = &[
     (
-        "runs a program, which nothing does here",
+        "runs a program, which is not supported",
         &[
             "auth-user-pass-verify",
             "client-connect",
@@ -107,7 +107,7 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "names a file or a folder of the machine, and none is read or written here",
+        "names a file or a folder of the machine, which is not supported",
         &[
             "askpass",
             "capath",
@@ -126,7 +126,7 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "asks for a library of the machine, and none is loaded here",
+        "requires a library of the machine, which is not supported",
         &[
             "cryptoapicert",
             "engine",
@@ -141,7 +141,7 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "opens the client to be managed by others",
+        "opens a management interface, which is not supported",
         &[
             "management",
             "management-client",
@@ -160,7 +160,7 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "leads through another proxy, and a way out is one",
+        "connects through another proxy, which is not supported",
         &["http-proxy", "http-proxy-option", "http-proxy-user-pass", "socks-proxy"],
     ),
     (
@@ -189,7 +189,7 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is not a client's",
+        "is a server directive",
         &[
             "auth-gen-token",
             "dh",
@@ -203,26 +203,26 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
             "tls-server",
         ],
     ),
-    ("asks for compression, which lets others guess what is encrypted", &["comp-lzo", "compress"]),
-    ("asks for a key that never changes", &["allow-deprecated-insecure-static-crypto", "secret", "genkey"]),
-    ("weakens what protects the data", &["keysize", "no-iv", "no-replay", "prng", "tls-remote", "ncp-disable"]),
+    ("requires compression, which can reveal encrypted data", &["comp-lzo", "compress"]),
+    ("requires a static key", &["allow-deprecated-insecure-static-crypto", "secret", "genkey"]),
+    ("weakens the protection of the data", &["keysize", "no-iv", "no-replay", "prng", "tls-remote", "ncp-disable"]),
     (
-        "is a check of the server's certificate that is not made here",
+        "is a check of the server's certificate that is not supported",
         &["crl-verify", "ns-cert-type", "remote-cert-ku", "verify-hash"],
     ),
-    ("asks somebody to answer, and nobody is there", &["static-challenge", "auth-token", "auth-token-user"]),
+    ("requires an interactive answer", &["static-challenge", "auth-token", "auth-token-user"]),
     (
-        "changes how packets are packed in a way that is not spoken here",
+        "changes the packet format in an unsupported way",
         &["fragment", "ifconfig", "ifconfig-ipv6", "ifconfig-noexec", "opt-verify", "packet-filter"],
     ),
     ("is a bundle that needs a passphrase; give <cert> and <key>", &["pkcs12"]),
 ];
 
-/// What a block of a profile may be: certificates and keys, inline.
+/// Supported inline blocks: certificates and keys.
 pub(super) const BLOCKS: &[&str] =
     &["ca", "cert", "extra-certs", "key", "peer-fingerprint", "tls-auth", "tls-crypt", "tls-crypt-v2"];
 
-/// What is understood beside these, each in the parser.
+/// Other supported directives, which the parser handles.
 pub(super) const UNDERSTOOD: &[&str] = &[
     "auth",
     "auth-user-pass",
@@ -268,12 +268,12 @@ pub(super) const UNDERSTOOD: &[&str] = &[
     "x509-username-field",
 ];
 
-/// Why a directive is refused, if it is one of those.
+/// Returns the reason why a directive is rejected, if it is.
 pub(super) fn refusal(directive: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(_, directives)| directives.contains(&directive)).map(|(reason, _)| *reason)
 }
 
-/// A directive that is in any of the lists.
+/// True for a directive in any of the lists.
 pub(super) fn is_known(directive: &str) -> bool {
     HARMLESS.contains(&directive)
         || UNDERSTOOD.contains(&directive)

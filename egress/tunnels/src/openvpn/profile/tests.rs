@@ -13,7 +13,6 @@ use super::directives::{BLOCKS, HARMLESS, REFUSED, UNDERSTOOD, is_known, refusal
 use super::{Profile, Transport};
 use crate::ConfigError;
 
-/// A certificate and its key.
 static CERTIFICATE: LazyLock<(String, String)> = LazyLock::new(|| {
     let key = KeyPair::generate().expect("a key");
     let certificate = CertificateParams::new(Vec::new()).expect("names").self_signed(&key).expect("a certificate");
@@ -28,7 +27,7 @@ fn authority() -> String {
     block("ca", &CERTIFICATE.0)
 }
 
-/// A profile that is taken, with these lines in it.
+/// Returns a valid profile that contains these lines.
 pub(in super::super) fn with(lines: &str) -> String {
     format!("client\ndev tun\nremote vpn.example.test 1194\nauth-user-pass\n{lines}{}", authority())
 }
@@ -60,7 +59,7 @@ fn client_key(wrapped: usize, says: usize) -> String {
 }
 
 #[test]
-fn what_generators_write_is_taken() {
+fn profile_of_a_common_generator_is_accepted() {
     let (certificate, key) = &*CERTIFICATE;
     let text = format!(
         "# of a generator that many use\r\nclient\r\nproto udp\r\nexplicit-exit-notify\r\nremote 203.0.113.7 443\r\ndev tun\r\nresolv-retry infinite\r\nnobind\r\n\
@@ -84,7 +83,7 @@ fn what_generators_write_is_taken() {
 }
 
 #[test]
-fn the_first_server_is_taken_and_the_others_are_only_checked() {
+fn first_server_is_used_and_others_are_checked() {
     for (lines, host, port, transport) in [
         ("remote 192.0.2.1 1195 tcp\nremote vpn.other.test 7 udp\n", "192.0.2.1", 1195, Transport::Tcp),
         ("proto tcp-client\nport 7\nremote 2001:db8::1\nremote 192.0.2.2\n", "[2001:db8::1]", 7, Transport::Tcp),
@@ -94,7 +93,7 @@ fn the_first_server_is_taken_and_the_others_are_only_checked() {
             1194,
             Transport::Udp,
         ),
-        // As whoever judges addresses would read it.
+        // Normalized, as an address check reads it.
         ("remote 127.1\n", "127.0.0.1", 1194, Transport::Udp),
         ("remote 0x7f000001 1\n", "127.0.0.1", 1, Transport::Udp),
     ] {
@@ -130,7 +129,7 @@ fn the_first_server_is_taken_and_the_others_are_only_checked() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list")]
-fn whatever_runs_reads_writes_or_leads_elsewhere_is_refused_by_name() {
+fn unsafe_or_unsupported_directives_are_refused_by_name() {
     for line in [
         "up /bin/sh",
         "  up\t/bin/sh",
@@ -246,11 +245,11 @@ fn whatever_runs_reads_writes_or_leads_elsewhere_is_refused_by_name() {
         "frobnicate-more 1",
     ] {
         let error = refused(&with(&format!("{line}\n")));
-        let said = line.replace(['"', '\'', '\\'], "");
+        let plain = line.replace(['"', '\'', '\\'], "");
         let named = error.directive.as_str();
-        assert!(said.split_whitespace().any(|word| word.trim_start_matches("--") == named), "{line}: {error}");
-        for value in said.split_whitespace().skip(1).filter(|value| *value != named && value.len() > 3) {
-            // Words that a reason has by itself.
+        assert!(plain.split_whitespace().any(|word| word.trim_start_matches("--") == named), "{line}: {error}");
+        for value in plain.split_whitespace().skip(1).filter(|value| *value != named && value.len() > 3) {
+            // Words that a reason contains on its own.
             let promised = ["server", "client", "none", "name"];
             assert!(promised.contains(&value) || !error.reason.contains(value), "{line}: {error}");
         }
@@ -263,7 +262,7 @@ fn whatever_runs_reads_writes_or_leads_elsewhere_is_refused_by_name() {
 }
 
 #[test]
-fn what_has_no_effect_here_is_taken_whatever_it_says() {
+fn directives_without_effect_accept_any_arguments() {
     for directive in HARMLESS {
         profile(&with(&format!("{directive} /bin/sh 1 2\n")));
     }
@@ -273,7 +272,7 @@ fn what_has_no_effect_here_is_taken_whatever_it_says() {
 }
 
 #[test]
-fn no_directive_is_in_two_lists() {
+fn directive_lists_are_disjoint() {
     let all: Vec<&str> = HARMLESS
         .iter()
         .chain(UNDERSTOOD)
@@ -288,7 +287,7 @@ fn no_directive_is_in_two_lists() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_or_unreadable_parts_are_named() {
     let full = with("");
     let (certificate, key) = &*CERTIFICATE;
     for (without, named) in [
@@ -307,7 +306,7 @@ fn what_is_missing_is_named() {
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----";
     assert!(refused(&with(&(block("cert", certificate) + &block("key", encrypted)))).reason.contains("passphrase"));
     assert_eq!(refused(&with(&block("ca", certificate))).directive, "ca", "twice");
-    assert_eq!(refused(&with("<key>\nx")).directive, "key", "it does not end");
+    assert_eq!(refused(&with("<key>\nx")).directive, "key", "no closing tag");
     assert_eq!(refused(&with("<connection>\nremote x\n")).directive, "connection");
     assert_eq!(refused(&with("</connection>\n")).directive, "connection");
     for name in ["ca", "cert", "key"] {
@@ -326,7 +325,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn keys_around_control_packets_are_read_whole_or_refused() {
+fn incomplete_static_keys_are_refused() {
     assert!(matches!(profile(&with("")).guard, Guard::None));
     for (lines, expected) in [
         ("key-direction 1\nauth SHA512\n", (Digest::Sha512, Direction::Inverse)),
@@ -360,7 +359,7 @@ fn keys_around_control_packets_are_read_whole_or_refused() {
 }
 
 #[test]
-fn what_is_set_is_kept_to() {
+fn settings_are_applied_within_limits() {
     let lines = "keepalive 7 30\nreneg-sec 600\nreneg-bytes 1000\nreneg-pkts 0\ntun-mtu 1300\ndhcp-option DNS 9.9.9.9\ndhcp-option DNS6 2620:fe::fe\n\
                  dns server 1 address 1.1.1.1\ndata-ciphers ?AES-192-GCM:CHACHA20-POLY1305:aes-256-gcm\ncipher AES-256-CBC\n";
     let profile = profile(&with(lines));
@@ -382,9 +381,9 @@ fn what_is_set_is_kept_to() {
     assert_eq!(super::tests::profile(&with(&many)).dns.len(), super::MAX_DNS);
 }
 
-/// What slipped out of its block is not repeated, whatever it looks like.
+/// Text outside its block, which may be a secret, is not repeated in the error.
 #[test]
-fn what_does_not_look_like_a_directive_is_told_by_its_line() {
+fn text_that_is_no_directive_is_reported_by_line_number() {
     for secret in [
         "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
         "hunter2hunter2hunter2hunter2hunter2hunter2hunter2",
@@ -414,22 +413,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "[\\PC\n\t\r<>/\"'\\\\#]{0,2000}") {
+    fn parser_never_panics(text in "[\\PC\n\t\r<>/\"'\\\\#]{0,2000}") {
         let _ = Profile::parse(&text);
     }
 
     #[test]
-    fn no_lines_make_it_panic_or_tell_a_value(lines in prop::collection::vec((word(), "zq[0-9a-f]{16}", any::<bool>()), 0..12)) {
+    fn errors_never_contain_values(lines in prop::collection::vec((word(), "zq[0-9a-f]{16}", any::<bool>()), 0..12)) {
         let text = lines.iter().fold(String::new(), |mut text, (directive, value, is_block)| {
-            // What is within a connection are directives.
+            // A connection block contains directives.
             let _ = if *is_block && directive != "connection" { write!(text, "<{directive}>\n{value}\n</{directive}>\n") } else { writeln!(text, "{directive} {value}") };
             text
         });
         for text in [text.clone(), with(&text)] {
             let began = Instant::now();
             if let Err(error) = Profile::parse(&text) {
-                let told = error.to_string();
-                prop_assert!(lines.iter().all(|(_, value, _)| !told.contains(value)), "{}", told);
+                let message = error.to_string();
+                prop_assert!(lines.iter().all(|(_, value, _)| !message.contains(value)), "{}", message);
             }
             prop_assert!(began.elapsed() < Duration::from_secs(5));
         }

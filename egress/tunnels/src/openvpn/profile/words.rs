@@ -1,13 +1,13 @@
-//! The words of a line, as OpenVPN splits them: quotes of both kinds, backslashes, comments.
+//! Splits a line into words as OpenVPN does: single and double quotes, backslashes, comments.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A line that OpenVPN could not read either: a quote that does not end, or a backslash before nothing.
+/// Syntax error, which OpenVPN reports too: an unterminated quote or a trailing backslash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SyntaxError;
 
-/// Splits a line. A comment begins where a word would.
+/// Splits a line. A comment can begin only at the start of a word.
 pub(super) fn words(line: &str) -> Result<Vec<String>, SyntaxError> {
     let mut characters = line.chars().peekable();
     let mut words = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, SyntaxError> {
     }
 }
 
-/// Within single quotes nothing has a meaning but their end.
+/// Inside single quotes, only the closing quote is special.
 fn literal(characters: &mut Peekable<Chars<'_>>) -> Result<String, SyntaxError> {
     characters.next();
     let mut word = String::new();
@@ -59,7 +59,7 @@ mod tests {
     use super::{SyntaxError, words};
 
     #[test]
-    fn words_are_split_as_openvpn_splits_them() {
+    fn words_are_split_as_in_openvpn() {
         for (line, expected) in [
             ("remote  vpn.example\t1194 ; there", &["remote", "vpn.example", "1194"][..]),
             ("verify-x509-name 'C=DE, CN=a b' subject", &["verify-x509-name", "C=DE, CN=a b", "subject"]),

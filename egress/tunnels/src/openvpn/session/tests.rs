@@ -1,4 +1,4 @@
-//! Against a server that says whatever a test wants.
+//! Tests against a server whose messages each test chooses.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::Credentials;
 
 const FORMAT: Format = Format { cipher: Cipher::Chacha20Poly1305, peer: Some(5) };
 
-/// Its control channel; it confirms everything, and checks nothing.
+/// Control channel of the test server. It confirms everything and checks nothing.
 struct Far {
     wrapper: Wrapper,
     session: SessionId,
@@ -32,13 +32,13 @@ struct Far {
     key: u8,
     reliable: Reliable,
     tls: ServerConnection,
-    /// What the client has said.
-    heard: Vec<u8>,
+    /// Bytes that the client has sent.
+    received: Vec<u8>,
     randoms: [[u8; 32]; 2],
 }
 
 impl Far {
-    /// With a client that knows it.
+    /// Creates a server and a client that trusts it.
     fn new() -> (Self, Handshake) {
         let key = KeyPair::generate().expect("a key");
         let certificate = CertificateParams::new(Vec::new()).expect("names").self_signed(&key).expect("a certificate");
@@ -64,18 +64,17 @@ impl Far {
             settings,
             key: 0,
             reliable: Reliable::beginning_with(Opcode::HardResetServer),
-            heard: Vec::new(),
+            received: Vec::new(),
             randoms: [[7; 32], [9; 32]],
         };
         (far, entering)
     }
 
-    /// Begins to agree on other keys.
     fn renew(&mut self, key: u8) {
         self.key = key;
         self.reliable = Reliable::beginning_with(Opcode::SoftReset);
         self.tls = ServerConnection::new(Arc::clone(&self.settings)).expect("TLS");
-        self.heard.clear();
+        self.received.clear();
     }
 
     fn receive(&mut self, packet: &[u8]) {
@@ -97,7 +96,7 @@ impl Far {
             }
             let mut buffer = [0; 8192];
             while let Ok(length) = self.tls.reader().read(&mut buffer) {
-                self.heard.extend_from_slice(&buffer[..length]);
+                self.received.extend_from_slice(&buffer[..length]);
             }
         }
     }
@@ -106,17 +105,17 @@ impl Far {
         self.tls.writer().write_all(bytes).expect("TLS");
     }
 
-    /// Its part of the keys.
+    /// Sends the server's key material.
     fn agree(&mut self) {
         let hello = [&[0, 0, 0, 0, 2][..], self.randoms.as_flattened(), &[0, 3, b'V', b'4', 0, 0, 0, 0, 0]].concat();
         self.say(&hello);
     }
 
-    /// As the client has made them, from what it said.
+    /// Derives the data channel from the client's key material.
     fn data(&self, key: u8) -> DataChannel {
         let mut ours = Source::new();
-        ours.secret.copy_from_slice(&self.heard[5..53]);
-        ours.randoms.as_flattened_mut().copy_from_slice(&self.heard[53..117]);
+        ours.secret.copy_from_slice(&self.received[5..53]);
+        ours.randoms.as_flattened_mut().copy_from_slice(&self.received[53..117]);
         let client = self.client.expect("a client");
         let mut keys = derived(&ours, &self.randoms, [&client, &self.session]);
         keys.rotate_left(128);
@@ -145,7 +144,7 @@ impl Far {
     }
 }
 
-/// Carries packets between them until neither has any.
+/// Carries packets between both until neither has any.
 fn talk(far: &mut Far, entering: &mut Handshake) -> Result<(), Failure> {
     loop {
         let mut out = Vec::new();
@@ -161,8 +160,8 @@ fn talk(far: &mut Far, entering: &mut Handshake) -> Result<(), Failure> {
     }
 }
 
-/// A client to which the server has said its part of the keys, and these words.
-fn told(words: &[u8]) -> Result<(Far, Handshake), Failure> {
+/// Returns a client that has received the server's key material and these messages.
+fn after_messages(words: &[u8]) -> Result<(Far, Handshake), Failure> {
     let (mut far, mut entering) = Far::new();
     talk(&mut far, &mut entering)?;
     far.agree();
@@ -175,7 +174,7 @@ fn told(words: &[u8]) -> Result<(Far, Handshake), Failure> {
 }
 
 fn entered() -> (Far, Session) {
-    let (far, mut entering) = told(b"PUSH_REPLY,ifconfig 10.0.0.2 255.0.0.0\0").expect("a client");
+    let (far, mut entering) = after_messages(b"PUSH_REPLY,ifconfig 10.0.0.2 255.0.0.0\0").expect("a client");
     assert_eq!(
         entering.options().expect("options").as_deref().map(String::as_str),
         Some(",ifconfig 10.0.0.2 255.0.0.0")
@@ -203,18 +202,18 @@ fn carry(far: &mut Far, session: &mut Session) -> Result<(), Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_says_who_it_is_and_what_it_can() {
-    let (far, _) = told(b"").expect("a client");
-    let said = String::from_utf8_lossy(&far.heard[117..]).into_owned();
-    assert!(said.contains("\0\u{6}alice\0\0\u{7}s3cret\0"), "{said:?}");
+async fn client_sends_credentials_and_capabilities() {
+    let (far, _) = after_messages(b"").expect("a client");
+    let text = String::from_utf8_lossy(&far.received[117..]).into_owned();
+    assert!(text.contains("\0\u{6}alice\0\0\u{7}s3cret\0"), "{text:?}");
     assert!(
-        said.contains("IV_CIPHERS=AES-256-GCM:AES-128-GCM:CHACHA20-POLY1305\n") && said.ends_with("IV_PROTO=142\n\0"),
-        "{said:?}"
+        text.contains("IV_CIPHERS=AES-256-GCM:AES-128-GCM:CHACHA20-POLY1305\n") && text.ends_with("IV_PROTO=142\n\0"),
+        "{text:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_goes_both_ways_and_other_words_are_not_packets() {
+async fn data_passes_both_ways_and_control_payloads_are_not_packets() {
     let (mut far, mut session) = entered();
     let mut data = far.data(0);
     let (mut sealed, mut incoming) = (Vec::new(), Vec::new());
@@ -230,7 +229,7 @@ async fn data_goes_both_ways_and_other_words_are_not_packets() {
     }
     data.seal(&[&super::FOR_THE_END[..], &[super::EXIT]].concat(), &mut sealed).expect("sealed");
     assert!(matches!(session.receive(&sealed, &mut incoming), Err(Failure::Ended)));
-    // A sign of life is asked for, and given by whoever confirms what it has.
+    // The server answers a liveness check by confirming the repeated packet.
     assert!(!session.answers());
     let ask = session.ask();
     far.receive(&ask);
@@ -239,29 +238,29 @@ async fn data_goes_both_ways_and_other_words_are_not_packets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_too_much_is_not_listened_to() {
-    let ends = |words: &[u8]| told(words).and_then(|(_, mut entering)| entering.options().map(|_| ()));
-    assert!(matches!(ends(&b"x".repeat(200 << 10)), Err(Failure::Protocol(_))), "one endless word");
+async fn server_messages_are_limited_and_errors_end_the_tunnel() {
+    let ends = |words: &[u8]| after_messages(words).and_then(|(_, mut entering)| entering.options().map(|_| ()));
+    assert!(matches!(ends(&b"x".repeat(200 << 10)), Err(Failure::Protocol(_))), "one endless message");
     let endless = b"PUSH_REPLY,route 10.0.0.0,push-continuation 2\0".repeat(100);
     assert!(matches!(ends(&endless), Err(Failure::Protocol(_))), "one endless reply");
     let long = [&b"PUSH_REPLY,"[..], &b"x".repeat(60 << 10), b",push-continuation 2\0"].concat().repeat(2);
-    assert!(matches!(ends(&long), Err(Failure::Protocol(_))), "one that is too long");
+    assert!(matches!(ends(&long), Err(Failure::Protocol(_))), "a reply that is too long");
     assert!(matches!(ends(b"AUTH_PENDING,timeout 300\0"), Err(Failure::Protocol(_))));
     assert!(matches!(ends(b"AUTH_FAILED,CRV1:R:x\0"), Err(Failure::Refused)));
     for end in ["RESTART,[N]", "HALT", "EXIT"] {
         assert!(matches!(ends(format!("{end}\0").as_bytes()), Err(Failure::Ended)), "{end}");
     }
-    // Empty words, and words for people, are nothing.
+    // Empty and informational messages are ignored.
     for nothing in [&vec![0; 100 << 10][..], b"INFO,hello\0", b"\xff\xfe\0", b"PUSH_REPL\0"] {
         ends(nothing).expect("nothing");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_have_new_keys_when_it_uses_the_last_ones() {
+async fn server_can_renew_keys_once_the_latest_are_in_use() {
     let (mut far, mut session) = entered();
     let mut sealed = Vec::new();
-    // At once is too soon.
+    // Too early: the request is ignored.
     far.renew(1);
     let reset = far.drive();
     assert_eq!(session.generation.key, 0);
@@ -273,7 +272,7 @@ async fn a_server_may_have_new_keys_when_it_uses_the_last_ones() {
         carry(&mut far, &mut session).expect("a session");
         far.agree();
         carry(&mut far, &mut session).expect("a session");
-        // The old ones are used until it is seen to have the new ones, or some time has passed.
+        // The old keys stay in use until the server uses the new ones, or until the delay has passed.
         let old = session.data.key;
         assert_ne!(old, key);
         let mut data = far.data(key);
@@ -287,7 +286,7 @@ async fn a_server_may_have_new_keys_when_it_uses_the_last_ones() {
         session.seal(b"new", &mut sealed).expect("sealed");
         assert_eq!(data.open(&sealed).as_deref(), Some(&b"new"[..]));
     }
-    // Other numbers than the next are nobody's.
+    // Key ids other than the next one are ignored.
     tokio::time::advance(Duration::from_secs(3)).await;
     far.renew(5);
     carry(&mut far, &mut session).expect("a session");
@@ -295,7 +294,7 @@ async fn a_server_may_have_new_keys_when_it_uses_the_last_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_are_never_agreed_end_the_tunnel() {
+async fn key_renewal_timeout_ends_the_tunnel() {
     let (mut far, mut session) = entered();
     tokio::time::advance(Duration::from_secs(2)).await;
     far.renew(1);
@@ -305,13 +304,13 @@ async fn keys_that_are_never_agreed_end_the_tunnel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_can_have_said_is_as_if_it_had_not_come() {
+async fn packets_of_another_conversation_are_ignored() {
     let (mut far, mut entering) = Far::new();
     let mut out = Vec::new();
     entering.drive(&mut out).expect("a reset");
     far.receive(&out[0]);
     let reset = far.drive().remove(0);
-    // It confirms what another has asked.
+    // This reset confirms another client's request.
     let mut other = reset.clone();
     let at = other
         .windows(8)
@@ -324,7 +323,7 @@ async fn what_nobody_can_have_said_is_as_if_it_had_not_come() {
     }
     entering.receive(&reset).expect("a reset");
     assert_eq!(entering.peer.theirs, Some(far.session));
-    // Another server comes too late.
+    // A reset from another server is ignored after the first.
     far.session = *b"somebody";
     let late = far.pack(Opcode::HardResetServer, Some((0, &[])));
     entering.receive(&late).expect("nothing");

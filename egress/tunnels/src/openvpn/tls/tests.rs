@@ -51,43 +51,46 @@ impl Authority {
     }
 }
 
-fn is_taken(trust: ServerTrust, certificate: &CertificateDer<'_>) -> bool {
+fn is_trusted(trust: ServerTrust, certificate: &CertificateDer<'_>) -> bool {
     let check = ServerCheck::new(trust, ring::default_provider().signature_verification_algorithms).expect("roots");
     let name = ServerName::try_from("openvpn").expect("a name");
     check.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
 }
 
 #[test]
-fn a_server_has_its_certificate_from_the_profiles_authority() {
+fn certificate_of_another_authority_is_refused() {
     let (authority, other) = (Authority::new(), Authority::new());
-    assert!(is_taken(authority.trust(), &authority.server()));
-    assert!(!is_taken(authority.trust(), &other.server()));
-    assert!(!is_taken(authority.trust(), &CertificateDer::from(vec![1, 2, 3])));
+    assert!(is_trusted(authority.trust(), &authority.server()));
+    assert!(!is_trusted(authority.trust(), &other.server()));
+    assert!(!is_trusted(authority.trust(), &CertificateDer::from(vec![1, 2, 3])));
 }
 
 #[test]
-fn another_client_of_the_authority_is_no_server() {
+fn client_certificate_of_the_authority_is_refused() {
     let authority = Authority::new();
     let name = [(DnType::CommonName, "vpn-1")];
     let signs = [KeyUsagePurpose::DigitalSignature];
     let client = authority.issue(&name, &[ExtendedKeyUsagePurpose::ClientAuth], &signs);
     let unsaid = authority.issue(&name, &[], &signs);
     let is_named = || Some(NameRule::Name("vpn-1".into()));
-    assert!(!is_taken(authority.trust(), &client));
-    assert!(!is_taken(authority.trust(), &unsaid), "nothing says that it is a server");
-    assert!(is_taken(ServerTrust { name: is_named(), ..authority.trust() }, &unsaid), "its name does");
-    assert!(!is_taken(ServerTrust { name: is_named(), ..authority.trust() }, &client), "its name, and not its purpose");
+    assert!(!is_trusted(authority.trust(), &client));
+    assert!(!is_trusted(authority.trust(), &unsaid), "neither purpose nor name identify a server");
+    assert!(is_trusted(ServerTrust { name: is_named(), ..authority.trust() }, &unsaid), "the name identifies it");
     assert!(
-        !is_taken(ServerTrust { name: is_named(), says_server: true, ..authority.trust() }, &unsaid),
-        "remote-cert-tls asks for both"
+        !is_trusted(ServerTrust { name: is_named(), ..authority.trust() }, &client),
+        "the name matches but the purpose does not"
+    );
+    assert!(
+        !is_trusted(ServerTrust { name: is_named(), says_server: true, ..authority.trust() }, &unsaid),
+        "remote-cert-tls requires both"
     );
     let without_usage = authority.issue(&name, &[ExtendedKeyUsagePurpose::ServerAuth], &[]);
-    assert!(!is_taken(ServerTrust { says_server: true, ..authority.trust() }, &without_usage));
-    assert!(is_taken(ServerTrust { says_server: true, ..authority.trust() }, &authority.server()));
+    assert!(!is_trusted(ServerTrust { says_server: true, ..authority.trust() }, &without_usage));
+    assert!(is_trusted(ServerTrust { says_server: true, ..authority.trust() }, &authority.server()));
 }
 
 #[test]
-fn a_server_is_known_by_its_name_in_three_ways() {
+fn name_rules_match_subject_name_or_prefix() {
     let authority = Authority::new();
     for (rule, taken) in [
         (NameRule::Subject("C=DE, O=Example, CN=vpn-1".into()), true),
@@ -100,7 +103,7 @@ fn a_server_is_known_by_its_name_in_three_ways() {
         (NameRule::Prefix("pn-".into()), false),
     ] {
         assert_eq!(
-            is_taken(ServerTrust { name: Some(rule.clone()), ..authority.trust() }, &authority.server()),
+            is_trusted(ServerTrust { name: Some(rule.clone()), ..authority.trust() }, &authority.server()),
             taken,
             "{rule:?}"
         );
@@ -108,7 +111,7 @@ fn a_server_is_known_by_its_name_in_three_ways() {
 }
 
 #[test]
-fn a_server_is_known_by_its_fingerprint() {
+fn fingerprint_identifies_the_server() {
     let authority = Authority::new();
     let (server, other) = (authority.server(), authority.server());
     let alone = |certificate: &CertificateDer<'_>| ServerTrust {
@@ -117,17 +120,17 @@ fn a_server_is_known_by_its_fingerprint() {
         name: None,
         says_server: false,
     };
-    assert!(is_taken(alone(&server), &server));
-    assert!(!is_taken(alone(&server), &other));
+    assert!(is_trusted(alone(&server), &server));
+    assert!(!is_trusted(alone(&server), &other));
     let both = |certificate: &CertificateDer<'_>| ServerTrust {
         fingerprints: vec![fingerprint(certificate)],
         ..Authority::new().trust()
     };
-    assert!(!is_taken(both(&server), &server), "the authority is asked for, too");
+    assert!(!is_trusted(both(&server), &server), "the authority is required, too");
 }
 
 #[test]
-fn only_what_the_profile_leaves_is_spoken() {
+fn profile_restricts_suites_groups_and_versions() {
     let authority = Authority::new();
     let spoken = |of_12: Option<&str>, of_13: Option<&str>, groups: Option<&str>, without_13| {
         let spoken = TlsLimits {

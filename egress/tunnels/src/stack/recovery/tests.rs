@@ -1,4 +1,4 @@
-//! A path in a time of its own: with a rate, a queue, a round trip and losses.
+//! Tests on a simulated path with its own clock, rate, queue, round trip and losses.
 
 use std::collections::BTreeSet;
 
@@ -27,18 +27,17 @@ fn packet(number: u32, acknowledged: u32, flags: u8, window: u16, options: &[u8]
     packet
 }
 
-/// What is simulated.
 #[derive(Clone, Copy)]
 struct Line {
     round_trip: Duration,
-    /// Bytes a second, and how many may wait for them.
+    /// Rate in bytes per second, and queue size in bytes.
     rate: f64,
     queue: f64,
-    /// Of a thousand.
+    /// Losses per thousand packets.
     lost: u32,
-    /// When nothing passes.
+    /// Interval without any delivery.
     dead: (Duration, Duration),
-    /// Until when there is only a segment to send every half second.
+    /// Until this time, the sender has only one segment every 500 ms.
     quiet: Duration,
 }
 
@@ -51,18 +50,17 @@ const LINE: Line = Line {
     quiet: Duration::ZERO,
 };
 
-/// What came of it.
 #[derive(Debug)]
 struct Outcome {
-    /// Bytes a second that arrived in order.
+    /// Bytes per second that arrived in order.
     rate: f64,
-    /// Bytes that were sent, for each that arrived.
+    /// Bytes sent per byte that arrived.
     effort: f64,
-    /// Bytes that waited in the queue, on average.
+    /// Average bytes in the queue.
     waited: f64,
 }
 
-/// Sends as much as may be sent, for so long.
+/// Simulates a sender with unlimited data for this time.
 fn play(line: Line, lasts: Duration) -> Outcome {
     let mut chance = StdRng::seed_from_u64(7);
     let mut recovery = Recovery::default();
@@ -85,7 +83,7 @@ fn play(line: Line, lasts: Duration) -> Outcome {
         steps += 1;
         queue = (queue - line.rate * STEP.as_secs_f64()).max(0.0);
         queued += queue;
-        // The other side.
+        // Receiver.
         while there.front().is_some_and(|(when, _)| *when <= now) {
             let (_, segment) = there.pop_front().expect("a segment");
             if !after(expected, segment.number) {
@@ -120,14 +118,14 @@ fn play(line: Line, lasts: Duration) -> Outcome {
             }
             window = usize::from(segment.window) << SCALE;
         }
-        // What is to be sent, for the first time and again.
+        // Sender: new segments and retransmissions.
         let mut outgoing = Vec::new();
         let quiet = |next: u32| f64::from(next.wrapping_sub(first) / SEGMENT) * 0.5 > (now - zero).as_secs_f64();
         while next.wrapping_sub(acknowledged) as usize + SEGMENT as usize <= window.min(BUFFER as usize)
             && (now - zero >= line.quiet || !quiet(next))
         {
             let packet = packet(next, 1, ACK, 1000, &[], SEGMENT as usize);
-            assert_eq!(recovery.leaving(packet, now), None, "it has its turn");
+            assert_eq!(recovery.leaving(packet, now), None, "it is queued");
             next = next.wrapping_add(SEGMENT);
         }
         recovery.send(now, &mut outgoing);
@@ -149,9 +147,9 @@ fn play(line: Line, lasts: Duration) -> Outcome {
 }
 
 #[test]
-fn a_loss_by_chance_takes_little_of_the_rate() {
+fn random_losses_reduce_the_rate_only_slightly() {
     let clean = play(LINE, Duration::from_secs(4));
-    // A buffer of 512 KiB in a round trip of 50 ms, and a start from little.
+    // Limited by the buffer of 512 KiB at a round trip of 50 ms, and by the slow start.
     assert!(clean.rate > 8e6, "{clean:?}");
     for (lost, least) in [(5, 4e6), (20, 2.5e6), (50, 500e3)] {
         let lossy = play(Line { lost, ..LINE }, Duration::from_secs(4));
@@ -161,19 +159,19 @@ fn a_loss_by_chance_takes_little_of_the_rate() {
 }
 
 #[test]
-fn a_narrow_line_is_filled_and_not_flooded() {
+fn narrow_path_is_filled_without_overload() {
     for (rate, queue) in [(1e6, 100e3), (1e6, 20e3), (200e3, 50e3), (3e6, 500e3)] {
         let narrow = play(Line { rate, queue, ..LINE }, Duration::from_secs(5));
         assert!(narrow.rate > rate * 0.8, "{rate}, {queue}: {narrow:?}");
         assert!(narrow.effort < 1.15, "{rate}, {queue}: {narrow:?}");
     }
-    // A queue without an end is not filled: what is under way is about twice what the path holds.
+    // An unlimited queue is not filled: about twice the bandwidth-delay product is in flight.
     let deep = play(Line { rate: 1e6, queue: 1e9, ..LINE }, Duration::from_secs(25));
     assert!(deep.waited < 80e3, "{deep:?}");
 }
 
 #[test]
-fn it_goes_on_after_an_outage() {
+fn sending_resumes_after_an_outage() {
     let outage = (Duration::from_secs(2), Duration::from_secs(5));
     let outcome = play(Line { dead: outage, ..LINE }, Duration::from_secs(10));
     assert!(outcome.rate > 3e6, "{outcome:?}");
@@ -181,16 +179,16 @@ fn it_goes_on_after_an_outage() {
 }
 
 #[test]
-fn who_has_said_little_is_not_held_to_it() {
+fn idle_sender_reaches_full_rate_later() {
     let outcome = play(Line { quiet: Duration::from_secs(3), ..LINE }, Duration::from_secs(6));
     assert!(outcome.rate > 3.5e6, "{outcome:?}");
-    // Nor where a word was lost, which was much of what was said.
+    // Also with losses, which are a large share of the little data.
     let outcome = play(Line { quiet: Duration::from_secs(20), lost: 50, ..LINE }, Duration::from_secs(26));
     assert!(outcome.rate > 150e3, "{outcome:?}");
 }
 
 #[test]
-fn what_is_under_way_is_not_sent_twice_by_smoltcp() {
+fn retransmissions_of_smoltcp_are_dropped() {
     let mut recovery = Recovery::default();
     let now = Instant::now();
     let data = |number| packet(number, 1, ACK, 1000, &[], 100);
@@ -203,16 +201,16 @@ fn what_is_under_way_is_not_sent_twice_by_smoltcp() {
     recovery.came(&mut packet(0, 10, SYN | ACK, 1000, &[4, 2, 0, 0], 0), now);
     assert_eq!(sent(&mut recovery, data(10)), 1);
     assert_eq!(sent(&mut recovery, data(110)), 1);
-    assert_eq!(sent(&mut recovery, data(10)), 0, "it is under way");
-    assert_eq!(sent(&mut recovery, data(60)), 0, "it is under way");
-    assert_eq!(sent(&mut recovery, data(160)), 1, "half of it is not");
-    assert_eq!(sent(&mut recovery, packet(9, 1, ACK, 1000, &[], 1)), 1, "a question whether anybody is there");
+    assert_eq!(sent(&mut recovery, data(10)), 0, "it is in flight");
+    assert_eq!(sent(&mut recovery, data(60)), 0, "it is in flight");
+    assert_eq!(sent(&mut recovery, data(160)), 1, "half of it is new");
+    assert_eq!(sent(&mut recovery, packet(9, 1, ACK, 1000, &[], 1)), 1, "a keepalive");
     assert_eq!(sent(&mut recovery, packet(260, 1, ACK, 1000, &[], 0)), 1, "an acknowledgement");
-    // Without scales the window is what it says.
+    // Without window scaling, the window is unscaled.
     let mut reply = packet(1, 10, ACK, 700, &[], 0);
     recovery.came(&mut reply, now);
     assert_eq!(Segment::read(&reply).expect("a segment").window, 700);
-    // One who cannot tell what arrived is sent it again by smoltcp.
+    // For a peer without selective acknowledgements, smoltcp retransmits.
     assert_eq!(sent(&mut recovery, packet(9, 0, SYN, 0, &[], 0)), 1);
     recovery.came(&mut packet(0, 10, SYN | ACK, 1000, &[], 0), now);
     assert_eq!(sent(&mut recovery, data(10)), 1);
@@ -223,9 +221,9 @@ fn what_is_under_way_is_not_sent_twice_by_smoltcp() {
 }
 
 proptest! {
-    /// What the other side says may be anything: nothing is then sent that it has not asked for a hundred times.
+    /// For arbitrary acknowledgements, the amount sent stays bounded.
     #[test]
-    fn no_acknowledgement_breaks_it(
+    fn arbitrary_acknowledgements_are_harmless(
         replies in prop::collection::vec((0..4000_u32, any::<u16>(), prop::collection::vec(any::<u8>(), 0..10), 0..5000_u64), 1..50),
     ) {
         let mut recovery = Recovery::default();

@@ -1,4 +1,4 @@
-//! What a wg-quick file may say, and what nobody may learn from a refusal.
+//! Tests of valid and invalid wg-quick files, and of errors that must not reveal secrets.
 
 use std::time::{Duration, Instant};
 
@@ -22,18 +22,17 @@ fn whole() -> String {
     format!("{INTERFACE}{PEER}")
 }
 
-/// A text without the lines that begin so.
+/// Returns a text without the lines that begin with this name.
 fn without(text: &str, name: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.starts_with(name)).collect()
 }
 
-/// What is refused, and by which name.
 fn refused(text: &str) -> String {
     parse(text).expect_err("a refusal").directive
 }
 
 #[test]
-fn the_least_there_can_be() {
+fn minimal_file_is_accepted() {
     let config = parse(&whole()).expect("a configuration");
     assert_eq!(*config.endpoint(), Endpoint { host: Host::Domain("vpn.example.com".into()), port: 51820 });
     assert_eq!(config.mtu, 1420);
@@ -44,7 +43,7 @@ fn the_least_there_can_be() {
 }
 
 #[test]
-fn all_there_can_be_as_wg_quick_takes_it() {
+fn every_supported_setting_is_read_as_in_wg_quick() {
     let text = format!(
         "# a comment\r\n\r\n  [INTERFACE]\r\nprivatekey={PRIVATE} # mine\r\nADDRESS = 10.0.0.2/24 , fd00::2/64\r\n\
          Address = 10.1.0.2\r\nDNS = 10.0.0.1,fd00::1\r\ndns = 10.0.0.9\r\nMTU = 1380\r\n[peer]\r\n\
@@ -58,7 +57,7 @@ fn all_there_can_be_as_wg_quick_takes_it() {
     assert_eq!(config.mtu, 1380);
     assert!(config.preshared_key.is_some());
     let allowed: Vec<_> = config.allowed.iter().map(ToString::to_string).collect();
-    assert_eq!(allowed, ["10.0.0.0/8", "::/0"], "what is one network is one");
+    assert_eq!(allowed, ["10.0.0.0/8", "::/0"], "adjacent networks are merged");
     assert_eq!(config.endpoint().host, Host::<String>::Ipv6("2001:db8::1".parse().expect("an address")));
     assert_eq!(config.keepalive, Some(25));
     for off in ["off", "OFF", "0"] {
@@ -67,7 +66,7 @@ fn all_there_can_be_as_wg_quick_takes_it() {
 }
 
 #[test]
-fn what_cannot_be_kept_to_is_refused_by_name() {
+fn unsupported_settings_are_refused_by_name() {
     let device =
         ["PreUp", "PostUp", "PreDown", "PostDown", "Table", "SaveConfig", "FwMark", "ListenPort", "postup", "Frob"];
     for name in device {
@@ -106,7 +105,7 @@ fn what_cannot_be_kept_to_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_settings_are_named() {
     for name in ["PrivateKey", "Address", "DNS", "PublicKey", "AllowedIPs", "Endpoint"] {
         let text = without(&whole(), name);
         assert_eq!(refused(&text), name);
@@ -115,13 +114,13 @@ fn what_is_missing_is_named() {
     assert_eq!(refused(&format!("{INTERFACE}{PEER}{PEER}")), "PublicKey");
     assert_eq!(refused(&format!("{INTERFACE}{PEER}[Peer]")), "[Peer]");
     assert_eq!(refused(""), "[Peer]");
-    // Servers of names that the tunnel does not lead to would be asked another way, or never.
+    // A name server outside the tunnel's routes is unreachable.
     assert_eq!(refused(&whole().replace("0.0.0.0/0", "10.0.1.0/24")), "DNS");
     assert_eq!(refused(&whole().replace("DNS = 10.0.0.1", "DNS = fd00::1").replace("0.0.0.0/0", "::/0")), "DNS");
 }
 
 #[test]
-fn a_key_that_looks_like_a_directive_is_not_repeated() {
+fn key_that_looks_like_a_directive_is_not_repeated() {
     for line in [PRIVATE, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopq=", "secret", "se cret = 1", "\u{1b}[2J = 1"] {
         let error = parse(&format!("{INTERFACE}{line}\n{PEER}")).expect_err("a refusal");
         assert_eq!(error.directive, "line 5");
@@ -130,11 +129,11 @@ fn a_key_that_looks_like_a_directive_is_not_repeated() {
 }
 
 #[test]
-fn it_is_as_long_as_it_may_be() {
+fn length_limit_is_enforced_and_long_files_parse_fast() {
     let filled = |length: usize| format!("{}#{}", whole(), "x".repeat(length - whole().len() - 1));
     assert!(parse(&filled(16 << 10)).is_ok());
     assert_eq!(refused(&filled((16 << 10) + 1)), "config");
-    // As many networks as fit, none beside another.
+    // As many disjoint networks as fit.
     let mut text = whole();
     for network in (0..=u16::MAX).step_by(2) {
         let [high, low] = network.to_be_bytes();
@@ -149,7 +148,6 @@ fn it_is_as_long_as_it_may_be() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// Lines that are nearly right, and some that are not at all.
 fn lines() -> impl Strategy<Value = String> {
     let names = "PrivateKey|PublicKey|PresharedKey|Address|DNS|MTU|AllowedIPs|Endpoint|PersistentKeepalive|PostUp|Frob";
     let values = "[0-9a-f.:/, ]{0,40}|\\[[0-9a-f:]{0,9}\\]:[0-9]{0,6}|[A-Za-z0-9+/]{43}=|\\PC{0,60}";
@@ -162,30 +160,30 @@ fn lines() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a text is, reading it ends; and a refusal holds nothing of what somebody wrote behind a '='.
+    /// For any text, parsing ends, and an error contains no value from the text.
     #[test]
-    fn no_text_breaks_the_reader(lines in prop::collection::vec(lines(), 0..30), end in "\r?\n") {
+    fn parser_never_panics_or_reveals_values(lines in prop::collection::vec(lines(), 0..30), end in "\r?\n") {
         let text = lines.join(&end);
         let began = Instant::now();
         let read = parse(&text);
         prop_assert!(began.elapsed() < Duration::from_secs(1));
         if let Err(error) = read {
             prop_assert!(error.directive.len() <= 24);
-            let said = error.to_string();
+            let message = error.to_string();
             for value in text.lines().filter_map(|line| Some(line.split_once('=')?.1.trim())) {
-                prop_assert!(value.len() < 12 || !said.contains(value), "{said}");
+                prop_assert!(value.len() < 12 || !message.contains(value), "{message}");
             }
         }
     }
 
-    /// The same of one that would be right, but for one line in the middle.
+    /// The same for an otherwise valid file with one arbitrary line.
     #[test]
-    fn no_secret_is_told(line in lines(), place in 0..9_usize) {
+    fn errors_never_reveal_the_private_key(line in lines(), place in 0..9_usize) {
         let mut text: Vec<_> = whole().lines().map(ToOwned::to_owned).collect();
         text.insert(place.min(text.len()), line);
         if let Err(error) = parse(&text.join("\n")) {
-            let said = format!("{error} {error:?}");
-            prop_assert!(!said.contains(PRIVATE) && !said.contains(&PRIVATE[..12]));
+            let message = format!("{error} {error:?}");
+            prop_assert!(!message.contains(PRIVATE) && !message.contains(&PRIVATE[..12]));
         }
     }
 }

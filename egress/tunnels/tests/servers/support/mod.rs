@@ -1,7 +1,7 @@
-//! Networks that nobody else sees, and what stands behind a tunnel in them.
+//! Isolated networks, and the sites behind a tunnel in them.
 //!
-//! Each test has a network of its own, in which a tunnel's server listens. What it leads to is in another one, the far side,
-//! and there is no other way there: whatever arrives came through the tunnel.
+//! Each test has its own network, in which a tunnel's server listens. The destinations are in a second network, the far side,
+//! which is connected only through the tunnel: all traffic that arrives has passed the tunnel.
 
 pub mod openvpn;
 pub mod wireguard;
@@ -21,21 +21,22 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The far side's addresses.
+/// Addresses of the far side.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 pub const FAR_6: &str = "fd66::1";
 
-/// Set in the process that has the networks.
+/// Set in the process that runs inside the networks.
 const INSIDE: &str = "KITFLEET_TEST_INSIDE";
 
-/// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
+/// Set by a developer whose machine forbids namespaces, to skip these tests.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
-/// Runs a test, whose name this is, in a network of its own: this program once more, for that test alone.
+/// Runs the test with this name in its own network, by executing this program again for that test alone.
 ///
 /// # Panics
-/// When it fails, or when this machine forbids namespaces and nobody has said that this is known.
-#[expect(clippy::disallowed_methods, reason = "what a test is told, it is told by the environment")]
+///
+/// Panics when the test fails, or when this machine forbids namespaces and [`WITHOUT_NAMESPACES`] is not set.
+#[expect(clippy::disallowed_methods, reason = "tests are configured through the environment")]
 pub fn in_a_network_of_its_own(test: &str, body: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
         run("ip link set lo up; mount -t tmpfs tmpfs /run; mkdir /run/wireguard");
@@ -63,13 +64,12 @@ pub fn in_a_network_of_its_own(test: &str, body: impl Future<Output = ()>) {
     assert!(status.expect("unshare runs").success(), "{test} fails in a network of its own");
 }
 
-/// Runs a shell's commands, which must succeed.
 pub fn run(script: &str) {
     let output = Command::new("sh").args(["-ec", script]).output().expect("sh runs");
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Another network.
+/// The far side: a second network.
 pub struct Far(File);
 
 impl Far {
@@ -82,12 +82,12 @@ impl Far {
         Self(made.join().expect("a network"))
     }
 
-    /// What `ip link set … netns` takes.
+    /// Path for `ip link set … netns`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Does something there: sockets that it opens and programs that it starts stay there.
+    /// Runs an action on the far side. Sockets that it opens and programs that it starts stay there.
     pub fn there<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let done = scope.spawn(|| {
@@ -98,7 +98,7 @@ impl Far {
         })
     }
 
-    /// A port of it, at which a site may listen.
+    /// Opens a port on the far side, for a site.
     pub fn listen(&self, address: SocketAddr) -> TcpListener {
         let listener = self.there(|| std::net::TcpListener::bind(address)).expect("a port there");
         listener.set_nonblocking(true).expect("a socket");
@@ -112,18 +112,17 @@ impl Far {
     }
 }
 
-/// Sites and names of the far side. They end with it.
+/// Sites and a name server on the far side. They end when this is dropped.
 pub struct Site {
-    /// Questions that were asked of its server of names.
+    /// Number of queries to the name server.
     pub asked: Arc<AtomicUsize>,
     _serving: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Where a site listens.
 pub const PORT: u16 = 9000;
 
 impl Site {
-    /// Begins to serve at the far side's addresses, which it has.
+    /// Starts serving at the addresses of the far side.
     pub fn at(far: &Far) -> Self {
         let asked = Arc::<AtomicUsize>::default();
         let names = SocketAddr::new(FAR.into(), 53);
@@ -149,7 +148,7 @@ async fn serve(listener: TcpListener) {
 
 static CHUNK: [u8; 256 << 10] = [b'.'; 256 << 10];
 
-/// A line says what is wanted: `down BYTES` sends so many, `up` says how many came, `echo` says the same.
+/// Serves one command: `down BYTES` sends so many bytes, `up` returns the number of received bytes, `echo` returns the data.
 async fn converse(connection: TcpStream) -> std::io::Result<()> {
     let (reader, mut writer) = connection.into_split();
     let mut reader = BufReader::with_capacity(16 << 10, reader);
@@ -200,8 +199,8 @@ async fn answer_at_length(listener: TcpListener) {
     }
 }
 
-/// `site.test` is the far side, `long.test` too, but too long for a datagram; nobody says anything of `silent.test`; and there
-/// are no others.
+/// Answers DNS queries: `site.test` is the far side; `long.test` is too, but needs TCP; `silent.test` gets no answer; other
+/// names do not exist.
 fn reply(question: &[u8], at_length: bool) -> Option<Vec<u8>> {
     let mut message = Message::from_vec(question).ok()?;
     let query = message.queries.first()?.clone();
@@ -222,14 +221,14 @@ fn reply(question: &[u8], at_length: bool) -> Option<Vec<u8>> {
     message.to_vec().ok()
 }
 
-/// A way for datagrams that takes time, and loses some.
+/// Relay of datagrams with delay and loss.
 pub struct Relay {
     pub address: SocketAddr,
     _running: AbortOnDropHandle<()>,
 }
 
 impl Relay {
-    /// To a server, with so much delay each way and so many of a thousand lost each way.
+    /// Starts a relay to a server, with this delay and this many losses per thousand packets in each direction.
     pub async fn to(server: SocketAddr, delay: Duration, lost: u32) -> Self {
         let inner = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port"));
         let address = inner.local_addr().expect("an address");

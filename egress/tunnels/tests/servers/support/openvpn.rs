@@ -1,4 +1,4 @@
-//! Debian's OpenVPN.
+//! Debian's OpenVPN server.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,13 +18,12 @@ use tokio::time::sleep;
 
 use super::{FAR, FAR_6, Far, Site, run};
 
-/// Where it listens.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1194);
 
-/// What a server has in its file that sets no server of names.
+/// Marks a server that pushes no name server.
 pub const WITHOUT_NAMES: &str = "# without names";
 
-/// Who signs certificates, and the name that all of them have.
+/// Certificate authority of the server and the clients.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub pem: String,
@@ -40,7 +39,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// A certificate and its key.
+    /// Issues a certificate. Returns it with its key.
     pub fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).expect("names");
         params.distinguished_name = DistinguishedName::new();
@@ -57,7 +56,6 @@ pub fn block(name: &str, body: &str) -> String {
     format!("<{name}>\n{body}\n</{name}>\n")
 }
 
-/// What stands around control packets.
 #[derive(Clone, Copy)]
 pub enum Guard {
     None,
@@ -66,14 +64,13 @@ pub enum Guard {
     CryptV2,
 }
 
-/// A server, and what is behind it.
+/// A server, and the far side behind it.
 pub struct Server {
     pub program: Child,
     pub folder: TempDir,
     site: Option<Site>,
     pub far: Far,
     pub authority: Authority,
-    /// What a customer has.
     pub profile: String,
 }
 
@@ -130,7 +127,7 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    /// Waits until the server has written so.
+    /// Waits until the server has logged this text.
     pub async fn hears(&self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.log().contains(words) {
@@ -151,7 +148,7 @@ impl Drop for Server {
     }
 }
 
-/// What a profile says of it, and what a server's file does.
+/// Returns the lines for the profile, and those for the server's configuration.
 pub fn guarded(folder: &Path, guard: Guard) -> (String, String) {
     let there = folder.display();
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a key");

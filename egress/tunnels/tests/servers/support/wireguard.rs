@@ -19,10 +19,9 @@ use tokio::time::sleep;
 
 use super::{FAR, FAR_6, Far, Site, run};
 
-/// Where it listens.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 51820);
 
-/// A server, and what is behind it.
+/// A server, and the far side behind it.
 pub struct Server {
     program: Child,
     pub site: Site,
@@ -36,7 +35,7 @@ impl Server {
     pub async fn start() -> Self {
         let far = Far::new();
         let socket = Path::new("/var/run/wireguard/wg0.sock");
-        // One that was killed leaves its own.
+        // A killed server leaves its socket.
         let _ = std::fs::remove_file(socket);
         let program = Command::new("wireguard-go")
             .args(["-f", "wg0"])
@@ -70,7 +69,6 @@ impl Server {
         Self { program, site, far, private_key, public_key, preshared_key }
     }
 
-    /// What a customer has.
     pub fn file(&self) -> String {
         format!(
             "[Interface]\nPrivateKey = {}\nAddress = 10.66.0.2/32, fd66::2/128\nDNS = {FAR}\n\
@@ -89,7 +87,7 @@ impl Server {
         Pid::from_raw(self.program.id().try_into().expect("a pid"))
     }
 
-    /// Waits until none of its threads goes on.
+    /// Waits until all its threads are stopped.
     pub async fn stopped(&self) {
         let process = Process::new(self.pid().as_raw()).expect("the server");
         let deadline = Instant::now() + Duration::from_secs(10);
