@@ -692,9 +692,9 @@ mod tests {
         database.check_blobs().expect("no blobs");
         let info = database.info().expect("what it is");
         assert_eq!((info.name.as_str(), info.version), ("shop", 5));
-        let (id, index) = (info.stores[0].id, info.stores[0].indexes[0].id);
+        let (id, index_id) = (info.stores[0].id, info.stores[0].indexes[0].id);
         let Store { indexes, .. } = store();
-        let indexes = indexes.into_iter().map(|of| Index { id: index, ..of }).collect();
+        let indexes = indexes.into_iter().map(|of| Index { id: index_id, ..of }).collect();
         assert_eq!(info.stores, [Store { id, indexes, ..store() }]);
         let mut records = Vec::new();
         let shown = database.records(|record| {

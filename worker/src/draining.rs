@@ -94,7 +94,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     match timeout(ENDED_WITHIN, ending).await.map_err(|late| sqlx::Error::Io(io::Error::from(late))) {
         Ok(Ok(0)) => {}
         Ok(Ok(ended)) => {
-            tracing::warn!(worker = %context.id, ended, "ended sessions that were still live when the worker stopped")
+            tracing::warn!(worker = %context.id, ended, "ended sessions that were still live when the worker stopped");
         }
         Ok(Err(error)) | Err(error) => {
             tracing::error!(%error, "cannot end the remaining sessions: recovery ends them");

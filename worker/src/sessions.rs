@@ -501,7 +501,7 @@ impl Actor {
             match persist("record the saved state of a profile", settle).await {
                 Ok(unneeded) => break unneeded,
                 Err(error) => {
-                    tracing::error!(%error, session = %self.session, "cannot record the saved state of a profile")
+                    tracing::error!(%error, session = %self.session, "cannot record the saved state of a profile");
                 }
             }
             // The profile keeps its previous state. After a failed save the release at least is attempted.

@@ -133,6 +133,7 @@ pub struct ApiConfig {
 
 impl ApiConfig {
     /// Settings that the contract shows.
+    #[must_use]
     pub fn document(&self) -> DocumentConfig<'_> {
         let max_token_budget = self.agents.max_token_budget;
         DocumentConfig { base_url: &self.base_url, limits: &self.limits, max_token_budget }

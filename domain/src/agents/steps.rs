@@ -139,7 +139,7 @@ impl Step {
                 }
             }
             Command::Wait { condition } => {
-                drop(about.insert("condition".to_owned(), condition_of(condition, shown(0))))
+                drop(about.insert("condition".to_owned(), condition_of(condition, shown(0))));
             }
             Command::Capture { capture } => drop(about.insert("capture".to_owned(), capture.name().into())),
             Command::Extract { items } => {

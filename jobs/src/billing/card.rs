@@ -65,10 +65,10 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -
             settle(conn, account, subscription, event.created, rank).await?;
         }
         CardEventContent::Deleted(subscription) => {
-            settle(conn, account, subscription, event.created, EventOrder::Deleted).await?
+            settle(conn, account, subscription, event.created, EventOrder::Deleted).await?;
         }
         CardEventContent::Paid(_) | CardEventContent::Failed(_) | CardEventContent::Upcoming(_) => {
-            notify(conn, Some(account), event, told).await?
+            notify(conn, Some(account), event, told).await?;
         }
     }
     Ok(EventOutcome::Handled)

@@ -44,7 +44,7 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
         }
         (Status::Paid, PaymentEffect::Paid | PaymentEffect::Amiss(_)) => flag("it was paid twice").await?,
         (Status::Failed, PaymentEffect::Paid | PaymentEffect::Amiss(_)) => {
-            flag("it was paid after it had failed").await?
+            flag("it was paid after it had failed").await?;
         }
         (_, PaymentEffect::Failed) => {
             if let Some(why) = notice.leaves(&order) {

@@ -99,7 +99,7 @@ impl Inner {
                 tracing::error!(%error, %endpoint, "cannot record the results of webhook deliveries: they are sent again");
             }
             Err(_) => {
-                tracing::error!(%endpoint, "recording the results of webhook deliveries took too long: they are sent again")
+                tracing::error!(%endpoint, "recording the results of webhook deliveries took too long: they are sent again");
             }
         }
     }
