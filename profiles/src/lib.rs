@@ -705,7 +705,7 @@ mod tests {
         let [record] = &records[..] else { unreachable!("there is one") };
         assert_eq!((record.store, &record.key), (id, &Key::Text(Text::from("k"))));
         assert!(matches!(record.value, Value::Bool(true)));
-        assert_eq!(record.index_keys, [(index, Key::Number(1.5))]);
+        assert_eq!(record.index_keys, [(index_id, Key::Number(1.5))]);
     }
 
     /// A damaged database is read or rejected, without other effects.
