@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 use axum::http::Method;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::limits::Limits;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -24,19 +23,9 @@ use crate::http::kinds;
 use crate::http::openapi::{SHARED_AS, id_schema, problem_key};
 use crate::http::permissions::{Access, Deprecation, Rule};
 use crate::http::routing::Rows;
+use crate::http::state::DocumentConfig;
 
 use problems::Answers;
-
-/// Settings that the contract shows.
-#[derive(Debug, Clone, Copy)]
-pub struct DocumentConfig<'a> {
-    /// Address at which customers reach the service.
-    pub base_url: &'a str,
-    /// Limits in force.
-    pub limits: &'a Limits,
-    /// Maximum token budget of an agent session.
-    pub max_token_budget: u32,
-}
 
 /// Builds the contract of a service from the `described` routes and their rows.
 pub fn contract(described: OpenApi, rows: &Rows, config: &DocumentConfig<'_>) -> Value {

@@ -15,10 +15,9 @@ mod rooms;
 mod router;
 mod routes;
 
-pub use document::DocumentConfig;
 pub use http::connections::ConnectionLimits;
 pub use http::metrics::install as install_metrics;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;
-pub use http::state::{ApiConfig, AuthConfig, LiveConfig, ServeError};
+pub use http::state::{ApiConfig, AuthConfig, DocumentConfig, LiveConfig, ServeError};
 pub use router::{openapi, serve, serve_health};

@@ -10,10 +10,10 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::document::{self, DocumentConfig};
+use crate::document;
 use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
-use crate::http::state::{ApiConfig, App, ServeError};
+use crate::http::state::{ApiConfig, App, DocumentConfig, ServeError};
 use crate::http::{
     auth, database_probe, deprecation, observe, own_task, page_headers, problems, rate_limits, status_cache,
     unknown_fields,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::account_share;
 use crate::ids::AccountId;
 
 /// Semaphore of the process and one semaphore for each account that uses it.
@@ -61,7 +60,6 @@ impl AccountSemaphore {
             let of_all = Arc::clone(&self.all).acquire_many_owned(count).await.map_err(|_| AcquireTimeout)?;
             Ok(AccountPermit { _of_account: of_account, _of_all: of_all })
         };
-        account_share::release();
         timeout(patience, taken).await.map_err(|_| AcquireTimeout)?
     }
 

@@ -32,7 +32,7 @@ pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
 pub use self::results::StoredResult;
 pub use self::snapshot::{PageSnapshot, Snapshot};
-pub use self::spec::{GRACE, OperationOutput, OperationSpec, Parameters, READ_BUDGET, Secrets};
+pub use self::spec::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState, StateCapture};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::limits::Limits;

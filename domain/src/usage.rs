@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 use crate::accounts::{self, Tier};
 use crate::area::{Area, Bound, Purge};
 use crate::ids::AccountId;
+use crate::operations::UsageKind;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
@@ -21,24 +22,6 @@ pub(crate) const AREA: Area = Area {
     bounds: &[("usage_counts", Bound::Term("`retention.usage` (400 days); 6 rows a day"))],
     ..Area::named("usage")
 };
-
-/// Type of usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
-#[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum UsageKind {
-    /// Minute of a live session.
-    SessionMinute,
-    /// Page load.
-    Navigate,
-    /// Interaction with a page.
-    Interact,
-    /// Wait for a condition.
-    Wait,
-    /// Read of the state.
-    StateCapture,
-    /// Screenshot of a page.
-    ScreenshotCapture,
-}
 
 /// Usage by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

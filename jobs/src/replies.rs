@@ -301,6 +301,7 @@ pub struct WorkWaiter {
 impl WorkWaiter {
     /// Waits until the work may have ended, at most 500 ms. Returns `false` when the process stops and waiting must end.
     pub async fn told(&self) -> bool {
+        account_share::release();
         let patience_ended = &self.replies.0.patience_ended;
         patience_ended.run_until_cancelled(timeout(REREAD, self.told.notified())).await.is_some()
     }

@@ -169,7 +169,7 @@ fn a_place_for_profiles_needs_what_it_needs() {
         assert!(told(alone).contains("must be set together"));
     }
     let in_clear = "url = \"s3://b\"\nendpoint = \"http://s3.example\"";
-    assert!(told(in_clear).contains("`profiles.store.url`: its server must be an https one"));
+    assert!(told(in_clear).contains("`profiles.store.url`: its server must use https"));
     assert!(told("url = \"s3://k:s@b\"").contains("`profiles.store.url`"));
     assert!(told("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
     let store = "[profiles.store]\nurl = \"s3://b/p/q\"\nendpoint = \"http://127.0.0.1:9000\"";

@@ -398,7 +398,7 @@ async fn doctor_names_missing_parts() {
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
     let ill = run(command, "").await.code(1);
-    assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
+    assert!(ill.stdout.contains("/nowhere/kitfleet-host is missing (worker.host_program)"), "{ill:?}");
     let output = format!("{}{}", ill.stdout, ill.stderr);
     assert!(
         !output.contains("bubblewrap") && !output.contains("CONFINEMENT"),
@@ -408,7 +408,7 @@ async fn doctor_names_missing_parts() {
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_BILLING__CARD__SECRET_KEY", "sk_test_1");
     let ill = run(command, "").await.code(1);
-    assert!(ill.stdout.contains("billing.card.secret_key is set, and billing.card.webhook_secret is not"), "{ill:?}");
+    assert!(ill.stdout.contains("billing.card.secret_key is set, but billing.card.webhook_secret is not"), "{ill:?}");
     // The check names the missing one of the browser's two programs.
     let host = app.data_dir.path().join("kitfleet-host");
     fs::write(&host, "").expect("a file");

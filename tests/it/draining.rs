@@ -486,9 +486,9 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     until_active(&app, 2).await;
     let unknown = unknown_id("wrk");
     for (args, why) in [
-        (vec!["twin"], "several workers are called twin"),
+        (vec!["twin"], "several live workers are named twin"),
         (vec![unknown.as_str(), "--wait"], "there is no worker"),
-        (vec!["nobody", "--wait"], "no worker nobody is alive"),
+        (vec!["nobody", "--wait"], "no live worker is named nobody"),
     ] {
         let ran = app.run(&[&["workers", "drain"], &args[..]].concat()).await.code(1);
         assert!(ran.complaint().contains(why), "{args:?}: {ran:?}");

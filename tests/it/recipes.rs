@@ -460,7 +460,7 @@ async fn recipes_without_deployment_key_are_503() {
         client.delete(&format!("/v1/recipes/{}", unknown_id("rec"))).await,
     ] {
         let body = answer.problem(503, "feature-unavailable").body;
-        assert!(body["detail"].as_str().expect("a text").contains("which recipes need"), "{body}");
+        assert!(body["detail"].as_str().expect("a text").contains("required for recipes"), "{body}");
     }
     assert_eq!(client.suggestion(&agent).await.expect(200).body["intent_count"], 0);
     app.stop().await;

@@ -362,6 +362,6 @@ async fn wait_queue_spans_all_api_processes() {
     until_waiting(&app, 1.0).await;
     app.signal(0, Signal::SIGTERM).await;
     let told = waiting.await.expect("a task").problem(503, "capacity-exhausted");
-    assert!(told.body["detail"].as_str().is_some_and(|detail| detail.contains("stops")), "{}", told.body);
+    assert!(told.body["detail"].as_str().is_some_and(|detail| detail.contains("stopping")), "{}", told.body);
     app.stop().await;
 }

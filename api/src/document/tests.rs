@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 use kitfleet_domain::events::EventType;
+use kitfleet_domain::limits::Limits;
 
 use super::*;
 use crate::http::kinds::Kind;

@@ -39,7 +39,6 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::document::DocumentConfig;
 use crate::http::connections::ConnectionLimits;
 use crate::http::database_probe::DatabaseProbe;
 use crate::http::error::Problem;
@@ -129,6 +128,17 @@ pub struct ApiConfig {
     pub crypto: CryptoConfig,
     /// Settings of mails to status page subscribers.
     pub status: status::Settings,
+}
+
+/// Settings that the contract shows.
+#[derive(Debug, Clone, Copy)]
+pub struct DocumentConfig<'a> {
+    /// Address at which customers reach the service.
+    pub base_url: &'a str,
+    /// Limits in force.
+    pub limits: &'a Limits,
+    /// Maximum token budget of an agent session.
+    pub max_token_budget: u32,
 }
 
 impl ApiConfig {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
+use kitfleet_domain::account_share;
 use kitfleet_domain::blocking::run_idle;
 use kitfleet_domain::ids::AccountId;
 
@@ -48,6 +49,7 @@ impl TranscriptSearches {
     /// # Errors
     /// The turn does not come within 30 s.
     pub async fn turn(&self, account: AccountId) -> Result<AccountPermit, AcquireTimeout> {
+        account_share::release();
         self.0.take(account, PATIENCE).await
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitfleet_domain::account_share;
 use kitfleet_domain::byok::{self, Provider, ProviderKey, TestOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -150,6 +151,7 @@ async fn test_key(app: &App, caller: &Caller, provider: Provider) -> Result<Answ
     // The change limit is checked before the provider request, although the row is written after it. The request holds no
     // database connection.
     app.begin_change(account).await?.commit().await?;
+    account_share::release();
     let turn = app.byok_tests.take(account, PATIENCE).await?;
     let outcome = app.models.test(provider, &key).await;
     drop(turn);

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::results::in_place;
-use super::{OperationOutput, OperationSpec, Parameters};
+use super::{OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::limits::Limits;
-use crate::usage::UsageKind;
 
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

@@ -7,10 +7,9 @@ use url::{Host, Url};
 use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
-use super::{OperationOutput, OperationSpec, Parameters, parse_timeout};
+use super::{OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
-use crate::usage::UsageKind;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/navigate`

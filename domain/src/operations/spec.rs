@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::usage::UsageKind;
-
 /// Time that reading a page may take. No caller can choose it. A PDF of a very large page needs it.
-pub const READ_BUDGET: Duration = Duration::from_secs(30);
-
-/// Time that a browser may take beyond the budget of an operation: it reports its own timeouts, with a better message.
-pub const GRACE: Duration = Duration::from_secs(3);
+const READ_BUDGET: Duration = Duration::from_secs(30);
 
 /// Facts about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,4 +96,22 @@ impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
     }
+}
+
+/// Type of usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum UsageKind {
+    /// Minute of a live session.
+    SessionMinute,
+    /// Page load.
+    Navigate,
+    /// Interaction with a page.
+    Interact,
+    /// Wait for a condition.
+    Wait,
+    /// Read of the state.
+    StateCapture,
+    /// Screenshot of a page.
+    ScreenshotCapture,
 }

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::results::in_place;
-use super::{OperationOutput, OperationSpec, Parameters};
+use super::{OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::timestamp::Timestamp;
-use crate::usage::UsageKind;
 
 /// `GET /v1/sessions/:id/state`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, parse_timeout};
+use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
 use crate::limits::Limits;
-use crate::usage::UsageKind;
 use crate::validation::{Invalid, Rules, both};
 
 /// `POST /v1/sessions/:id/wait`

@@ -19,10 +19,10 @@ use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use crate::operations::UsageKind;
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
-use crate::usage::UsageKind;
 use crate::workers;
 
 /// Recipient of an intent's outcome.

@@ -490,7 +490,7 @@ async fn provider_error_executes_no_step() {
     let (mut asked, mut taken) = (1, 1);
     for (reply, why, of_use) in [
         (Reply::Json(401, error("authentication_error")), "refuses the key", false),
-        (Reply::Json(402, error("billing_error")), "what was paid for", false),
+        (Reply::Json(402, error("billing_error")), "spending limit", false),
         (Reply::Later(429, "30", error("rate_limit_error")), "asked too often", false),
         (Reply::Json(529, error("overloaded_error")), "overloaded", false),
         (Reply::Text(200, "{\"content\": ["), "cannot be read", false),
@@ -499,8 +499,8 @@ async fn provider_error_executes_no_step() {
         (Reply::Hang, "in time", false),
         (call(json!("open evil.example")), "the form", true),
         (call(plan(&json!([]))), "0 steps", true),
-        (call(plan(&json!([{"kind": "reload"}, {"kind": "run", "script": "x"}]))), "step 2 is none", true),
-        (call(plan(&json!([{"kind": "tap", "selector": "#buy"}]))), "step 1 is none", true),
+        (call(plan(&json!([{"kind": "reload"}, {"kind": "run", "script": "x"}]))), "step 2 is not a valid step", true),
+        (call(plan(&json!([{"kind": "tap", "selector": "#buy"}]))), "step 1 is not a valid step", true),
         (call(plan(&json!([{"kind": "reload"}, {"kind": "tap", "ref": "e99"}]))), "not on the page", true),
         (call(plan(&json!([{"kind": "navigate", "url": "file:///etc/passwd"}]))), "http or https", true),
     ] {

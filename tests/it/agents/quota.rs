@@ -150,9 +150,9 @@ async fn turn_ends_at_the_quota() {
     let failed = intents.iter().position(|step| step["status"] == "failed").expect("a step that failed");
     assert!(failed > 0 && failed < 19, "{failed}");
     let error = intents[failed]["error"].as_str().expect("an error");
-    assert!(error.contains("it was done") && error.contains("may keep"), "{error}");
+    assert!(error.contains("it was done") && error.contains("exceed the limit"), "{error}");
     assert!(intents[failed + 1..].iter().all(|step| step["status"] == "skipped"), "{turn}");
-    assert!(turn["reply"].as_str().expect("a reply").contains("may keep"), "{turn}");
+    assert!(turn["reply"].as_str().expect("a reply").contains("exceed the limit"), "{turn}");
     client.tell(&agent, "message", json!({"message": "scroll down"})).await.problem(403, "feature-unavailable");
     app.stop().await;
 }

@@ -39,7 +39,7 @@ async fn operator_lists_workers_and_jobs() {
     assert_eq!((&shown["lock_by"], &shown["result"]), (&worker["id"], &json!({"ended": "done"})));
     assert!(app.run(&["jobs", "show", job]).await.code(0).stdout.contains(job));
     let refused = app.run(&["jobs", "retry", job]).await.code(1);
-    assert!(refused.complaint().contains("operations never run twice"), "{refused:?}");
+    assert!(refused.complaint().contains("an operation never runs twice"), "{refused:?}");
     let refused = app.run(&["jobs", "cancel", job]).await.code(1);
     assert!(refused.complaint().contains("can destroy its session"), "{refused:?}");
     let waiting = client.waiting(&session, 2_000);

@@ -46,12 +46,12 @@ async fn going_back_to_a_submitted_form_needs_approval() {
     pay(&agent, PAID).await;
     let asked = agent.say("reload").await;
     assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 1), "{asked}");
-    assert_reply_contains(&asked, "send a form again");
+    assert_reply_contains(&asked, "submit again the form");
     agent.say(&format!("open {}", scene.site.url("/list"))).await;
     let asked = agent.say("go back").await;
     posts(&agent, 1).await;
     assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
-    assert_reply_contains(&asked, "send a form again");
+    assert_reply_contains(&asked, "submit again the form");
     assert_eq!(scene.state().await["url"], scene.site.url("/list"));
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitfleet_domain::account_share;
 use kitfleet_domain::accounts::{self, Account, Tier};
 use kitfleet_domain::billing::card::{self, OwnedSubscription};
 use kitfleet_domain::timestamp::Timestamp;
@@ -121,6 +122,7 @@ async fn check_out(
         cancel_url: &body.cancel_url,
     };
     // Requests to the provider hold no database connection.
+    account_share::release();
     let turn = app.payments.take(id, PATIENCE).await?;
     let session = app.card.check_out(&purchase, sent.as_ref().map(|sent| sent.key.as_str())).await?;
     drop(turn);
@@ -198,6 +200,7 @@ async fn open_portal(
     web_address("return_url", &body.return_url)?;
     let customer = card::customer_of(&mut *app.db.acquire().await?, id).await?;
     let customer = customer.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "the account has bought nothing by card"))?;
+    account_share::release();
     let turn = app.payments.take(id, PATIENCE).await?;
     let portal_url = app.card.open_portal(&customer, &body.return_url).await?;
     drop(turn);

@@ -271,6 +271,7 @@ async fn place(app: &App, order: Order) -> Result<Response> {
 
 async fn ask(app: &App, order: &Order) -> Result<Payment> {
     // Requests to the processor hold no database connection.
+    account_share::release();
     let _turn = app.payments.take(order.account, PATIENCE).await?;
     let price = Price {
         order: order.id,
