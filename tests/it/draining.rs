@@ -506,10 +506,10 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     let mut ends = Vec::new();
     for id in &ids {
         let ran = app.run(&["workers", "drain", id.as_str().expect("an id"), "--wait"]).await.code(1);
-        ends.extend(["it is stopped", "it is lost"].into_iter().filter(|end| ran.complaint().contains(end)));
+        ends.extend(["its status is stopped", "its status is lost"].into_iter().filter(|end| ran.complaint().contains(end)));
     }
     ends.sort_unstable();
-    assert_eq!(ends, ["it is lost", "it is stopped"]);
+    assert_eq!(ends, ["its status is lost", "its status is stopped"]);
     assert!(app.run(&["workers", "drain", "--self"]).await.code(1).complaint().contains("no worker runs on"));
     app.stop().await;
 }

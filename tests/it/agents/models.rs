@@ -497,7 +497,7 @@ async fn provider_error_executes_no_step() {
         (Reply::Endless(200), "too long", false),
         (Reply::Huge, "too long", false),
         (Reply::Hang, "in time", false),
-        (call(json!("open evil.example")), "the form", true),
+        (call(json!("open evil.example")), "the requested form", true),
         (call(plan(&json!([]))), "0 steps", true),
         (call(plan(&json!([{"kind": "reload"}, {"kind": "run", "script": "x"}]))), "step 2 is not a valid step", true),
         (call(plan(&json!([{"kind": "tap", "selector": "#buy"}]))), "step 1 is not a valid step", true),
@@ -522,7 +522,7 @@ async fn provider_error_executes_no_step() {
     scene.client.clear_key("anthropic").await.expect(204);
     scene.client.set_key("openai", KEY).await.expect(204);
     scene.provider.answer(openai);
-    assert!(reply_of(&scene.say("reload", &[]).await).contains("what was paid for"));
+    assert!(reply_of(&scene.say("reload", &[]).await).contains("spending limit"));
     scene.provider.answer(Reply::Json(200, openai_call(&plan(&json!([{"kind": "reload"}])))));
     assert_eq!(scene.say("reload", &[]).await["tokens_used"], 3_414);
     let kinds = |turn: &Value| turn["result_kind"] == "clarify";
