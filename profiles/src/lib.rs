@@ -690,12 +690,12 @@ mod tests {
 
         let database = Database::open(&rebuilt.from).expect("a database");
         database.check_blobs().expect("no blobs");
-        let info = database.info().expect("what it is");
-        assert_eq!((info.name.as_str(), info.version), ("shop", 5));
-        let (id, index_id) = (info.stores[0].id, info.stores[0].indexes[0].id);
+        let described = database.info().expect("what it is");
+        assert_eq!((described.name.as_str(), described.version), ("shop", 5));
+        let (id, index_id) = (described.stores[0].id, described.stores[0].indexes[0].id);
         let Store { indexes, .. } = store();
         let indexes = indexes.into_iter().map(|of| Index { id: index_id, ..of }).collect();
-        assert_eq!(info.stores, [Store { id, indexes, ..store() }]);
+        assert_eq!(described.stores, [Store { id, indexes, ..store() }]);
         let mut records = Vec::new();
         let shown = database.records(|record| {
             records.push(record.expect("a record"));
