@@ -506,7 +506,9 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     let mut ends = Vec::new();
     for id in &ids {
         let ran = app.run(&["workers", "drain", id.as_str().expect("an id"), "--wait"]).await.code(1);
-        ends.extend(["its status is stopped", "its status is lost"].into_iter().filter(|end| ran.complaint().contains(end)));
+        ends.extend(
+            ["its status is stopped", "its status is lost"].into_iter().filter(|end| ran.complaint().contains(end)),
+        );
     }
     ends.sort_unstable();
     assert_eq!(ends, ["its status is lost", "its status is stopped"]);
