@@ -302,7 +302,7 @@ impl Server {
             chown(&unfinished, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
                 .context("changing the owner of the embedded database")?;
         }
-        tracing::info!(postgres = self.installation.major, folder = %self.folder.display(), "creating the embedded database");
+        tracing::info!(postgres = self.installation.major, path = %self.folder.display(), "creating the embedded database");
         let initdb = self
             .command(&unfinished, "initdb")
             .args(["-D", FOLDER_DESCRIPTOR, "--username", NAME, "--encoding=UTF8", "--no-locale", "--auth=trust"])
@@ -371,7 +371,7 @@ impl Server {
                 Ok(()) => return,
                 Err(error) => {
                     self.health.failed_starts.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(%error, restart_in = ?pause, "embedded database ended");
+                    tracing::error!(%error, restart_in = ?pause, "embedded database ended: restarting it");
                 }
             }
             pause = if started.elapsed() > STEADY { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
@@ -426,7 +426,7 @@ fn end(server: &mut Child) -> Result<()> {
         if wait_until(limit, || !matches!(server.try_wait(), Ok(None))) {
             return Ok(());
         }
-        tracing::warn!(%signal, "embedded database does not stop");
+        tracing::warn!(%signal, "embedded database does not stop after a signal");
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ async fn up_on(
             std::future::pending::<Result<()>>().await
         } => Err(error),
     };
-    tracing::info!("stopping");
+    tracing::info!("process is stopping: the worker drains first, then the API");
     stop_worker.drain.cancel();
     if api.is_finished() {
         // The API has ended, so that sessions cannot be used any more.
@@ -128,7 +128,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let listener = listen(config.server.listen, "server.listen").await?;
     let database = Database::join(config).await?.for_role("api");
     let base_url = config.server.base_url_at(listener.local_addr()?);
-    tracing::info!(base_url, "listening");
+    tracing::info!(base_url, "API process listens for requests");
     let db = database.pool(config).await?;
     check_encryption_key(config, &db).await?;
     let wakeups = wakeups(config, &database, &db)?;
@@ -202,8 +202,8 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
             Ok(Err(error @ RunError::Browser(_))) if incarnation == 1 => {
                 return Err(error).context("this machine cannot run browsers (see `kitfleet doctor`)");
             }
-            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "worker ended"),
-            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "worker panicked"),
+            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "worker failed: restarting it"),
+            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "worker panicked: restarting it"),
         }
         if started.elapsed() > STEADY {
             pause = PAUSES.0;
@@ -267,7 +267,7 @@ fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) ->
 /// Closes a pool after the return of its connections, within a time limit. An abandoned task may hold a connection.
 async fn close(db: &PgPool) {
     if tokio::time::timeout(CLOSE_WITHIN, db.close()).await.is_err() {
-        tracing::warn!("some database connections were still in use at the end");
+        tracing::warn!("closing database connections that are still in use");
     }
 }
 
@@ -276,7 +276,7 @@ async fn join<T>(task: JoinHandle<T>) {
     if !task.is_finished()
         && let Err(panic) = task.await
     {
-        tracing::error!(%panic, "role panicked while stopping");
+        tracing::error!(%panic, "task of a role panicked while the process stopped");
     }
 }
 

@@ -119,7 +119,7 @@ impl KeyWatch {
         if self.get().is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
             let check = async { self.check(&mut *db.acquire().await?, configured).await };
             if !matches!(tokio::time::timeout(Self::WITHIN, check).await, Ok(Ok(_))) {
-                tracing::debug!("the encryption key could not be checked");
+                tracing::debug!("cannot check the encryption key: keeping the previous result");
             }
         }
         self.latest()

@@ -51,7 +51,7 @@ impl Direct {
     async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
         let _turn = self.look_ups.acquire().await.map_err(|_| Refusal::NameNotFound)?;
         self.rules.names.addresses(name).await.map_err(|error| {
-            tracing::debug!(%error, "name does not resolve");
+            tracing::debug!(%error, "target host name does not resolve");
             Refusal::NameNotFound
         })
     }

@@ -197,7 +197,7 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
             Ok(())
         }
         Err(refusal) => {
-            tracing::debug!(?refusal, "egress guard refused a connection");
+            tracing::debug!(%refusal, "egress guard refused a connection");
             sentry.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }

@@ -83,10 +83,12 @@ impl Names {
             if stamps != current.stamps {
                 match Sources::of_this_machine() {
                     Ok(sources) => {
-                        tracing::info!("name servers or the hosts file changed");
+                        tracing::info!("name servers or the hosts file changed: using the new configuration");
                         (current.stamps, current.sources) = (stamps, sources);
                     }
-                    Err(error) => tracing::warn!(%error, "name servers changed and cannot be read"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read the changed name servers: using the previous configuration");
+                    }
                 }
             }
         }

@@ -158,7 +158,7 @@ impl Replies {
             Err(error) => {
                 static UNREADABLE: LogThrottle = LogThrottle::new();
                 UNREADABLE
-                    .say(|held_back| tracing::warn!(%error, held_back, "cannot read the outcome of an operation"));
+                    .say(|held_back| tracing::warn!(%error, held_back, "cannot parse a wake-up with an outcome: ignoring it"));
             }
         }
     }

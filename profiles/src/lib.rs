@@ -215,7 +215,7 @@ impl Stores {
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
         if let Err(error) = scratch::sweep(&scratch) {
-            tracing::warn!(%error, folder = %scratch.display(), "cannot remove temporary profile files");
+            tracing::warn!(%error, path = %scratch.display(), "cannot remove temporary profile files");
         }
         let (turns, sweep) = (AccountSemaphore::new(AT_ONCE, AT_ONCE_OF_AN_ACCOUNT), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
@@ -430,7 +430,7 @@ impl Stores {
                     stores::reseal_key(&mut tx, profile, &self.0.vault.seal(KEY_PURPOSE, &owner, &key)).await?;
                     rotated.resealed += 1;
                 } else {
-                    tracing::warn!(%profile, "no configured key opens the profile's key");
+                    tracing::warn!(%profile, "cannot open the key of a profile: no configured encryption key fits");
                     rotated.unreadable += 1;
                 }
             }

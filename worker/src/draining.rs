@@ -74,7 +74,7 @@ impl DrainState {
 /// database errors do not end the wait.
 pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let limit = context.config.drain_timeout;
-    tracing::info!(worker = %context.id, ?limit, "draining before stopping");
+    tracing::info!(worker = %context.id, drain_timeout = ?limit, "draining before stopping");
     context.browsers.wind_down();
     let emptied = async {
         persist("begin to drain", || begin_to_drain(context)).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
         () = now.cancelled() => Ok(()),
     };
     if let Err(error) = waited {
-        tracing::error!(%error, "cannot wait for live sessions: ending them");
+        tracing::error!(%error, worker = %context.id, "cannot wait for live sessions: ending them");
     }
     let ending = persist("end the remaining sessions", || end_for_good(context));
     match timeout(ENDED_WITHIN, ending).await.map_err(|late| sqlx::Error::Io(io::Error::from(late))) {
@@ -97,7 +97,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
             tracing::warn!(worker = %context.id, ended, "ended sessions that were still live when the worker stopped");
         }
         Ok(Err(error)) | Err(error) => {
-            tracing::error!(%error, "cannot end the remaining sessions: recovery ends them");
+            tracing::error!(%error, worker = %context.id, "cannot end the remaining sessions: recovery ends them");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) enum NoEgressRoute {
 impl From<NoEgressRoute> for Failure {
     fn from(error: NoEgressRoute) -> Self {
         if let NoEgressRoute::Database(error) = &error {
-            tracing::error!(%error, "cannot look up a session's proxy");
+            tracing::error!(%error, "cannot look up the proxy of a session");
         }
         Self { class: FailureClass::Driver, detail: format!("The session has no egress route: {error}.") }
     }
@@ -93,12 +93,12 @@ pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, wa
         match measure(&context, &way).await {
             Ok(Some(measured)) => {
                 if let Err(error) = report(&context, session, &measured).await {
-                    tracing::warn!(%error, "cannot record the measurement of a session's proxy");
+                    tracing::warn!(%error, %session, "cannot record the measurement of a session's proxy");
                 }
             }
             Ok(None) => return,
             // A proxy that cannot be reached now keeps its last known capabilities.
-            Err(error) => tracing::debug!(%error, "cannot measure a session's proxy"),
+            Err(error) => tracing::debug!(%error, %session, "cannot measure a session's proxy"),
         }
     }
 }

@@ -308,7 +308,7 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = LogThrottle::new();
     while ended.recv().await.is_some() {
         if let Err(error) = context.sessions.close_ended(&context).await {
-            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot read the ended sessions"));
+            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot look up ended sessions: their browsers close after the next heartbeat"));
         }
         tokio::time::sleep(GATHERED_FOR).await;
     }
@@ -384,9 +384,14 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
             if status.is_none_or(KeyStatus::is_usable) { room } else { Some("the deployment's encryption key") };
         match (lacked, lacks) {
             (None, Some(what)) => {
-                tracing::error!(what, "resource missing: this worker receives no sessions until it is available");
+                tracing::error!(
+                    resource = what,
+                    "resource missing: this worker receives no sessions until it is available"
+                );
             }
-            (Some(what), None) => tracing::info!(what, "resource available again: this worker receives sessions"),
+            (Some(what), None) => {
+                tracing::info!(resource = what, "resource available again: this worker receives sessions");
+            }
             _ => {}
         }
         lacked = lacks;
@@ -446,7 +451,7 @@ async fn close(context: &Context) {
     context.stopping.cancel();
     // An actor that still waits for the database to record an outcome is abandoned. Its browser ends with the pool.
     if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
-        tracing::error!("some sessions did not close in time");
+        tracing::error!("some sessions did not close in time: killing their browsers");
     }
     if tokio::time::timeout(CLOSE_LIMIT, context.live.ended()).await.is_err() {
         tracing::error!("some viewers did not leave in time");
@@ -463,7 +468,11 @@ async fn retire(context: &Context) {
     };
     match tokio::time::timeout(RETIRE_LIMIT, persist("record the stop", stop)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "cannot record the stop: the lease expires"),
-        Err(_) => tracing::error!("recording the stop took too long: the lease expires"),
+        Ok(Err(error)) => {
+            tracing::error!(%error, worker = %context.id, "cannot record that the worker stopped: its lease expires");
+        }
+        Err(_) => {
+            tracing::error!(worker = %context.id, "recording that the worker stopped took too long: its lease expires");
+        }
     }
 }

@@ -87,7 +87,7 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
                 });
             }
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot admit a viewer"));
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot accept the connection of a viewer"));
                 sleep(REST).await;
             }
         }
@@ -123,7 +123,7 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
         return Err(NotAdmitted::Full);
     }
     let admission = use_up(greeting, context).await.map_err(|error| {
-        tracing::warn!(%error, %session, "cannot check a ticket");
+        tracing::warn!(%error, %session, "cannot check the ticket of a viewer");
         NotAdmitted::Unavailable
     })?;
     let admission = admission.ok_or(NotAdmitted::Ticket)?;

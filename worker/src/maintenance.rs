@@ -314,7 +314,7 @@ pub async fn sweep_retention(
     for arm in areas::arms() {
         let mut rows = 0;
         if let Err(error) = purge_arm(async_commit_pool, &arm, terms, &mut rows).await {
-            tracing::error!(%error, arm = arm.name, "cannot purge rows past their retention");
+            tracing::error!(%error, purge = arm.name, "cannot purge rows past their retention");
             count_purge(arm.name, PurgeOutcome::Failed, 1);
             purged.failed += 1;
         }

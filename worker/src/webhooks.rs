@@ -95,7 +95,7 @@ fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     let open = |sealed: &Vec<u8>| {
         let log = |error: &UnsealError| {
             FAILED.say(|held_back| {
-                tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook");
+                tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook delivery: the attempt fails");
             });
         };
         SigningSecret::open(vault, attempt.endpoint_id, sealed).inspect_err(log).ok()

@@ -35,7 +35,11 @@ impl DatabaseProbe {
             let beat = timeout(SILENCE, beat(db, conn.take())).await;
             let silent = beat.is_err();
             if self.0.send_replace(silent) != silent {
-                tracing::warn!(silent, "database response state changed");
+                if silent {
+                    tracing::warn!("database does not respond: requests that wait for it are answered with 503");
+                } else {
+                    tracing::info!("database responds again");
+                }
             }
             // A database that is down fails statements itself.
             conn = beat.ok().and_then(Result::ok);

@@ -161,7 +161,7 @@ impl Problem {
 
     /// A defect of the service. The log has the cause; the response does not reveal it.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "request failed");
+        tracing::error!(%error, "request failed with an internal error");
         Self::new(&kinds::INTERNAL, "internal error; the operator can find the cause in the logs by request_id")
     }
 
@@ -228,7 +228,9 @@ impl From<sqlx::Error> for Problem {
         if is_transient(&error) {
             // The error can affect very many callers, so the log line is throttled.
             static UNAVAILABLE: LogThrottle = LogThrottle::new();
-            UNAVAILABLE.say(|held_back| tracing::warn!(%error, held_back, "the database is unavailable"));
+            UNAVAILABLE.say(
+                |held_back| tracing::warn!(%error, held_back, "database is unavailable: answering requests with 503"),
+            );
             Self::unavailable_for_now("the database is unavailable")
         } else {
             Self::internal(&error)

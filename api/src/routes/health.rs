@@ -125,7 +125,7 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Readiness>
     let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
-            tracing::warn!(%error, "not ready");
+            tracing::warn!(%error, "readiness check failed: the database is unavailable");
             Err("the database is unavailable".into())
         }
         Ok(Err(_)) | Err(_) => Err("the database or the disk does not respond".into()),

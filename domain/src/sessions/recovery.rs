@@ -1,6 +1,7 @@
 //! Ends intents and sessions that the normal path does not end: their caller has given up, or their browser or worker has died.
 //! Also wipes old results and deletes old rows.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection, PgTransaction};
@@ -49,7 +50,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         let mut alone = conn.begin().await?;
         let finished = finish_and_notify(&mut alone, intent.id, &outcome.into()).await;
-        ended += usize::from(settle(alone, finished).await?);
+        ended += usize::from(settle(alone, finished, &intent.id).await?);
     }
     for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
         let mut alone = conn.begin().await?;
@@ -58,19 +59,20 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         } else {
             fail_sessions_of(&mut alone, worker.id).await
         };
-        settle(alone, failed).await?;
+        settle(alone, failed, &worker.id).await?;
     }
     profile_lease::forsake(conn, None, limit).await?;
     Ok(ended)
 }
 
-/// Commits a nested transaction, or rolls it back if the database rejected it. Returns true after a commit.
-async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
+/// Commits a nested transaction, or rolls it back if the database rejected it. Returns true after a commit. `id` is the
+/// intent or the worker that the transaction is about, for the log.
+async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>, id: &(impl Display + Sync)) -> sqlx::Result<bool> {
     match done {
         Ok(_) => part.commit().await.map(|()| true),
         Err(error) if is_transient(&error) => Err(error),
         Err(error) => {
-            tracing::error!(%error, "cannot end an operation or session of a dead worker");
+            tracing::error!(%error, %id, "cannot end an operation or session of a dead worker");
             part.rollback().await.map(|()| false)
         }
     }

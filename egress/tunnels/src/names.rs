@@ -83,7 +83,7 @@ impl Names {
         name.set_fqdn(true);
         let _turn = self.turns.acquire().await.map_err(|_| ConnectError::NameNotFound)?;
         let found = self.resolver.lookup_ip(name).await.map_err(|error| {
-            tracing::debug!(%error, "name does not resolve inside the tunnel");
+            tracing::debug!(%error, "target host name does not resolve inside the tunnel");
             ConnectError::NameNotFound
         })?;
         Ok(found.iter().take(ADDRESSES).collect())

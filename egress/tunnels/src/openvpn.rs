@@ -314,7 +314,7 @@ impl Wire {
                 Closed::Ended
             }
         };
-        tracing::debug!(%why, "OpenVPN tunnel ended");
+        tracing::debug!(reason = %why, "OpenVPN tunnel ended");
         link.close(why);
     }
 

@@ -143,7 +143,7 @@ impl Wire {
                 Closed::Ended
             }
         };
-        tracing::debug!(%why, "WireGuard tunnel ended");
+        tracing::debug!(reason = %why, "WireGuard tunnel ended");
         link.close(why);
     }
 

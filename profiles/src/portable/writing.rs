@@ -171,7 +171,7 @@ impl<W: Write> Writer<W> {
             Ok(()) => Ok(()),
             Err(ReadError::Shown(error)) => Err(error),
             Err(ReadError::Unusable(error)) => {
-                tracing::warn!(%error, "export omits a local storage");
+                tracing::warn!(%error, "profile export omits an unreadable local storage");
                 self.leave_out(site, None, None, reason::UNREADABLE);
                 Ok(())
             }
@@ -183,7 +183,7 @@ impl<W: Write> Writer<W> {
         let (info, database) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                tracing::warn!(%error, "export omits a database");
+                tracing::warn!(%error, "profile export omits an unreadable database");
                 self.leave_out(site, None, None, reason::UNREADABLE);
                 return Ok(());
             }
@@ -229,7 +229,7 @@ impl<W: Write> Writer<W> {
         match shown {
             Err(ReadError::Shown(error)) => return Err(error),
             Err(ReadError::Unusable(error)) => {
-                tracing::warn!(%error, "export omits the rest of a database");
+                tracing::warn!(%error, "profile export omits the unreadable rest of a database");
                 self.leave_out(site, Some(&info.name), None, reason::UNREADABLE);
             }
             Ok(()) => {}

@@ -19,7 +19,7 @@ pub fn settle(folder: &Path) -> io::Result<()> {
         match Database::open(&path).and_then(|database| database.check_blobs()) {
             Ok(()) => {}
             Err(error) if error.is_its_own() => {
-                tracing::warn!(%error, database = %path.display(), "browser database is not saved");
+                tracing::warn!(%error, path = %path.display(), "removing an invalid browser database from a profile");
                 path.parent().map_or(Ok(()), fs::remove_dir_all)?;
             }
             Err(error) => return Err(io::Error::other(error)),

@@ -463,7 +463,7 @@ fn paused(challenge: &ChallengeState) -> String {
 
 /// Outcome of a step whose element cannot be located because the browser does not answer.
 fn not_begun(error: &str) -> StepOutcome {
-    tracing::info!(error, "step was not started");
+    tracing::info!(error, "agent step was not started: the page cannot be read");
     StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")
 }
 

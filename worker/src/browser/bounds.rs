@@ -62,7 +62,7 @@ impl WatchedBrowser {
         if bytes > limit {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
             let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
-            tracing::warn!(words, folder = %self.folder.display(), "browser exceeded its memory or disk limit");
+            tracing::warn!(detail = words, path = %self.folder.display(), "browser exceeded its memory or disk limit");
             verdict.speak(cause, words);
         }
     }
@@ -174,7 +174,7 @@ impl Watchdog {
             && !is_dying
             && bytes >= WORTH_BLAMING
         {
-            tracing::warn!(folder = %browser.folder.display(), bytes, "the disk is nearly full: killing the browser that wrote most");
+            tracing::warn!(path = %browser.folder.display(), disk_bytes = bytes, "the disk is nearly full: killing the browser that wrote most");
             verdict.speak(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
         }
     }

@@ -218,7 +218,7 @@ fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationE
             Err(OperationEnd::Invalid { invalid: Invalid::field(field, message), members })
         }
         Err(CallError::Refused(HostError::Script { message })) => {
-            tracing::debug!(message, "script did not finish");
+            tracing::debug!(detail = message, "script in a page did not finish");
             Ok(None)
         }
         Err(error) => Err(error.into()),

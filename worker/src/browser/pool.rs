@@ -230,7 +230,7 @@ impl Hosts {
                 PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
-                        tracing::warn!(failure.detail, "warm browser failed: starting a cold one");
+                        tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
                         self.turn().await?
                     }
                 },
@@ -318,7 +318,7 @@ impl Hosts {
             }
             tokio::select! {
                 Some(started) = starting.next() => if let Err(failure) = started {
-                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "cannot start a warm browser"));
+                    FAILED.say(|held_back| tracing::error!(detail = failure.detail, held_back, "cannot start a warm browser"));
                     resting_until = Instant::now() + REST;
                 },
                 () = self.shelf.changed() => {}

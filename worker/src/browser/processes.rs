@@ -114,7 +114,7 @@ impl Family {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
         if !self.is_gone_by(Instant::now() + BURIED_WITHIN).await {
-            tracing::error!(group = self.group.as_raw(), "processes do not end after SIGKILL");
+            tracing::error!(group = self.group.as_raw(), "browser processes do not end after SIGKILL");
         }
     }
 

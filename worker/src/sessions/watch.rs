@@ -74,7 +74,7 @@ impl Watch {
     pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
             UNTOLD.say(|held_back| {
-                tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge");
+                tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge: trying again after the next check");
             });
         }
     }

@@ -226,7 +226,7 @@ impl Session {
 
     fn use_next(&mut self) {
         if let Some(next) = self.next.take() {
-            tracing::debug!(key = next.key, "OpenVPN tunnel switched to new keys");
+            tracing::debug!(key_id = next.key, "OpenVPN tunnel switched to new keys");
             self.before = Some(std::mem::replace(&mut self.data, next));
         }
     }
