@@ -1,20 +1,28 @@
 //! Limits how many requests of one account a process runs at a time.
 //!
 //! A process runs few requests of an account at a time, and further requests wait. Without the limit, an account with
-//! many connections occupies as many PostgreSQL backends, and each statement of every other account waits for them.
+//! many connections occupies as many PostgreSQL backends, and each statement of every other account waits for them. The
+//! limit is lower while another account also sends requests, so that half of the processors stays free for it.
 //!
 //! Only a request that uses the database or the processor counts. Before a request waits for a browser, for its client
 //! or for another permit, it calls [`release`], so that it does not delay other requests of its account.
 
 use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::account_semaphore::{AccountPermit, AccountSemaphore};
 use crate::ids::AccountId;
 
-/// Requests of an account that run at a time, for each processor of the machine.
+/// Permits of an account for each processor of the machine. A request takes one of them while no other account sends
+/// requests.
 const PER_PROCESSOR: usize = 2;
+/// Permits of a request while another account also sends requests: the account then runs at most one request for each two
+/// processors.
+const WHILE_SHARED: usize = 2 * PER_PROCESSOR;
+/// Time after a request during which its account counts as active.
+const ACTIVE_FOR: Duration = Duration::from_secs(2);
 /// Maximum time a request waits. It then runs without a permit, so that slow requests delay others of their account by
 /// no more than this.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -27,20 +35,39 @@ tokio::task_local! {
 
 /// Requests that run in this process, by account.
 #[derive(Debug)]
-pub struct AccountShares(AccountSemaphore);
+pub struct AccountShares {
+    running: AccountSemaphore,
+    /// The two accounts that sent the latest requests, the latest first.
+    latest: Mutex<[Option<(AccountId, Instant)>; 2]>,
+}
 
 impl Default for AccountShares {
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self(AccountSemaphore::new(OF_ALL, PER_PROCESSOR * processors))
+        Self::new(PER_PROCESSOR * processors)
     }
 }
 
 impl AccountShares {
+    fn new(of_account: usize) -> Self {
+        Self { running: AccountSemaphore::new(OF_ALL, of_account), latest: Mutex::default() }
+    }
+
     /// Runs `request` as soon as the account has fewer running requests than its limit, and after 500 ms in any case.
     pub async fn run<F: Future>(&self, account: AccountId, request: F) -> F::Output {
-        let permit = self.0.take(account, PATIENCE).await.ok();
+        let permits = if self.is_shared(account, Instant::now()) { WHILE_SHARED } else { 1 };
+        let permit = self.running.take_many(account, permits, PATIENCE).await.ok();
         HELD.scope(Cell::new(permit), request).await
+    }
+
+    /// Records a request. Returns whether another account is active.
+    fn is_shared(&self, account: AccountId, now: Instant) -> bool {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(latest[0], Some((before, _)) if before == account) {
+            latest.swap(0, 1);
+        }
+        latest[0] = Some((account, now));
+        latest[1].is_some_and(|(_, at)| now.duration_since(at) < ACTIVE_FOR)
     }
 }
 
@@ -60,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_waits_while_its_account_is_at_the_limit() {
-        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
+        let shares = AccountShares::new(1);
         let account = AccountId::generate();
         let mut running = Box::pin(shares.run(account, pending::<()>()));
         assert!(running.as_mut().now_or_never().is_none());
@@ -71,9 +98,33 @@ mod tests {
         waiting.await;
     }
 
+    #[test]
+    fn account_is_shared_while_another_is_active() {
+        let shares = AccountShares::new(4);
+        let (one, other, start) = (AccountId::generate(), AccountId::generate(), Instant::now());
+        let later = |seconds| start + Duration::from_secs(seconds);
+        assert!(!shares.is_shared(one, start));
+        assert!(!shares.is_shared(one, later(1)));
+        assert!(shares.is_shared(other, later(2)));
+        assert!(shares.is_shared(one, later(3)));
+        assert!(!shares.is_shared(one, later(5)), "the other account has sent no request for 3 s");
+    }
+
+    #[tokio::test]
+    async fn account_runs_fewer_requests_while_another_is_active() {
+        let shares = AccountShares::new(WHILE_SHARED);
+        let (account, other) = (AccountId::generate(), AccountId::generate());
+        shares.run(other, ready(())).await;
+        let mut running = Box::pin(shares.run(account, pending::<()>()));
+        assert!(running.as_mut().now_or_never().is_none());
+        let mut waiting = Box::pin(shares.run(account, ready(())));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        shares.run(other, ready(())).now_or_never().expect("the other account does not wait");
+    }
+
     #[tokio::test]
     async fn request_that_released_its_permit_delays_no_other() {
-        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
+        let shares = AccountShares::new(1);
         let account = AccountId::generate();
         let mut waits_for_a_browser = Box::pin(shares.run(account, async {
             release();
@@ -85,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_runs_after_the_timeout_beside_slow_ones() {
-        let shares = AccountShares(AccountSemaphore::new(OF_ALL, 1));
+        let shares = AccountShares::new(1);
         let account = AccountId::generate();
         let mut slow = Box::pin(shares.run(account, pending::<()>()));
         assert!(slow.as_mut().now_or_never().is_none());

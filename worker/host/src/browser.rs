@@ -14,7 +14,7 @@ use webkit2gtk::{
     CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, HardwareAccelerationPolicy,
     NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, PermissionRequestExt, ScriptDialog,
     ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
-    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, WebContext, WebContextExt,
+    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet, WebContext, WebContextExt,
     WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager, WebsiteDataManagerExt,
 };
 
@@ -57,6 +57,13 @@ pub struct Browser {
     /// Maximum lengths of an address and of a title, in characters.
     lengths: Cell<(usize, usize)>,
 }
+
+/// Parts of a desktop's browser that a phone does not have. They would receive taps that are meant for the page: scroll
+/// bars lie over the content, and the buttons of a narrow number field cover it.
+const DESKTOP_PARTS: &str = "
+::-webkit-scrollbar { display: none !important; }
+::-webkit-inner-spin-button, ::-webkit-outer-spin-button { display: none !important; }
+";
 
 /// Variable with the list of EGL implementations.
 const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
@@ -213,6 +220,13 @@ impl Browser {
             }
         });
         self.content.register_script_message_handler_in_world(acknowledgement::HANDLER, script::WORLD);
+        self.content.add_style_sheet(&UserStyleSheet::new(
+            DESKTOP_PARTS,
+            UserContentInjectedFrames::AllFrames,
+            UserStyleLevel::User,
+            &[],
+            &[],
+        ));
         for listeners in [acknowledgement::LISTENERS, submissions::LISTENERS] {
             self.content.add_script(&UserScript::for_world(
                 listeners,

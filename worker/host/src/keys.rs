@@ -23,6 +23,9 @@ const BY_KEY: usize = 256;
 /// Length of a phrase in characters.
 const PHRASE: usize = 128;
 
+/// Character that is inserted as text, because its key moves the focus.
+const TAB: char = '\t';
+
 /// A key and the modifiers that are held while it is pressed.
 struct KeyPress {
     held: Vec<Key>,
@@ -34,21 +37,34 @@ struct KeyPress {
 /// Injects the keys, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
     let strokes: Vec<KeyPress> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
-    let (pressed, mut rest) = strokes.split_at(BY_KEY.min(strokes.len()));
-    press(browser, pressed).await?;
-    while let Some(first) = rest.first() {
-        let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(PHRASE).collect();
+    let mut by_key = BY_KEY;
+    let mut rest = strokes.as_slice();
+    while !rest.is_empty() {
+        let pressed = rest.iter().take(by_key).take_while(|stroke| stroke.text != Some(TAB)).count();
+        press(browser, &rest[..pressed]).await?;
+        (by_key, rest) = (by_key - pressed, &rest[pressed..]);
+        let most = if by_key == 0 { PHRASE } else { 1 };
+        let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(most).collect();
         if phrase.is_empty() {
-            press(browser, std::slice::from_ref(first)).await?;
-            rest = &rest[1..];
+            // A key without text follows the first keys.
+            by_key = by_key.max(1);
         } else {
-            browser.view.execute_editing_command_with_argument("InsertText", &phrase);
+            insert(browser, &phrase).await;
             rest = &rest[phrase.chars().count()..];
-            // Scripts do not overtake editing commands. If the page was replaced, the focus is gone too.
-            let _ = script::evaluate(browser, "").await;
         }
     }
     Ok(())
+}
+
+/// Replaces the selected text of the focused element.
+pub async fn insert(browser: &Rc<Browser>, text: &str) {
+    if text.is_empty() {
+        browser.view.execute_editing_command("Delete");
+    } else {
+        browser.view.execute_editing_command_with_argument("InsertText", text);
+    }
+    // Scripts do not overtake editing commands. If the page was replaced, the focus is gone too.
+    let _ = script::evaluate(browser, "").await;
 }
 
 /// Fails when the key does not exist.
@@ -127,7 +143,7 @@ fn parse(text: &str) -> Option<KeyPress> {
     let mut characters = text.chars();
     if let (Some(character), None) = (characters.next(), characters.next()) {
         let key = character_key(character)?;
-        let text = (!character.is_control()).then_some(character);
+        let text = (!character.is_control() || character == TAB).then_some(character);
         return Some(KeyPress { held: Vec::new(), key, text });
     }
     match text.rsplit_once('+') {

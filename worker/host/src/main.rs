@@ -137,8 +137,9 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
         HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
-        HostCommand::Touch { steps } => json(&touch::inject(browser, &steps).await?),
+        HostCommand::Touch { steps, aimed } => json(&touch::inject(browser, &steps, aimed).await?),
         HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),
+        HostCommand::InsertText { text } => json(&keys::insert(browser, &text).await),
         HostCommand::Snapshot { full_page, file } => {
             json(&capture::snapshot(browser, full_page, browser.directory.join(file)).await?)
         }
@@ -173,6 +174,8 @@ fn prepare_environment(scale: u32) -> Result<(), String> {
         ("GIO_USE_VFS", "local"),
         ("GSETTINGS_BACKEND", "memory"),
         ("NO_AT_BRIDGE", "1"),
+        // The monitor that reads routes would report that a browser is offline, because its network has only a loopback.
+        ("GIO_USE_NETWORK_MONITOR", "base"),
     ];
     for (name, value) in variables {
         set(name, value)?;

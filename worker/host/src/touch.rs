@@ -4,14 +4,15 @@
 //! events, and its gesture recognizer clicks and scrolls unless the page prevents it.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, TouchPhase, TouchStep};
+use kitfleet_host_protocol::{HostError, TouchOutcome, TouchPhase, TouchStep};
 
+use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
-use crate::{acknowledgement, failure};
+use crate::failure;
 
 /// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
@@ -19,21 +20,43 @@ const SLACK: f64 = 8.0;
 /// Number of the finger that operations use.
 const FINGER: usize = 1;
 
-/// Injects the steps of one finger, and waits until the page has handled them.
-pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep]) -> Result<(), HostError> {
+/// Injects the steps of one finger, and waits until the page has handled them. If the touch is `aimed`, it is cancelled
+/// unless it reaches the node that a script has marked.
+pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep], aimed: bool) -> Result<TouchOutcome, HostError> {
     let reports = &browser.acknowledgements;
-    let (touches, refusals, clicks) = (reports.touches.get(), reports.refusals.get(), reports.clicks.get());
-    for step in steps {
-        if step.after_ms > 0 {
-            glib::timeout_future(Duration::from_millis(step.after_ms)).await;
+    let (touches, refusals, ends) = (reports.touches.get(), reports.refusals.get(), ends(reports));
+    let (arrivals, misses, strays) = (arrivals(reports), reports.misses.get(), reports.strays.get());
+    let documents = browser.scripts.documents();
+    let mut due = Instant::now();
+    for (number, step) in steps.iter().enumerate() {
+        due += Duration::from_millis(step.after_ms);
+        if let Some(pause) = due.checked_duration_since(Instant::now()) {
+            glib::timeout_future(pause).await;
         }
         send(browser, FINGER, step.phase, (step.x, step.y))?;
+        if aimed && number == 0 {
+            acknowledgement::wait(browser, self::arrivals, arrivals + 1).await;
+            if reports.misses.get() > misses || browser.scripts.documents() != documents {
+                send(browser, FINGER, TouchPhase::Cancel, (step.x, step.y))?;
+                return Ok(TouchOutcome::Missed);
+            }
+        }
     }
     acknowledgement::wait(browser, |reports| reports.touches.get(), touches + 1).await;
     if is_tap(steps) && reports.refusals.get() == refusals {
-        acknowledgement::wait(browser, |reports| reports.clicks.get(), clicks + 1).await;
+        acknowledgement::wait(browser, self::ends, ends + 1).await;
     }
-    Ok(())
+    Ok(if reports.strays.get() > strays { TouchOutcome::Missed } else { TouchOutcome::Done })
+}
+
+/// Number of fingers that the page has received.
+fn arrivals(reports: &Acknowledgements) -> usize {
+    reports.hits.get() + reports.misses.get()
+}
+
+/// Number of taps that have ended.
+fn ends(reports: &Acknowledgements) -> usize {
+    reports.clicks.get() + reports.strays.get()
 }
 
 fn is_tap(steps: &[TouchStep]) -> bool {

@@ -120,7 +120,7 @@ impl Webkit {
         form: &Form,
     ) -> Result<Option<Typing>, OperationEnd> {
         // A line break would submit the form.
-        let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named)?;
+        let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named, false)?;
         if within(form.step, self.focus(field, ExistingText::Replace)).await?.is_none() {
             return Ok(None);
         }
@@ -135,7 +135,7 @@ impl Webkit {
         let button = PageQuery::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();
         if is_chosen || self.shows(button).await? == Some(true) {
-            return match within(login.step_timeout, self.tap(button)).await? {
+            return match within(login.step_timeout, self.tap(button, None)).await? {
                 None if is_chosen => {
                     Err(OperationEnd::invalid("submit_selector", "no button was found that can be tapped"))
                 }

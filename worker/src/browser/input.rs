@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
-use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES};
-use kitfleet_host_protocol::{Direction, Held, HostCommand, HostError, SubmissionRule, TouchPhase, TouchStep};
+use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES, Obstacle, Point};
+use kitfleet_host_protocol::{
+    Direction, Held, HostCommand, HostError, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
+};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::OperationEnd;
@@ -17,6 +19,13 @@ use super::webkit::{Webkit, milliseconds};
 /// Number of attempts with a covered field after which it is focused without a tap.
 const PATIENCE: u32 = 10;
 
+/// Number of attempts after which an element is scrolled into view again. The page may have scrolled back, or may show
+/// an element that it covered before.
+const SCROLL_EVERY: u32 = 10;
+
+/// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
+const PACED_KEYS: usize = 200;
+
 /// Result of [`page::REACH`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -24,7 +33,7 @@ enum TargetState {
     Absent,
     Hidden,
     Moving,
-    Outside,
+    Outside(ElementPosition),
     Covered(ElementPosition),
     Ready(ElementPosition),
 }
@@ -34,8 +43,14 @@ struct ElementPosition {
     x: f64,
     y: f64,
     takes: InputKind,
+    /// True when the element takes text of several lines.
+    multiline: bool,
+    /// True when the element is disabled or read-only.
     locked: bool,
+    disabled: bool,
     has_focus: bool,
+    /// True when a person or an operation has put the caret into the element since it has the focus.
+    entered: bool,
 }
 
 /// Effect of keys on an element.
@@ -46,6 +61,8 @@ enum InputKind {
     Text,
     /// They choose an option of a menu.
     Choice,
+    /// A picker sets the value, which has a form of its own.
+    Value,
     /// They have no relevant effect.
     Nothing,
 }
@@ -81,17 +98,21 @@ impl Webkit {
         // A submission that was held before now does not belong to this interaction.
         let held_before = self.hold_submissions(rule_of(interact)).await?;
         match &interact.action {
-            Action::Tap { element } => self.tap(PageQuery::written(element, &element.field("action"))).await?,
+            Action::Tap { element: Some(element), at } => {
+                self.tap(PageQuery::written(element, &element.field("action")), *at).await?;
+            }
+            Action::Tap { element: None, at } => self.tap_viewport(at.unwrap_or_default()).await?,
             Action::Type { element, text, delay_ms, .. } => {
-                let keys = keys_of(text, "action.text")?;
-                let pauses = if let Some(ms) = delay_ms {
-                    KeyDelays::exactly(*ms)
+                let target = PageQuery::written(element, &element.field("action"));
+                let (takes, multiline) = self.enter(target, ExistingText::Keep).await?;
+                if takes == InputKind::Value {
+                    self.fill_value(target, text, "action.text").await?;
                 } else {
-                    let needed = KEY_TAKES.saturating_mul(u32::try_from(keys.len()).unwrap_or(u32::MAX));
-                    self.pace.typing(keys.len(), interact.timeout.saturating_sub(needed) / 2)
-                };
-                self.focus(PageQuery::written(element, &element.field("action")), ExistingText::Keep).await?;
-                self.type_keys(keys, pauses).await?;
+                    self.type_text(interact, text, *delay_ms, multiline).await?;
+                }
+            }
+            Action::Fill { element, value } => {
+                self.fill(PageQuery::written(element, &element.field("action")), value).await?;
             }
             Action::Scroll { element, delta_x, delta_y } => {
                 let field = element.as_ref().map(|element| element.field("action")).unwrap_or_default();
@@ -151,29 +172,62 @@ impl Webkit {
         ok: bool,
         started: Instant,
     ) -> Result<Interacted, OperationEnd> {
-        let url = self.address().await?;
-        let (kind, duration_ms) = (interact.action.kind(), milliseconds(started));
-        Ok(Interacted { ok, kind, duration_ms, url, submission_held: false, page_submission_held: false })
+        Ok(Interacted {
+            ok,
+            kind: interact.action.kind(),
+            duration_ms: milliseconds(started),
+            url: self.address().await?,
+            reason: self.reason.filter(|_| !ok),
+            delivered: (!ok).then_some(self.delivered),
+            submission_held: false,
+            page_submission_held: false,
+        })
     }
 
-    /// Taps an element once it can be tapped.
-    pub(super) async fn tap(&mut self, target: PageQuery<'_>) -> Result<(), OperationEnd> {
-        loop {
-            if let Some(TargetState::Ready(place)) = self.reach(target).await? {
-                self.obstacle = "the page does not react to the tap";
-                return self.touch(place).await;
+    /// Taps an element once it can be tapped. A tap that misses it is repeated.
+    pub(super) async fn tap(&mut self, target: PageQuery<'_>, at: Option<Point>) -> Result<(), OperationEnd> {
+        for attempt in 0.. {
+            if let Some(TargetState::Ready(place)) = self.reach(target, at, attempt).await? {
+                if place.disabled {
+                    self.hindered(Obstacle::Disabled, "the element is disabled");
+                } else if self.touch((place.x, place.y), true).await? {
+                    break;
+                }
             }
             sleep(POLL).await;
         }
+        Ok(())
+    }
+
+    /// Taps a point of the viewport, whatever is there.
+    async fn tap_viewport(&mut self, at: Point) -> Result<(), OperationEnd> {
+        if at.x >= f64::from(self.viewport.width) || at.y >= f64::from(self.viewport.height) {
+            let message = format!(
+                "must be inside the viewport, which has {} by {} CSS pixels",
+                self.viewport.width, self.viewport.height
+            );
+            return Err(OperationEnd::invalid("action.at", message));
+        }
+        self.touch((at.x, at.y), false).await.map(drop)
     }
 
     /// Focuses a field, with a tap if the field can be tapped.
     pub(super) async fn focus(&mut self, target: PageQuery<'_>, existing: ExistingText) -> Result<(), OperationEnd> {
+        self.enter(target, existing).await.map(drop)
+    }
+
+    /// Focuses a field, with a tap if the field can be tapped. Returns the effect of keys on it, and whether it has
+    /// several lines.
+    async fn enter(
+        &mut self,
+        target: PageQuery<'_>,
+        existing: ExistingText,
+    ) -> Result<(InputKind, bool), OperationEnd> {
         let mut covered = 0;
-        loop {
-            let place = match self.reach(target).await? {
+        for attempt in 0.. {
+            let place = match self.reach(target, None, attempt).await? {
                 Some(TargetState::Ready(place)) => Some(place),
-                Some(TargetState::Covered(place)) => {
+                Some(TargetState::Covered(place) | TargetState::Outside(place)) => {
                     covered += 1;
                     (covered > PATIENCE || place.has_focus).then_some(place)
                 }
@@ -182,10 +236,11 @@ impl Webkit {
             if let Some(place) = place
                 && self.focus_at(target, place, covered > 0, existing).await?
             {
-                return Ok(());
+                return Ok((place.takes, place.multiline));
             }
             sleep(POLL).await;
         }
+        unreachable!("the loop has no end")
     }
 
     async fn focus_at(
@@ -199,46 +254,128 @@ impl Webkit {
             return Err(OperationEnd::invalid(target.field(), "must be an element that takes text"));
         }
         if place.locked {
-            self.obstacle = "the field is disabled or read-only";
+            let obstacle = if place.disabled { Obstacle::Disabled } else { Obstacle::NotEditable };
+            self.hindered(obstacle, "the field is disabled or read-only");
             return Ok(false);
         }
-        // A tap would open a menu, and keys also choose an option while it is closed.
-        if !covered && !place.has_focus && place.takes == InputKind::Text {
-            self.touch(place).await?;
+        // A tap would open a menu or a picker. Keys also choose an option of a menu that is closed. A caret that is in
+        // the field already stays where it is.
+        let has_caret = place.has_focus && place.entered;
+        if !covered && !has_caret && place.takes == InputKind::Text && !self.touch((place.x, place.y), true).await? {
+            return Ok(false);
         }
-        self.obstacle = "the field does not take the focus";
+        self.hindered(Obstacle::NotEditable, "the field does not take the focus");
         let input = self.input(json!({ "target": target, "replace": existing == ExistingText::Replace }));
         Ok(page::ask(&self.host, page::FOCUS.about(target), &input).await?.unwrap_or(false))
     }
 
-    async fn reach(&mut self, target: PageQuery<'_>) -> Result<Option<TargetState>, OperationEnd> {
+    /// Looks for a point where the element can be tapped.
+    async fn reach(
+        &mut self,
+        target: PageQuery<'_>,
+        at: Option<Point>,
+        attempt: u32,
+    ) -> Result<Option<TargetState>, OperationEnd> {
         if self.obstacle.is_empty() {
             self.obstacle = "the page does not answer";
         }
-        let input = self.input(json!({ "target": target }));
+        let scrolls = attempt.is_multiple_of(SCROLL_EVERY);
+        let input = self.input(json!({ "target": target, "at": at, "scrolls": scrolls }));
         let reached = page::ask(&self.host, page::REACH.about(target), &input).await?;
-        self.obstacle = match reached {
-            None => "the page does not answer",
-            Some(TargetState::Absent) => "no element matches",
-            Some(TargetState::Hidden) => "the element is not visible",
-            Some(TargetState::Moving) => "the element is still moving",
-            Some(TargetState::Outside) => "the element cannot be scrolled into view",
-            Some(TargetState::Covered(_)) => "another element covers it",
-            Some(TargetState::Ready(_)) => "",
-        };
+        match reached {
+            None => self.obstacle = "the page does not answer",
+            Some(TargetState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
+            Some(TargetState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
+            Some(TargetState::Moving) => self.hindered(Obstacle::Moving, "the element is still moving"),
+            Some(TargetState::Outside(_)) => {
+                self.hindered(Obstacle::Outside, "the element cannot be scrolled into view");
+            }
+            Some(TargetState::Covered(_)) => self.hindered(Obstacle::Covered, "another element covers it"),
+            Some(TargetState::Ready(_)) => (self.obstacle, self.reason) = ("", None),
+        }
         Ok(reached)
     }
 
-    async fn touch(&mut self, at: ElementPosition) -> Result<(), OperationEnd> {
-        let ElementPosition { x, y, .. } = at;
+    /// Records why an action cannot be performed now.
+    fn hindered(&mut self, reason: Obstacle, words: &'static str) {
+        (self.obstacle, self.reason) = (words, Some(reason));
+    }
+
+    /// Taps a point of the viewport. Returns whether the tap has reached the element that was looked for, if `aimed`.
+    async fn touch(&mut self, (x, y): (f64, f64), aimed: bool) -> Result<bool, OperationEnd> {
+        self.obstacle = "the page does not react to the tap";
         let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
         let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: self.pace.hold_ms() };
-        Ok(self.host.call::<()>(HostCommand::Touch { steps: vec![land, lift] }).await?)
+        let outcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
+        match outcome {
+            TouchOutcome::Missed => self.hindered(Obstacle::Moving, "the element has moved away from the tap"),
+            TouchOutcome::Done => self.delivered = true,
+        }
+        Ok(outcome == TouchOutcome::Done)
+    }
+
+    /// Types into the focused element with the pauses of the request or of the behavioural profile.
+    async fn type_text(
+        &mut self,
+        interact: &Interact,
+        text: &str,
+        delay_ms: Option<u64>,
+        multiline: bool,
+    ) -> Result<(), OperationEnd> {
+        let mut keys = keys_of(text, "action.text", multiline)?;
+        if let Some(ms) = delay_ms {
+            return self.type_keys(keys, KeyDelays::exactly(ms)).await;
+        }
+        let needed = KEY_TAKES.saturating_mul(u32::try_from(keys.len()).unwrap_or(u32::MAX));
+        let rest = keys.split_off(keys.len().min(PACED_KEYS));
+        let pauses = self.pace.typing(keys.len(), interact.timeout.saturating_sub(needed) / 2);
+        self.type_keys(keys, pauses).await?;
+        self.type_keys(rest, KeyDelays::None).await
+    }
+
+    /// Replaces the content of a field.
+    async fn fill(&mut self, target: PageQuery<'_>, value: &str) -> Result<(), OperationEnd> {
+        let (takes, multiline) = self.enter(target, ExistingText::Replace).await?;
+        match takes {
+            InputKind::Choice => return Err(OperationEnd::invalid(target.field(), "is a menu: use select")),
+            InputKind::Value => {}
+            InputKind::Text | InputKind::Nothing => {
+                self.obstacle = "the text was not inserted";
+                let keys = keys_of(value, "action.value", multiline)?;
+                let by_lines = multiline && value.contains(['\n', '\r']);
+                let text = if by_lines { String::new() } else { value.to_owned() };
+                self.delivered = true;
+                self.host.call::<()>(HostCommand::InsertText { text }).await?;
+                if by_lines {
+                    self.press(keys).await?;
+                }
+            }
+        }
+        self.fill_value(target, value, "action.value").await
+    }
+
+    /// Sets the value of a field, if its text was not inserted, and fires the events of a change.
+    async fn fill_value(&mut self, target: PageQuery<'_>, value: &str, field: &str) -> Result<(), OperationEnd> {
+        let input = self.input(json!({ "target": target, "value": value, "field": field }));
+        loop {
+            match page::ask(&self.host, page::FILL.about(target), &input).await? {
+                None => self.obstacle = "the page does not answer",
+                Some(FieldState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
+                Some(FieldState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
+                Some(FieldState::Locked) => self.hindered(Obstacle::Disabled, "the field is disabled or read-only"),
+                Some(FieldState::Missing { .. } | FieldState::Done) => {
+                    self.delivered = true;
+                    return Ok(());
+                }
+            }
+            sleep(POLL).await;
+        }
     }
 
     /// Types into the focused element.
     pub(super) async fn type_keys(&mut self, keys: Vec<String>, pauses: KeyDelays) -> Result<(), OperationEnd> {
         self.obstacle = "the text was not typed completely";
+        self.delivered |= !keys.is_empty();
         if let KeyDelays::None = pauses {
             // All keys are sent at once: the host inserts a long text in chunks, which takes 1 s instead of 1 min.
             return Ok(self.press(keys).await?);
@@ -260,13 +397,20 @@ impl Webkit {
     async fn choose(&mut self, target: PageQuery<'_>, option: &str) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "option": option }));
         loop {
-            self.obstacle = match page::ask(&self.host, page::CHOOSE.about(target), &input).await? {
-                None => "the page does not answer",
-                Some(SelectedOption::Absent) => "no element matches",
-                Some(SelectedOption::Hidden) => "the element is not visible",
-                Some(SelectedOption::Locked) => "the menu or its option is disabled",
-                Some(SelectedOption::Done) => return Ok(()),
-            };
+            match page::ask(&self.host, page::CHOOSE.about(target), &input).await? {
+                None => self.obstacle = "the page does not answer",
+                Some(FieldState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
+                Some(FieldState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
+                Some(FieldState::Locked) => self.hindered(Obstacle::Disabled, "the menu or its option is disabled"),
+                Some(FieldState::Missing { options }) => {
+                    self.hindered(Obstacle::NoOption, "the menu has no such option");
+                    self.options = Some(options);
+                }
+                Some(FieldState::Done) => {
+                    self.delivered = true;
+                    return Ok(());
+                }
+            }
             sleep(POLL).await;
         }
     }
@@ -285,20 +429,27 @@ impl Webkit {
     }
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SelectedOption {
+/// Result of [`page::CHOOSE`] and [`page::FILL`].
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum FieldState {
     Absent,
     Hidden,
     Locked,
+    /// The menu has no such option, but these.
+    Missing {
+        options: Value,
+    },
     Done,
 }
 
-/// Returns the keys that type a text. A line break is the Enter key.
-pub fn keys_of(text: &str, field: &str) -> Result<Vec<String>, OperationEnd> {
+/// Returns the keys that type a text. A line break is the Enter key. A tab moves to the next field, except in a field of
+/// several lines, which receives it as text.
+pub fn keys_of(text: &str, field: &str, multiline: bool) -> Result<Vec<String>, OperationEnd> {
     let key_of = |character| match character {
         '\n' => Ok("Enter".to_owned()),
-        '\t' => Ok("Tab".to_owned()),
+        '\t' if !multiline => Ok("Tab".to_owned()),
+        '\t' => Ok("\t".to_owned()),
         character if char::is_control(character) => {
             Err(OperationEnd::invalid(field, "must not have control characters other than line breaks and tabs"))
         }
@@ -313,8 +464,9 @@ mod tests {
 
     #[test]
     fn text_is_converted_to_keys() {
-        let keys = keys_of("né\r\n\t😀", "action.text").expect("these are keys");
-        assert_eq!(keys, ["n", "é", "Enter", "Tab", "😀"]);
-        assert!(matches!(keys_of("a\u{7}", "action.text"), Err(OperationEnd::Invalid { .. })));
+        let keys = |multiline| keys_of("né\r\n\t😀", "action.text", multiline).expect("these are keys");
+        assert_eq!(keys(false), ["n", "é", "Enter", "Tab", "😀"]);
+        assert_eq!(keys(true), ["n", "é", "Enter", "\t", "😀"]);
+        assert!(matches!(keys_of("a\u{7}", "action.text", false), Err(OperationEnd::Invalid { .. })));
     }
 }

@@ -78,6 +78,8 @@ impl Script {
 pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
 /// Chooses an option of a menu.
 pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
+/// Completes the change of a field.
+pub const FILL: Script = Script::of("fill", include_str!("scripts/fill.js"));
 /// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.

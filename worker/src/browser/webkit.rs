@@ -11,11 +11,12 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
     self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation,
-    OperationResult, Wait, Waited,
+    Obstacle, OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
+use kitfleet_domain::validation::Invalid;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
     self as protocol, Cookie, Device, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError, Page, PageError,
@@ -53,11 +54,17 @@ pub struct Webkit {
     pub(super) limits: Limits,
     /// Current obstacle of an interaction, for the error when its time limit is reached.
     pub(super) obstacle: &'static str,
+    /// The obstacle as a member of the result.
+    pub(super) reason: Option<Obstacle>,
+    /// True when the page has received input of the current interaction.
+    pub(super) delivered: bool,
+    /// Options of a menu that has not the option of the current interaction.
+    pub(super) options: Option<Value>,
     /// Number of refs that have been assigned on all pages. A ref is never reused.
     pub(super) refs: u64,
     /// True when the page's submissions are held back.
     pub(super) holds_submissions: bool,
-    viewport: Size,
+    pub(super) viewport: Size,
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     guard: Guard,
@@ -104,6 +111,9 @@ impl Webkit {
             pace: InputTiming::of(profile),
             limits,
             obstacle: "",
+            reason: None,
+            delivered: false,
+            options: None,
             refs: 0,
             holds_submissions: false,
             viewport: archetype.viewport,
@@ -119,7 +129,7 @@ impl Webkit {
 
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
-        self.obstacle = "";
+        (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
         let death = self.host.death();
         let work = async {
             tokio::select! {
@@ -267,6 +277,12 @@ impl Webkit {
             }
             Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {
                 OperationResult::Wait(self.waited(wait, false, started).await?)
+            }
+            // The caller learns which options there are.
+            Operation::Interact(_) if self.reason == Some(Obstacle::NoOption) => {
+                let message = "must be the value or the label of one of its options";
+                let members = Map::from_iter(self.options.take().map(|options| ("options".to_owned(), options)));
+                return Ok(OperationEnd::Invalid { invalid: Invalid::field("action.option", message), members });
             }
             _ => {
                 let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };

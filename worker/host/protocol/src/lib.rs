@@ -77,16 +77,25 @@ pub enum HostCommand {
         /// Body of the function, such as `return document.title`.
         script: String,
     },
-    /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies `null` after the last one.
+    /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies with a [`TouchOutcome`] after the
+    /// last one.
     Touch {
         /// Steps from the first contact to the lift.
         steps: Vec<TouchStep>,
+        /// True to cancel the touch unless it reaches the node that a script has marked in the isolated world.
+        aimed: bool,
     },
     /// Inject trusted key events into the focused element, as fast as the page handles them. Replies `null` after the
     /// last one. The worker adds pauses between keys by separate commands, so that an abandoned text stops.
     Keys {
-        /// Keys: one character each, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`.
+        /// Keys: one character each, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`. The
+        /// character U+0009 is inserted as text, whereas `Tab` is the key.
         keys: Vec<String>,
+    },
+    /// Replace the selected text of the focused element. Replies `null` when the page has handled it.
+    InsertText {
+        /// New text. Empty to delete the selected text.
+        text: String,
     },
     /// Write the page as a PNG. Replies with a [`Snapshot`].
     Snapshot {
@@ -161,6 +170,7 @@ impl HostCommand {
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Keys { .. } => "keys",
+            Self::InsertText { .. } => "insert_text",
             Self::Snapshot { .. } => "snapshot",
             Self::Pdf { .. } => "pdf",
             Self::Cookies { .. } => "cookies",
@@ -267,6 +277,16 @@ pub struct TouchStep {
     pub y: f64,
     /// Milliseconds to wait before this step.
     pub after_ms: u64,
+}
+
+/// Outcome of a touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TouchOutcome {
+    /// The page has received it.
+    Done,
+    /// It did not reach its node, which has moved or is covered. The page has received no click.
+    Missed,
 }
 
 /// Phase of a touch.

@@ -1,8 +1,8 @@
-// Chooses `input.option` in the menu `input.target` once it is available, and fires the events of a user's choice.
+// Chooses `input.option` in the menu `input.target` if it is available, and fires the events of a user's choice.
 const element = find(input.target);
-if (!element) return 'absent';
+if (!element) return { state: 'absent' };
 if (tagOf(element) !== 'select') throw new Refusal(input.target.field, 'must be a select element');
-if (!isVisible(element)) return 'hidden';
+if (!isVisible(element)) return { state: 'hidden' };
 
 const options = [...element.options];
 const labelOf = (option) => collapse(option.label);
@@ -10,9 +10,9 @@ const wanted = collapse(input.option);
 const option = options.find((option) => option.value === input.option) ?? options.find((option) => labelOf(option) === wanted);
 if (!option) {
   const some = options.slice(0, 100).map((option) => ({ value: clean(cut(option.value, 200)), label: clean(cut(labelOf(option), 200)) }));
-  throw new Refusal('action.option', 'must be the value or the label of one of its options', { options: some });
+  return { state: 'missing', options: some };
 }
-if (matches(element, ':disabled') || matches(option, ':disabled')) return 'locked';
+if (matches(element, ':disabled') || matches(option, ':disabled')) return { state: 'locked' };
 
 element.focus({ preventScroll: true });
 if (!option.selected) {
@@ -21,4 +21,4 @@ if (!option.selected) {
   element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
   element.dispatchEvent(new Event('change', { bubbles: true }));
 }
-return 'done';
+return { state: 'done' };

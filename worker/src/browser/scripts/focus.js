@@ -1,24 +1,28 @@
-// Focuses `input.target` and places the caret after its text, or selects the text if it is to be replaced.
+// Gives `input.target` the focus, unless a tap has done so, and selects its text if it is to be replaced. After a tap the
+// caret stays where the page has put it.
 const element = find(input.target);
 if (!element) return false;
-if (!hasFocus(element)) element.focus({ preventScroll: true });
-if (!hasFocus(element)) return false;
-if (tagOf(element) === 'select') return true;
-
+const isField = tagOf(element) === 'input' || tagOf(element) === 'textarea';
 const selection = () => documentOf(element).getSelection();
-if (tagOf(element) === 'input' || tagOf(element) === 'textarea') {
-  if (input.replace) {
-    element.select();
-  } else {
+
+if (!hasFocus(element)) {
+  element.focus({ preventScroll: true });
+  if (!hasFocus(element)) return false;
+  if (isField) {
     try {
       element.setSelectionRange(element.value.length, element.value.length);
     } catch {
       // Fields for addresses and numbers do not support a selection by script.
       selection().modify('move', 'forward', 'documentboundary');
     }
+  } else if (isEditor(element)) {
+    selection().selectAllChildren(element);
+    selection().collapseToEnd();
   }
-} else {
-  selection().selectAllChildren(element);
-  if (!input.replace) selection().collapseToEnd();
+}
+element[Symbol.for('kitfleet.entered')] = true;
+if (input.replace) {
+  if (isField) element.select();
+  else if (tagOf(element) !== 'select') selection().selectAllChildren(element);
 }
 return true;

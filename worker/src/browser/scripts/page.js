@@ -127,29 +127,37 @@ const isVisible = (element) => {
 // Returns the parent of a node: the host of a shadow root, and the frame of a frame's document.
 const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? node.defaultView?.frameElement : null);
 
-// Offset of a frame's document from the viewport of the page.
-const originOf = (element) => {
-  let [left, top] = [0, 0];
-  for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
-    const [x, y] = insideOf(frame);
-    left += x;
-    top += y;
+// Product of the CSS property `zoom` of an element and its ancestors. Client rectangles of a zoomed element are divided by it.
+const zoomOf = (element) => {
+  let zoom = 1;
+  for (let node = element; node && nodeType(node) !== 9; node = parentNodeOf(node) ?? node.host) {
+    if (nodeType(node) === 1) zoom *= parseFloat(getComputedStyle(node).zoom) || 1;
   }
-  return [left, top];
+  return zoom;
 };
-const insideOf = (frame) => {
-  const box = boxOf(frame);
+
+const scrollerOf = (root) => getter(Document.prototype, 'scrollingElement')(root) ?? documentElement(root);
+
+// Converts a point in a frame's viewport to the viewport of the document around it, through transforms and zoom.
+const toOuter = (frame, [x, y]) => {
   const style = getComputedStyle(frame);
-  return [box.left + frame.clientLeft + parseFloat(style.paddingLeft), box.top + frame.clientTop + parseFloat(style.paddingTop)];
+  const zoom = zoomOf(frame);
+  const [left, top] = [frame.clientLeft + parseFloat(style.paddingLeft), frame.clientTop + parseFloat(style.paddingTop)];
+  const onPage = webkitConvertPointFromNodeToPage(frame, new WebKitPoint(left * zoom + x, top * zoom + y));
+  const scroller = scrollerOf(documentOf(frame));
+  return [onPage.x - scroller.scrollLeft, onPage.y - scroller.scrollTop];
 };
+
+// True for an element of rich text, or the body of a document in design mode.
+const isEditor = (element) => element.isContentEditable === true || documentOf(element).designMode === 'on';
 
 const focused = () => {
   let element = activeIn(document);
   for (;;) {
     const root = element && (shadowOf(element) ?? frameDocument(element));
     const inner = root && activeIn(root);
-    // A document without the focus returns its body.
-    if (!inner || (nodeType(root) === 9 && inner === bodyOf(root))) return element;
+    // A document without a focused element returns its body, which has the focus only if it is an editor.
+    if (!inner || (nodeType(root) === 9 && inner === bodyOf(root) && !isEditor(inner))) return element;
     element = inner;
   }
 };
@@ -181,7 +189,24 @@ const takesText = (element) =>
   (tagOf(element) === 'input' && !NOT_TEXT.includes(element.type)) ||
   tagOf(element) === 'textarea' ||
   tagOf(element) === 'select' ||
-  element.isContentEditable === true;
+  isEditor(element);
+
+// Types of fields whose value is chosen with a picker on a phone, with the form of their values in HTML.
+const PICKED = {
+  color: '#rrggbb', date: 'YYYY-MM-DD', 'datetime-local': 'YYYY-MM-DDThh:mm', month: 'YYYY-MM', range: 'a number', time: 'hh:mm', week: 'YYYY-Www',
+};
+const isPicked = (element) => tagOf(element) === 'input' && Object.hasOwn(PICKED, element.type);
+
+// True for an element that does not react to a tap because it is disabled, or is inside of a control that is.
+const isDisabled = (element) => {
+  const control = tagOf(element) === 'label' ? element.control : element;
+  if (control && tagOf(control) !== 'fieldset' && matches(control, ':disabled')) return true;
+  for (let node = element; node; node = outside(node)) {
+    if (nodeType(node) !== 1) continue;
+    if (attributeOf(node, 'aria-disabled') === 'true' || (tagOf(node) === 'button' && matches(node, ':disabled'))) return true;
+  }
+  return false;
+};
 
 // Waits for the next frame, or for 50 ms if nothing is drawn.
 const frame = () =>

@@ -1,45 +1,149 @@
-// Returns the position where `input.target` can be tapped, once it can be tapped.
+// Returns a point where `input.target` can be tapped, once there is one, and marks what the tap must hit.
+//
+// A point counts if a tap there hits the element, in its document and in each document around it. If there is none, the
+// element is scrolled into view with several alignments, because a bar can cover one side of the viewport or of a
+// scrolled list.
 const element = find(input.target);
 if (!element) return { state: 'absent' };
 if (!isVisible(element)) return { state: 'hidden' };
 
+const tag = tagOf(element);
 const found = {
-  takes: tagOf(element) === 'select' ? 'choice' : takesText(element) ? 'text' : 'nothing',
-  locked: Boolean(element.disabled || element.readOnly),
+  takes: tag === 'select' ? 'choice' : isPicked(element) ? 'value' : takesText(element) ? 'text' : 'nothing',
+  multiline: tag === 'textarea' || isEditor(element),
+  locked: isDisabled(element) || Boolean(element.readOnly),
+  disabled: isDisabled(element),
   has_focus: hasFocus(element),
+  entered: element[Symbol.for('kitfleet.entered')] === true,
 };
-const centre = () => {
-  const box = boxesOf(element)[0];
-  const [left, top] = originOf(element);
-  return [left + box.left + box.width / 2, top + box.top + box.height / 2];
-};
-const isInside = ([x, y]) => x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
 
-if (!isInside(centre())) element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
-const before = centre();
-await frame();
-if (!isVisible(element)) return { state: 'hidden' };
-const [x, y] = centre();
-if (Math.hypot(x - before[0], y - before[1]) > 0.5) return { state: 'moving' };
-if (!isInside([x, y])) return { state: 'outside' };
-
-const hitAt = () => {
-  let [hit, left, top] = [hitIn(document, x, y), x, y];
-  while (hit) {
-    let inner = shadowOf(hit);
-    if (frameDocument(hit)) {
-      inner = frameDocument(hit);
-      const [dx, dy] = insideOf(hit);
-      [left, top] = [left - dx, top - dy];
+// Points of a box, in the order in which they are tried. The centre is first.
+const PARTS = [
+  [0.5, 0.5], [0.25, 0.5], [0.75, 0.5], [0.5, 0.25], [0.5, 0.75], [0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75],
+  [0.5, 0.05], [0.5, 0.95], [0.05, 0.5], [0.95, 0.5],
+];
+const MOST_BOXES = 8;
+const view = (root) => ({ width: documentElement(root).clientWidth, height: root === document ? innerHeight : documentElement(root).clientHeight });
+const points = () => {
+  const zoom = zoomOf(element);
+  if (input.at) {
+    const { left, top, width, height } = boxOf(element);
+    if (input.at.x > width * zoom || input.at.y > height * zoom) {
+      throw new Refusal('action.at', `must be inside the element, which has ${Math.floor(width * zoom)} by ${Math.floor(height * zoom)} CSS pixels`);
     }
-    const within = inner && hitIn(inner, left, top);
+    return [[left * zoom + input.at.x, top * zoom + input.at.y]];
+  }
+  const { width, height } = view(documentOf(element));
+  const boxes = tappableBoxes(element).slice(0, MOST_BOXES).map(({ left, top, right, bottom }) => [left, top, right, bottom].map((side) => side * zoom));
+  const shown = boxes.map(([left, top, right, bottom]) => [Math.max(left, 0), Math.max(top, 0), Math.min(right, width), Math.min(bottom, height)]);
+  const centres = boxes.map(([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2]);
+  const parts = shown
+    .filter(([left, top, right, bottom]) => left < right && top < bottom)
+    .flatMap(([left, top, right, bottom]) => PARTS.map(([x, y]) => [left + (right - left) * x, top + (bottom - top) * y]));
+  return [...centres, ...parts];
+};
+
+// Returns what a tap at a point of a document hits, through shadow roots.
+const hitAt = (root, [x, y]) => {
+  let hit = hitIn(root, x, y);
+  for (let inner = hit && shadowOf(hit); inner; inner = shadowOf(hit)) {
+    const within = hitIn(inner, x, y);
     if (!within || within === hit) break;
     hit = within;
   }
   return hit;
 };
-const path = [];
-for (let node = hitAt(); node; node = outside(node)) path.push(node);
-const label = path.find((node) => nodeType(node) === 1 && tagOf(node) === 'label');
-const reached = path.includes(element) || label?.control === element;
-return { state: reached ? 'ready' : 'covered', x, y, ...found };
+
+const ACTIVE = 'a[href], button, input, select, textarea, summary, [onclick], [role=button], [role=link], [role=checkbox], [role=switch], [role=menuitem]';
+
+// Returns the node that a tap on `hit` must reach to act on `wanted`, if it does. If `only` is set, a control inside of
+// the element does not count as the element.
+const reached = (hit, wanted, only) => {
+  for (let node = hit; node && nodeType(node) !== 9; node = parentNodeOf(node) ?? node.host) {
+    if (node === wanted) return node;
+    if (nodeType(node) !== 1) continue;
+    if (tagOf(node) === 'label' && node.control === wanted) return node;
+    if (only && wanted.control !== node && matches(node, ACTIVE)) return null;
+  }
+  // A tap passes through an element without pointer events to the control around it.
+  if (getComputedStyle(wanted).pointerEvents === 'none') {
+    for (let node = wanted; node && nodeType(node) !== 9; node = parentNodeOf(node) ?? node.host) {
+      if (node === hit) return hit;
+    }
+  }
+  return null;
+};
+
+// Returns the point in the page's viewport, and the node that the tap must reach.
+const judge = (point, only) => {
+  const node = reached(hitAt(documentOf(element), point), element, only);
+  if (!node) return null;
+  let at = point;
+  for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
+    at = toOuter(frame, at);
+    if (hitAt(documentOf(frame), at) !== frame) return null;
+  }
+  return { node, at };
+};
+const seek = () => {
+  const all = points();
+  for (const only of [true, false]) {
+    for (const point of all) {
+      const judged = judge(point, only);
+      if (judged) return judged;
+    }
+  }
+  return null;
+};
+
+const intoView = method(Element.prototype, 'scrollIntoView');
+const ALIGNMENTS = [['center', 'center'], ['end', 'center'], ['start', 'center'], ['center', 'end'], ['center', 'start']];
+// An element without a box cannot be scrolled to, but its content, its label or its image can.
+const anchorOf = () => {
+  if (hasBox(element)) return element;
+  const label = element.labels?.[0];
+  if (label && hasBox(label)) return label;
+  return [...queryIn(element, '*')].find(hasBox) ?? element;
+};
+const bringIntoView = (block, inline) => {
+  intoView(anchorOf(), { block, inline, behavior: 'instant' });
+  // A frame of another origin does not scroll the documents around it.
+  let at = points()[0];
+  for (let frame = frameOf(element); at && frame; frame = frameOf(frame)) {
+    at = toOuter(frame, at);
+    const { width, height } = view(documentOf(frame));
+    const by = (place, room) => (place >= 0 && place < room ? 0 : place - room / 2);
+    const [left, top] = [by(at[0], width), by(at[1], height)];
+    if (left === 0 && top === 0) continue;
+    intoView(frame, { block: 'nearest', inline: 'nearest', behavior: 'instant' });
+    at = toOuter(frame, points()[0]);
+    scrollerOf(documentOf(frame)).scrollBy({ left: by(at[0], width), top: by(at[1], height), behavior: 'instant' });
+  }
+};
+
+let judged = seek();
+if (!judged && input.scrolls) {
+  for (const [block, inline] of ALIGNMENTS) {
+    bringIntoView(block, inline);
+    await frame();
+    if (!isVisible(element)) return { state: 'hidden' };
+    judged = seek();
+    if (judged) break;
+  }
+}
+if (!judged) {
+  const { width, height } = view(documentOf(element));
+  const isOutside = points().every(([x, y]) => x < 0 || y < 0 || x >= width || y >= height);
+  const [x, y] = points()[0] ?? [0, 0];
+  return { state: isOutside ? 'outside' : 'covered', x, y, ...found };
+}
+// A point that the caller has chosen may be on an element that moves all the time.
+if (!input.at) {
+  await frame();
+  if (!isVisible(element)) return { state: 'hidden' };
+  const before = judged.at;
+  judged = seek();
+  if (!judged || Math.hypot(judged.at[0] - before[0], judged.at[1] - before[1]) > 0.5) return { state: 'moving' };
+}
+judged.node[Symbol.for('kitfleet.aim')] = { field: found.takes === 'text' && !input.at ? element : null };
+return { state: 'ready', x: judged.at[0], y: judged.at[1], ...found };

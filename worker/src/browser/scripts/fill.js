@@ -1,0 +1,28 @@
+// Completes the change of the field `input.target` to `input.value`: sets the value of a field with a picker, and fires the
+// events of a user's change. The text of other fields was inserted before, and has fired `input`.
+const element = find(input.target);
+if (!element) return { state: 'absent' };
+if (!isVisible(element)) return { state: 'hidden' };
+if (isDisabled(element) || element.readOnly) return { state: 'locked' };
+
+if (isPicked(element)) {
+  const form = PICKED[element.type];
+  const refuse = () => {
+    throw new Refusal(input.field, `must be a value of a field of the type ${element.type}: ${form}`, { type: element.type });
+  };
+  const before = element.value;
+  const isNumber = /^-?(\d+|\d*\.\d+)(e[-+]?\d+)?$/i.test(input.value);
+  if (element.type === 'range' && !isNumber) refuse();
+  if (element.type === 'color' && !/^#[0-9a-f]{6}$/i.test(input.value)) refuse();
+  // An engine stores an empty text for a value that is not of the form.
+  element.value = input.value;
+  if (element.value === '' && input.value !== '') {
+    element.value = before;
+    refuse();
+  }
+  element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
+}
+if (tagOf(element) === 'input' || tagOf(element) === 'textarea') {
+  element.dispatchEvent(new Event('change', { bubbles: true }));
+}
+return { state: 'done' };
