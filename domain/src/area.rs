@@ -1,5 +1,5 @@
-//! Declaration of an area: its tables and the retention of their rows, the events and mails it sends, its scheduled
-//! jobs, and the data it deletes with an account.
+//! Declaration of an area: its tables and the retention of their rows, the events and mails it sends, its metrics and
+//! scheduled jobs, and the data it deletes with an account.
 //!
 //! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. Code that works on all areas reads that
 //! list, so a new area needs no change elsewhere.
@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::actors::Actor;
 use crate::ids::AccountId;
+use crate::metrics::MetricDeclaration;
 use crate::retention::Terms;
 
 /// An area of the domain. Only its code writes its tables.
@@ -29,6 +30,8 @@ pub struct Area {
     pub events: &'static [&'static str],
     /// Mails the area sends ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
+    /// Metrics that the area's code emits.
+    pub metrics: &'static [&'static dyn MetricDeclaration],
     /// Jobs that workers run for the area at fixed intervals.
     pub chains: &'static [ScheduledJob],
     /// Functions that delete the area's data of an account that is being deleted.
@@ -41,7 +44,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Creates an area without tables, events, mails or jobs.
+    /// Creates an area without tables, events, mails, metrics or jobs.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self {
@@ -52,6 +55,7 @@ impl Area {
             actions: &[],
             events: &[],
             mails: &[],
+            metrics: &[],
             chains: &[],
             losses: &[],
             last_losses: &[],

@@ -31,9 +31,13 @@ use std::slice;
 use std::time::Duration;
 
 use kitfleet_domain::database;
+use kitfleet_domain::metrics::MetricDeclaration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
+
+/// Metrics that this crate emits.
+pub const METRICS: &[&dyn MetricDeclaration] = &[&wakeups::WAKEUPS, &webhooks::ENDED_DELIVERIES];
 
 /// Payload of a job that a worker runs.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {

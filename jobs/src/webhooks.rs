@@ -20,6 +20,7 @@ use kitfleet_domain::webhooks::deliveries::{Attempt, Schedule};
 pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;
 pub use fair_queue::attempts_that_fit;
+pub(crate) use results::ENDED_DELIVERIES;
 
 /// Time after its timeout at which another worker may claim an attempt.
 const GRACE: Duration = Duration::from_secs(3);

@@ -29,6 +29,7 @@ use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
+use kitfleet_domain::metrics::{Gauge, MetricDeclaration};
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
 use kitfleet_jobs::agents::TurnJob;
@@ -61,6 +62,34 @@ use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::live::Live;
 use crate::sessions::Sessions;
+
+/// Metrics that this crate emits.
+pub const METRICS: &[&dyn MetricDeclaration] = &[
+    &SANDBOXED,
+    &DISK_FREE,
+    &DISK_FLOOR,
+    &sessions::WORKER_SESSIONS,
+    &sessions::BROWSER_DEATHS,
+    &sessions::OPERATION_TIME,
+    &browser::BROWSERS_HOT,
+    &browser::BROWSER_MEMORY,
+    &webhooks::ATTEMPTS,
+    &webhooks::ATTEMPT_TIME,
+    &maintenance::ENTRUSTED_PURGES,
+    &maintenance::ROW_PURGES,
+];
+
+const SANDBOXED: Gauge =
+    Gauge::new("service_worker_sandboxed", "1 when this worker's browsers are confined, 0 when they are not.", []);
+
+const DISK_FREE: Gauge =
+    Gauge::new("service_worker_disk_free_bytes", "Free bytes on the disk of this worker's browsers.", []);
+
+const DISK_FLOOR: Gauge = Gauge::new(
+    "service_worker_disk_floor_bytes",
+    "Free bytes below which this worker takes no sessions and ends the session that wrote most.",
+    [],
+);
 
 /// Maximum time the browsers have to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -139,7 +168,7 @@ pub(crate) struct Context {
 pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
-    metrics::gauge!("service_worker_sandboxed").set(u8::from(browsers.is_confined()));
+    SANDBOXED.series().set(u8::from(browsers.is_confined()));
     sessions::note_count(0);
     let ended = run_with(config, db, wakeups, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
@@ -415,8 +444,8 @@ async fn measure(config: &WorkerConfig) -> (Option<DiskSpace>, Option<Memory>) {
     let folder = config.data_dir.clone();
     let measured = spawn_blocking(move || (DiskSpace::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
     if let Some(room) = measured.0 {
-        metrics::gauge!("service_worker_disk_free_bytes").set(config::bytes(room.left));
-        metrics::gauge!("service_worker_disk_floor_bytes").set(config::bytes(room.floor(config.bounds.free_disk)));
+        DISK_FREE.series().set(config::bytes(room.left));
+        DISK_FLOOR.series().set(config::bytes(room.floor(config.bounds.free_disk)));
     }
     measured
 }

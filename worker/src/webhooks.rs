@@ -23,6 +23,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::target::{ATTEMPT_TIME, ATTEMPTS};
 pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, QueueInputs, name_of, stopped};
