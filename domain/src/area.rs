@@ -1,5 +1,5 @@
-//! Declaration of an area: its tables and the retention of their rows, the events and mails it sends, its metrics and
-//! scheduled jobs, and the data it deletes with an account.
+//! Declaration of an area: its tables and the retention of their rows, the mails it sends, its metrics and scheduled
+//! jobs, and the data it deletes with an account.
 //!
 //! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. Code that works on all areas reads that
 //! list, so a new area needs no change elsewhere.
@@ -26,8 +26,6 @@ pub struct Area {
     pub bounds: &'static [(&'static str, Bound)],
     /// Actions the area writes to the audit log (contract: audit-log 11).
     pub actions: &'static [&'static str],
-    /// Events the area sends to webhook endpoints ([`crate::events::EventType`]).
-    pub events: &'static [&'static str],
     /// Mails the area sends ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
     /// Metrics that the area's code emits.
@@ -44,7 +42,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Creates an area without tables, events, mails, metrics or jobs.
+    /// Creates an area without tables, mails, metrics or jobs.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self {
@@ -53,7 +51,6 @@ impl Area {
             purges: &[],
             bounds: &[],
             actions: &[],
-            events: &[],
             mails: &[],
             metrics: &[],
             chains: &[],

@@ -17,7 +17,6 @@ use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("sessions", "challenges", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit)))],
-    events: &["session.challenge_detected"],
     metrics: &[&CHALLENGES],
     bounds: &[("challenges", Bound::Term("`retention.ended_sessions` (90 days) after its session ended"))],
     ..Area::named("challenges")

@@ -268,6 +268,9 @@ async fn metrics_have_bounded_labels() {
     ] {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not registered:\n{text}");
     }
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} is not in the list of its crate:\n{text}");
+    }
     for secret in [session.as_str(), &account.to_string(), "nowhere-to-be-found", "BREW", "127.0.0.1", TOKEN] {
         assert!(!text.contains(secret), "{secret} is a label:\n{text}");
     }
