@@ -111,6 +111,7 @@ async fn durations_are_histograms() {
 async fn waiting_jobs_are_reported_with_their_age() {
     let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
     let types = ["maintenance", "emails", "webhooks", "operations", "turns", "proxy_checks"];
+    assert_eq!(kitfleet_jobs::QUEUES.map(|queue| queue.name), types);
     for job_type in types {
         assert!(value(&app, &format!("service_job_queue_depth{{job_type=\"{job_type}\"}}")).await < 0.5, "{job_type}");
     }
