@@ -73,7 +73,7 @@ async fn up_on(
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
-    count()?;
+    install_metrics()?;
     let worker_config = worker(config, &base_url)?;
     let stop_api = CancellationToken::new();
     let stop_worker = Shutdown { drain: CancellationToken::new(), now: stop.now.clone() };
@@ -132,6 +132,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let db = database.pool(config).await?;
     check_encryption_key(config, &db).await?;
     let wakeups = wakeups(config, &database, &db)?;
+    install_metrics()?;
     let served = kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop.drain);
     // Operations continue without this process, and their callers can ask another API process.
     stop.now.run_until_cancelled(served).await.transpose()?;
@@ -152,7 +153,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let stop_health = CancellationToken::new();
     let health = match config.worker.listen {
         Some(address) => {
-            count()?;
+            install_metrics()?;
             let listener = listen(address, "worker.listen").await?;
             let (config, wakeups) = (api(config, &base_url)?, wakeups.clone());
             let served = kitfleet_api::serve_health(listener, config, db.clone(), wakeups, stop_health.clone());
@@ -184,9 +185,9 @@ async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
     Ok(())
 }
 
-/// Installs the metrics before a worker starts, which counts its browsers at its start.
-fn count() -> Result<()> {
-    kitfleet_api::install_metrics().map_err(ServeError::Metrics)?;
+/// Installs the metrics of all crates before the API serves, and before a worker starts, which counts its browsers at its start.
+fn install_metrics() -> Result<()> {
+    kitfleet_api::install_metrics(kitfleet_worker::METRICS).map_err(ServeError::Metrics)?;
     Ok(())
 }
 

@@ -166,7 +166,7 @@ mod tests {
 
     fn app_with(config: ApiConfig) -> App {
         let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
-        let handle = metrics::install().expect("the recorder is ours");
+        let handle = metrics::install(&[]).expect("the recorder is ours");
         let db = PgPoolOptions::new().connect_lazy_with(options);
         let wakeups = Wakeups::start(&db, db.connect_options().as_ref().clone(), None).expect("there is no Redis");
         App::new(config, db, wakeups, handle).expect("threads")

@@ -68,6 +68,7 @@ pub(crate) const AREA: Area = Area {
         "agent_session.pair_mode.handback",
         "agent_session.pair_mode.timeout",
     ],
+    metrics: &[&decomposers::BUNDLED_ERRORS, &lanes::TRANSITIONS, &turn_lifecycle::INTERPRETED_MESSAGES],
     chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
     losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[

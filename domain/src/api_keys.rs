@@ -23,7 +23,6 @@ use crate::validation::{FieldError, Invalid, Rules};
 pub(crate) const AREA: Area = Area {
     kept: &[("api_keys", "the audit log refers to them")],
     actions: &["api_key.minted", "api_key.rotated", "api_key.revoked"],
-    events: &["api_key.revoked"],
     losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
     bounds: &[(
         "api_keys",

@@ -1,4 +1,4 @@
-//! Declaration of an area: its tables and the retention of their rows, the events and mails it sends, its scheduled
+//! Declaration of an area: its tables and the retention of their rows, the mails it sends, its metrics and scheduled
 //! jobs, and the data it deletes with an account.
 //!
 //! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. Code that works on all areas reads that
@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::actors::Actor;
 use crate::ids::AccountId;
+use crate::metrics::MetricDeclaration;
 use crate::retention::Terms;
 
 /// An area of the domain. Only its code writes its tables.
@@ -25,10 +26,10 @@ pub struct Area {
     pub bounds: &'static [(&'static str, Bound)],
     /// Actions the area writes to the audit log (contract: audit-log 11).
     pub actions: &'static [&'static str],
-    /// Events the area sends to webhook endpoints ([`crate::events::EventType`]).
-    pub events: &'static [&'static str],
     /// Mails the area sends ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
+    /// Metrics that the area's code emits.
+    pub metrics: &'static [&'static dyn MetricDeclaration],
     /// Jobs that workers run for the area at fixed intervals.
     pub chains: &'static [ScheduledJob],
     /// Functions that delete the area's data of an account that is being deleted.
@@ -41,7 +42,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Creates an area without tables, events, mails or jobs.
+    /// Creates an area without tables, mails, metrics or jobs.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self {
@@ -50,8 +51,8 @@ impl Area {
             purges: &[],
             bounds: &[],
             actions: &[],
-            events: &[],
             mails: &[],
+            metrics: &[],
             chains: &[],
             losses: &[],
             last_losses: &[],

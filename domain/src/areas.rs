@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use crate::area::{Area, Purge, ScheduledJob, Sealed};
 use crate::audit::Actor;
 use crate::ids::AccountId;
+use crate::metrics::MetricDeclaration;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
     livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, status,
@@ -64,6 +65,11 @@ pub fn find_action(name: &str) -> Option<&'static str> {
 /// Returns the jobs that workers run at fixed intervals.
 pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
+}
+
+/// Returns the metrics that areas emit.
+pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
+    ALL.iter().flat_map(|area| area.metrics).copied()
 }
 
 /// Returns the tables that are not purged by age, each with the reason.

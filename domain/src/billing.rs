@@ -25,7 +25,6 @@ pub(crate) const AREA: Area = Area {
         Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),
         Purge::new("billing", "crypto_orders", |conn, _, limit| Box::pin(orders::purge_unanswered(conn, limit))),
     ],
-    events: &["crypto.order.paid", "crypto.order.failed"],
     chains: &[orders::SWEEP],
     mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
     bounds: &[

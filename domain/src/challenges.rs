@@ -12,14 +12,22 @@ use sqlx::PgConnection;
 use crate::area::{Area, Bound, Purge};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ChallengeId, SessionId};
+use crate::metrics::Counter;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("sessions", "challenges", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit)))],
-    events: &["session.challenge_detected"],
+    metrics: &[&CHALLENGES],
     bounds: &[("challenges", Bound::Term("`retention.ended_sessions` (90 days) after its session ended"))],
     ..Area::named("challenges")
 };
+
+const CHALLENGES: Counter<2> =
+    Counter::new("service_challenge_total", "Challenges shown by pages, by type and outcome.", ["type", "outcome"])
+        .starting_with(|| {
+            let outcomes = [None, Some(ChallengeOutcome::Resolved), Some(ChallengeOutcome::Disappeared)].map(named);
+            ChallengeType::ALL.iter().flat_map(|kind| outcomes.map(|outcome| [kind.name(), outcome])).collect()
+        });
 
 /// The system that presents a challenge (contract: challenges 1).
 #[derive(
@@ -200,13 +208,7 @@ pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome
 
 /// Increments the metric for a detection (`None`) or an outcome. Call it after the transaction has committed.
 pub fn count(kind: ChallengeType, outcome: Option<ChallengeOutcome>) {
-    metrics::counter!("service_challenge_total", "type" => kind.name(), "outcome" => named(outcome)).increment(1);
-}
-
-/// All label pairs of the metric: every type with `detected` and with every outcome.
-pub fn counted() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let outcomes = [None, Some(ChallengeOutcome::Resolved), Some(ChallengeOutcome::Disappeared)].map(named);
-    ChallengeType::ALL.iter().flat_map(move |kind| outcomes.map(|outcome| (kind.name(), outcome)))
+    CHALLENGES.with([kind.name(), named(outcome)]).increment(1);
 }
 
 fn named(outcome: Option<ChallengeOutcome>) -> &'static str {

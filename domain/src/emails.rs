@@ -21,12 +21,14 @@ use crate::area::{Area, Bound, Purge, ScheduledJob};
 pub use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, EmailId, InviteId, SubscriberId};
 use crate::mail_links::Purpose;
+use crate::metrics::Counter;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("email_preferences", "a few for each account")],
     purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
     actions: &["account.email_preferences_changed"],
+    metrics: &[&EMAILS_SENT],
     chains: &[SEND_DUE],
     bounds: &[
         ("emails", Bound::Term("`retention.finished_jobs` (7 days) after it was sent or abandoned")),
@@ -34,6 +36,16 @@ pub(crate) const AREA: Area = Area {
     ],
     ..Area::named("emails")
 };
+
+const EMAILS_SENT: Counter<2> = Counter::new(
+    "service_email_send_total",
+    "Attempts to send a mail, by template and outcome.",
+    ["template", "outcome"],
+)
+.starting_with(|| {
+    let templates = Template::ALL.iter();
+    templates.flat_map(|template| Outcome::ALL.iter().map(move |outcome| [template.name(), outcome.name()])).collect()
+});
 
 /// Job that enqueues mails due for another attempt, and mails whose worker died.
 pub const SEND_DUE: ScheduledJob = ScheduledJob { name: "send_due_emails", period: 5 };
@@ -441,8 +453,7 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
     )
     .execute(conn)
     .await?;
-    metrics::counter!("service_email_send_total", "template" => attempt.template.name(), "outcome" => outcome.name())
-        .increment(1);
+    EMAILS_SENT.with([attempt.template.name(), outcome.name()]).increment(1);
     Ok(())
 }
 

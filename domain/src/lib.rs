@@ -36,6 +36,7 @@ pub mod livekit;
 pub mod log_throttle;
 pub mod machine;
 pub mod mail_links;
+pub mod metrics;
 pub mod mfa;
 pub mod networks;
 pub mod notifications;

@@ -21,11 +21,7 @@ impl PurgeOutcome {
     /// Returns the possible results for `arm`. For ordinary rows, locked ones are not counted.
     #[must_use]
     pub fn possible(arm: &str) -> &'static [Self] {
-        if ENTRUSTED.contains(&arm) {
-            &[Self::Purged, Self::Failed, Self::Skipped]
-        } else {
-            &[Self::Purged, Self::Failed]
-        }
+        if is_entrusted(arm) { &[Self::Purged, Self::Failed, Self::Skipped] } else { &[Self::Purged, Self::Failed] }
     }
 
     /// Name of the result in metrics.
@@ -37,12 +33,12 @@ impl PurgeOutcome {
             Self::Skipped => "skipped",
         }
     }
+}
 
-    /// Returns the metric that counts the results for `arm`.
-    #[must_use]
-    pub fn metric(arm: &str) -> &'static str {
-        if ENTRUSTED.contains(&arm) { "service_retention_purge_total" } else { "service_rows_purge_total" }
-    }
+/// Returns true when `arm` purges customer data with a promised end of retention.
+#[must_use]
+pub fn is_entrusted(arm: &str) -> bool {
+    ENTRUSTED.contains(&arm)
 }
 
 /// Retention terms.

@@ -48,12 +48,6 @@ pub(crate) const AREA: Area = Area {
         Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
     ],
     actions: &["session.created", "session.destroyed"],
-    events: &[
-        "session.completed",
-        "session.failed",
-        "session.profile_save_failed",
-        "session.egress_capability_changed",
-    ],
     mails: &["session_success_first", "session_failed_first"],
     chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
     bounds: &[

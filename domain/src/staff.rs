@@ -13,6 +13,7 @@ use crate::api_keys::Secret;
 use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, StaffCredentialId};
+use crate::metrics::Counter;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid, Rules};
 
@@ -23,8 +24,13 @@ pub(crate) const AREA: Area = Area {
         ("staff_credentials", Bound::Operator("one for each member of staff")),
         ("staff_log", Bound::Operator("one for each action of staff")),
     ],
+    metrics: &[&LOGGED_ACTIONS],
     ..Area::named("staff")
 };
+
+const LOGGED_ACTIONS: Counter<1> =
+    Counter::new("service_admin_audit_emit_total", "Logged actions of staff, by prefix of the action.", ["prefix"])
+        .starting_with(|| vec![["admin"], ["job"], ["worker"]]);
 
 /// Maximum length of a credential's name, in characters.
 const NAME_CHARS: usize = 120;
@@ -301,7 +307,6 @@ pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecor
         audit::record(conn, account, &by.actor(), entry).await?;
         counted = operation.action();
     }
-    let prefix = counted.split('.').next().unwrap_or_default().to_owned();
-    metrics::counter!("service_admin_audit_emit_total", "prefix" => prefix).increment(1);
+    LOGGED_ACTIONS.with([counted.split('.').next().unwrap_or_default()]).increment(1);
     Ok(())
 }

@@ -38,7 +38,6 @@ pub(crate) const AREA: Area = Area {
         "webhook_endpoint.secret_rotated",
         "webhook_delivery.replayed",
     ],
-    events: &["test.ping"],
     mails: &["webhook_secret_reminder", "webhook_secret_grace_expiring"],
     chains: &[GIVE_UP, REMIND_OF_SECRETS, REQUEUE],
     last_losses: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::Job;
+use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
 /// One turn, for the worker incarnation that owns the driver session's browser. A turn runs once: a second job for it finds
@@ -21,19 +22,13 @@ pub struct TurnJob {
 }
 
 impl TurnJob {
-    /// Prefix that the queues of all workers share.
-    pub const QUEUES: &'static str = "turns";
-
-    /// Queue of this worker incarnation.
-    #[must_use]
-    pub fn queue_of(worker: WorkerId) -> String {
-        format!("{}:{worker}", Self::QUEUES)
-    }
+    /// Queue of the worker incarnation.
+    pub const QUEUE: Queue = Queue::of_each_worker("turns");
 }
 
 impl Job for TurnJob {
     fn queue(&self) -> String {
-        Self::queue_of(self.worker)
+        Self::QUEUE.name_at(self.worker)
     }
 }
 
@@ -47,7 +42,7 @@ pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Res
 
 /// Wakes a worker to poll its queue of turns.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&TurnJob::queue_of(worker)), String::new());
+    wakeups.tell(&wakeups::channel(&TurnJob::QUEUE.name_at(worker)), String::new());
 }
 
 /// Closes an agent session for its owner and destroys its driver session, in the caller's transaction. The caller sends the

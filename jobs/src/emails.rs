@@ -10,6 +10,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::Job;
+use crate::queues::Queue;
 
 /// One attempt to send a mail. A second job for the same attempt finds nothing to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -20,12 +21,12 @@ pub struct EmailJob {
 
 impl EmailJob {
     /// Queue of all mails.
-    pub const QUEUE: &'static str = "emails";
+    pub const QUEUE: Queue = Queue::of_all_workers("emails");
 }
 
 impl Job for EmailJob {
     fn queue(&self) -> String {
-        Self::QUEUE.to_owned()
+        Self::QUEUE.name.to_owned()
     }
 }
 
@@ -59,7 +60,7 @@ pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize
         "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')
                 + (select count(*) from apalis.jobs where job_type = $1 and status in ('Queued', 'Running'))",
     )
-    .bind(EmailJob::QUEUE)
+    .bind(EmailJob::QUEUE.name)
     .fetch_one(&mut *conn)
     .await?;
     let due = emails::take_due(&mut *conn, (limit - enqueued).max(0)).await?;

@@ -16,13 +16,12 @@ use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
 use uuid::Uuid;
 
-use crate::agents::TurnJob;
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
 use crate::operations::OperationJob;
-use crate::proxies::CheckProxy;
-use crate::wakeups;
+use crate::queues::Queue;
 use crate::webhooks::AttemptJob;
+use crate::{QUEUES, wakeups};
 
 /// A job as operators see it.
 #[derive(Debug, Serialize, FromRow)]
@@ -74,10 +73,10 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
     let Filter { queue, status, before, limit } = filter;
     let before = before.unwrap_or(Uuid::max());
     let mut jobs = Vec::new();
-    if queue.as_deref().is_none_or(|queue| queue == AttemptJob::QUEUE) {
+    if queue.as_deref().is_none_or(|queue| queue == AttemptJob::QUEUE.name) {
         jobs = deliveries::list(&mut *conn, status.as_deref(), before, *limit).await?;
     }
-    if queue.as_deref() != Some(AttemptJob::QUEUE) {
+    if queue.as_deref() != Some(AttemptJob::QUEUE.name) {
         jobs.extend(list_queued(&mut *conn, filter, before).await?);
     }
     let worker = queue.as_deref().and_then(OperationJob::worker_of);
@@ -176,11 +175,12 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutco
         "update apalis.jobs j
          set status = 'Pending', run_at = now(), lock_by = null, lock_at = null, done_at = null
          from (select id, status = 'Killed' and last_result = $2::jsonb as cancelled from apalis.jobs where id = $1 for update) old
-         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like all ('{turns:%,proxy_checks:%}')
+         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like all ($3)
          returning job_type, convert_from(job, 'UTF8')::jsonb, coalesce(old.cancelled, false)",
     )
     .bind(id)
     .bind(CANCELLED)
+    .bind(queues_that_run_once())
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body, cancelled)) = retried else { return Ok(RetryOutcome::NoSuchJob) };
@@ -208,11 +208,12 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = $2::jsonb
-         where id = $1 and status = 'Pending' and job_type not like all ('{turns:%,proxy_checks:%}')
+         where id = $1 and status = 'Pending' and job_type not like all ($3)
          returning job_type, convert_from(job, 'UTF8')::jsonb",
     )
     .bind(id)
     .bind(CANCELLED)
+    .bind(queues_that_run_once())
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body)) = cancelled else { return Ok(false) };
@@ -223,9 +224,14 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     Ok(true)
 }
 
+/// Returns patterns of the names of queues whose jobs run once.
+fn queues_that_run_once() -> Vec<String> {
+    QUEUES.into_iter().filter(|queue| queue.runs_once()).map(|queue| format!("{}:%", queue.name)).collect()
+}
+
 /// Returns the mail of a job in the mail queue.
 fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
-    if queue != EmailJob::QUEUE {
+    if queue != EmailJob::QUEUE.name {
         return Ok(None);
     }
     let job: EmailJob = serde_json::from_value(body).map_err(|error| sqlx::Error::Decode(error.into()))?;
@@ -300,14 +306,6 @@ pub const MOST_COUNTED: i64 = 100_000;
 /// # Errors
 /// Returns an error when a database query fails.
 pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
-    const TYPES: [&str; 6] = [
-        MaintenanceJob::QUEUE,
-        EmailJob::QUEUE,
-        AttemptJob::QUEUE,
-        OperationJob::QUEUES,
-        TurnJob::QUEUES,
-        CheckProxy::QUEUES,
-    ];
     // All times are the database's, because a process's clock may be minutes off. Jobs that an earlier version enqueued have no
     // time and therefore no age.
     let waiting: Vec<(String, i64, Option<f64>)> = sqlx::query_as(
@@ -321,18 +319,18 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
          select $1, count(*), extract(epoch from now() - min(next_attempt_at))::float8
          from (select next_attempt_at from webhook_deliveries where due limit $2) due",
     )
-    .bind(AttemptJob::QUEUE)
+    .bind(AttemptJob::QUEUE.name)
     .bind(MOST_COUNTED)
     .fetch_all(conn)
     .await?;
-    let of_type = |job_type| {
+    let of_queue = |Queue { name: job_type, .. }| {
         let (depth, age) = waiting.iter().find(|(name, ..)| name == job_type).map_or_else(Default::default, |found| {
             let (_, depth, seconds) = found;
             (*depth, seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
         });
         Backlog { job_type, depth, age }
     };
-    Ok(TYPES.map(of_type).into())
+    Ok(QUEUES.map(of_queue).into())
 }
 
 /// Kills jobs whose worker is gone and that will not be retried: the next tick of a scheduled job has its own row, and a mail
@@ -341,17 +339,21 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
 /// # Errors
 /// Returns an error when a database query fails.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let in_apalis = QUEUES.into_iter().filter(|queue| queue.is_in_apalis());
+    let of_one_worker = QUEUES.into_iter().filter(|queue| queue.runs_once());
     let killed = sqlx::query(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
          where status in ('Pending', 'Queued', 'Running') and id = any(array(
-             select j.id from workers w join apalis.jobs j on j.job_type in ('turns:wrk_' || w.id, 'proxy_checks:wrk_' || w.id)
+             select j.id from workers w cross join unnest($2) queue (name)
+             join apalis.jobs j on j.job_type = queue.name || ':wrk_' || w.id
              where w.status in ('stopped', 'lost') and j.status = 'Pending'
              union all
              select j.id from workers w cross join unnest($1) queue (name)
              join apalis.jobs j on j.lock_by = queue.name || ':wrk_' || w.id
              where w.status in ('stopped', 'lost') and j.status in ('Queued', 'Running')))",
     )
-    .bind(["turns", "proxy_checks", MaintenanceJob::QUEUE, EmailJob::QUEUE])
+    .bind(in_apalis.map(|queue| queue.name).collect::<Vec<_>>())
+    .bind(of_one_worker.map(|queue| queue.name).collect::<Vec<_>>())
     .execute(conn)
     .await?;
     Ok(killed.rows_affected())
@@ -380,7 +382,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
              limit $3 for update skip locked))",
     )
     .bind(age.as_secs_f64())
-    .bind(MaintenanceJob::QUEUE)
+    .bind(MaintenanceJob::QUEUE.name)
     .bind(limit)
     .execute(&mut *conn)
     .await?;

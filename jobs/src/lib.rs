@@ -18,6 +18,7 @@ mod notifications;
 pub mod operations;
 pub mod pending_work;
 pub mod proxies;
+pub mod queues;
 pub mod replies;
 pub mod sessions;
 pub mod staff;
@@ -31,9 +32,25 @@ use std::slice;
 use std::time::Duration;
 
 use kitfleet_domain::database;
+use kitfleet_domain::metrics::MetricDeclaration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
+
+use crate::agents::TurnJob;
+use crate::emails::EmailJob;
+use crate::maintenance::MaintenanceJob;
+use crate::operations::OperationJob;
+use crate::proxies::CheckProxy;
+use crate::queues::Queue;
+use crate::webhooks::AttemptJob;
+
+/// Metrics that this crate emits.
+pub const METRICS: &[&dyn MetricDeclaration] = &[&wakeups::WAKEUPS, &webhooks::ENDED_DELIVERIES];
+
+/// All queues. Workers, metrics and operators' commands read them here.
+pub const QUEUES: [Queue; 6] =
+    [MaintenanceJob::QUEUE, EmailJob::QUEUE, AttemptJob::QUEUE, OperationJob::QUEUE, TurnJob::QUEUE, CheckProxy::QUEUE];
 
 /// Payload of a job that a worker runs.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::Job;
+use crate::queues::Queue;
 
 /// One tick of a scheduled job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub struct MaintenanceJob {
 
 impl MaintenanceJob {
     /// Queue of all ticks.
-    pub const QUEUE: &'static str = "maintenance";
+    pub const QUEUE: Queue = Queue::of_all_workers("maintenance").started_by_timer();
 
     /// Name of the scheduled job.
     #[must_use]
@@ -39,7 +40,7 @@ impl From<ScheduledJob> for MaintenanceJob {
 
 impl Job for MaintenanceJob {
     fn queue(&self) -> String {
-        Self::QUEUE.to_owned()
+        Self::QUEUE.name.to_owned()
     }
 }
 
@@ -75,7 +76,7 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
          )
          select exists(select from scheduled), extract(epoch from min(due) - clock_timestamp())::float8 from next",
     )
-    .bind(MaintenanceJob::QUEUE)
+    .bind(MaintenanceJob::QUEUE.name)
     .bind(ids)
     .bind(jobs.map_err(|e| sqlx::Error::Encode(e.into()))?)
     .bind(names)
@@ -94,7 +95,7 @@ pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'stat
         "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs
          where job_type = $1 and status = 'Pending' and idempotency_key is not null",
     )
-    .bind(MaintenanceJob::QUEUE)
+    .bind(MaintenanceJob::QUEUE.name)
     .fetch_all(conn)
     .await?;
     Ok(areas::chains().map(|chain| (chain.name, pending.iter().any(|name| name == chain.name))).collect())

@@ -31,6 +31,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::SAFETY;
 use crate::backend::{RETRY, planned_once};
+use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
 /// Maximum number of intents a claim takes.
@@ -46,25 +47,19 @@ pub struct OperationJob {
 }
 
 impl OperationJob {
-    /// Prefix that the queues of all workers share.
-    pub const QUEUES: &'static str = "operations";
-
-    /// Queue of this worker incarnation.
-    #[must_use]
-    pub fn queue_of(worker: WorkerId) -> String {
-        format!("{}:{worker}", Self::QUEUES)
-    }
+    /// Queue of the worker incarnation.
+    pub const QUEUE: Queue = Queue::of_each_worker("operations").in_area_table();
 
     /// Worker incarnation of this queue, or `None` if it is not a queue of operations.
     #[must_use]
     pub fn worker_of(queue: &str) -> Option<WorkerId> {
-        queue.strip_prefix(Self::QUEUES)?.strip_prefix(':')?.parse().ok()
+        queue.strip_prefix(Self::QUEUE.name)?.strip_prefix(':')?.parse().ok()
     }
 }
 
 /// Wakes a worker to claim its waiting operations. Call it after the commit.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&OperationJob::queue_of(worker)), String::new());
+    wakeups.tell(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
 }
 
 /// Serves one worker's waiting operations to it.

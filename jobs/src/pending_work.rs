@@ -26,7 +26,7 @@ pub struct PendingWork {
 impl PendingWork {
     /// Wakes, in this process, the servers of operations and of queues with waiting jobs.
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
-        let operations = self.operations.then(|| OperationJob::queue_of(worker));
+        let operations = self.operations.then(|| OperationJob::QUEUE.name_at(worker));
         for queue in self.queues.iter().chain(&operations) {
             wakeups.tell(&wakeups::channel(queue), String::new());
         }
@@ -37,7 +37,7 @@ impl PendingWork {
 ///
 /// # Errors
 /// Returns an error when a database query fails.
-pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[&str]) -> sqlx::Result<PendingWork> {
+pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[String]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,
                 exists(select from webhook_deliveries where due)
@@ -49,7 +49,7 @@ pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[&str]) ->
     )
     .bind(worker)
     .bind(queues)
-    .bind(MaintenanceJob::QUEUE)
+    .bind(MaintenanceJob::QUEUE.name)
     .fetch_one(conn)
     .await
 }

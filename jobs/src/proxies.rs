@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::Job;
+use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
 /// A check by the one worker that can read the proxy's sealed secrets. A check runs once: a second job for it finds that it has
@@ -18,19 +19,13 @@ pub struct CheckProxy {
 }
 
 impl CheckProxy {
-    /// Prefix that the queues of all workers share.
-    pub const QUEUES: &'static str = "proxy_checks";
-
-    /// Queue of this worker incarnation.
-    #[must_use]
-    pub fn queue_of(worker: WorkerId) -> String {
-        format!("{}:{worker}", Self::QUEUES)
-    }
+    /// Queue of the worker incarnation.
+    pub const QUEUE: Queue = Queue::of_each_worker("proxy_checks");
 }
 
 impl Job for CheckProxy {
     fn queue(&self) -> String {
-        Self::queue_of(self.worker)
+        Self::QUEUE.name_at(self.worker)
     }
 }
 
@@ -44,5 +39,5 @@ pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::
 
 /// Wakes a worker to poll its queue of checks.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&CheckProxy::queue_of(worker)), String::new());
+    wakeups.tell(&wakeups::channel(&CheckProxy::QUEUE.name_at(worker)), String::new());
 }

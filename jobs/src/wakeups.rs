@@ -23,12 +23,17 @@ use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
 use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_domain::metrics::Counter;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use listening::Listeners;
+
+pub(crate) const WAKEUPS: Counter<1> =
+    Counter::new("service_wakeup_total", "Wake-ups sent to processes, by carrier.", ["carrier"])
+        .starting_with(|| WakeupTransport::ALL.map(|carrier| [carrier.name()]).into());
 
 /// Maximum number of wake-ups waiting to be sent; further ones are dropped.
 const OUTBOX: usize = 4_096;
@@ -84,7 +89,7 @@ impl WakeupTransport {
 
     fn count(self, wakeups: usize) {
         let wakeups = u64::try_from(wakeups).unwrap_or(u64::MAX);
-        metrics::counter!("service_wakeup_total", "carrier" => self.name()).increment(wakeups);
+        WAKEUPS.with([self.name()]).increment(wakeups);
     }
 }
 

@@ -20,6 +20,9 @@ use kitfleet_domain::webhooks::deliveries::{Attempt, Schedule};
 pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;
 pub use fair_queue::attempts_that_fit;
+pub(crate) use results::ENDED_DELIVERIES;
+
+use crate::queues::Queue;
 
 /// Time after its timeout at which another worker may claim an attempt.
 const GRACE: Duration = Duration::from_secs(3);
@@ -35,7 +38,7 @@ pub struct AttemptJob {
 
 impl AttemptJob {
     /// Queue of all deliveries. The trigger `fan_out_event` notifies its channel by this name.
-    pub const QUEUE: &str = "webhooks";
+    pub const QUEUE: Queue = Queue::of_all_workers("webhooks").in_area_table();
 }
 
 /// Settings of attempts.

@@ -18,12 +18,23 @@ use std::fmt;
 use std::time::Duration;
 
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
+use kitfleet_domain::metrics::{Counter, MetricDeclaration};
 
 pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step};
 pub use self::costs::{Cost, Prices, Usage};
 use self::exchange::{Exchange, Refusal};
 pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt};
 use self::provider_apis::{ProviderApi, Question};
+
+/// Metrics that this crate emits.
+pub const METRICS: &[&dyn MetricDeclaration] = &[&BUNDLED_REQUESTS];
+
+const BUNDLED_REQUESTS: Counter<1> = Counter::new(
+    "service_bundled_llm_request_total",
+    "Requests to models with the deployment's own key, by outcome.",
+    ["outcome"],
+)
+.starting_with(|| Failure::OUTCOMES.map(|outcome| [outcome]).into());
 
 /// Maximum timeout of a key test, which applies if the model timeout is longer.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
@@ -144,7 +155,7 @@ pub enum Failure {
 
 impl Failure {
     /// All outcomes in metrics; `ok` is a success.
-    pub const OUTCOMES: [&str; 8] =
+    const OUTCOMES: [&str; 8] =
         ["ok", "key_refused", "quota_exceeded", "busy", "late", "unreachable", "provider_error", "unusable"];
 
     /// Name in metrics.
@@ -230,7 +241,7 @@ impl Models {
         let (provider, model) = (with.provider.name(), &asked.model);
         tracing::info!(provider, model, outcome, tokens = asked.usage.total(), "model request finished");
         if with.payer == Payer::Deployment {
-            metrics::counter!("service_bundled_llm_request_total", "outcome" => outcome).increment(1);
+            BUNDLED_REQUESTS.with([outcome]).increment(1);
         }
         asked
     }

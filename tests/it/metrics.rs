@@ -111,6 +111,7 @@ async fn durations_are_histograms() {
 async fn waiting_jobs_are_reported_with_their_age() {
     let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
     let types = ["maintenance", "emails", "webhooks", "operations", "turns", "proxy_checks"];
+    assert_eq!(kitfleet_jobs::QUEUES.map(|queue| queue.name), types);
     for job_type in types {
         assert!(value(&app, &format!("service_job_queue_depth{{job_type=\"{job_type}\"}}")).await < 0.5, "{job_type}");
     }
@@ -267,6 +268,9 @@ async fn metrics_have_bounded_labels() {
         "service_pair_mode_transition_total",
     ] {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not registered:\n{text}");
+    }
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} is not in the list of its crate:\n{text}");
     }
     for secret in [session.as_str(), &account.to_string(), "nowhere-to-be-found", "BREW", "127.0.0.1", TOKEN] {
         assert!(!text.contains(secret), "{secret} is a label:\n{text}");

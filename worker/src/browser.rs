@@ -39,10 +39,12 @@ use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
+pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
+pub(crate) use self::shelf::BROWSERS_HOT;
 use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
 pub use self::view::{InputOutcome, View};

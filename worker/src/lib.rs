@@ -29,8 +29,10 @@ use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
+use kitfleet_domain::metrics::{Gauge, MetricDeclaration};
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
+use kitfleet_jobs::QUEUES;
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, async_commit_pool};
 use kitfleet_jobs::browser::queue_of;
@@ -39,6 +41,7 @@ use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Sched
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
 use kitfleet_jobs::pending_work;
 use kitfleet_jobs::proxies::CheckProxy;
+use kitfleet_jobs::queues::Queue;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
@@ -61,6 +64,34 @@ use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::live::Live;
 use crate::sessions::Sessions;
+
+/// Metrics that this crate emits.
+pub const METRICS: &[&dyn MetricDeclaration] = &[
+    &SANDBOXED,
+    &DISK_FREE,
+    &DISK_FLOOR,
+    &sessions::WORKER_SESSIONS,
+    &sessions::BROWSER_DEATHS,
+    &sessions::OPERATION_TIME,
+    &browser::BROWSERS_HOT,
+    &browser::BROWSER_MEMORY,
+    &webhooks::ATTEMPTS,
+    &webhooks::ATTEMPT_TIME,
+    &maintenance::ENTRUSTED_PURGES,
+    &maintenance::ROW_PURGES,
+];
+
+const SANDBOXED: Gauge =
+    Gauge::new("service_worker_sandboxed", "1 when this worker's browsers are confined, 0 when they are not.", []);
+
+const DISK_FREE: Gauge =
+    Gauge::new("service_worker_disk_free_bytes", "Free bytes on the disk of this worker's browsers.", []);
+
+const DISK_FLOOR: Gauge = Gauge::new(
+    "service_worker_disk_floor_bytes",
+    "Free bytes below which this worker takes no sessions and ends the session that wrote most.",
+    [],
+);
 
 /// Maximum time the browsers have to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -139,7 +170,7 @@ pub(crate) struct Context {
 pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
-    metrics::gauge!("service_worker_sandboxed").set(u8::from(browsers.is_confined()));
+    SANDBOXED.series().set(u8::from(browsers.is_confined()));
     sessions::note_count(0);
     let ended = run_with(config, db, wakeups, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
@@ -155,10 +186,12 @@ async fn run_with(
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
-    let (operations, browser_queue, turns) = (OperationJob::queue_of(id), queue_of(id), TurnJob::queue_of(id));
-    let checks = CheckProxy::queue_of(id);
-    let queues = [&*operations, &browser_queue, &turns, &checks, EmailJob::QUEUE, AttemptJob::QUEUE];
-    let (_listening, mut receivers) = wakeups.serve(&queues).await.map_err(RunError::Deaf)?;
+    let browser_queue = queue_of(id);
+    let mut woken: Vec<_> =
+        QUEUES.into_iter().filter(|queue| queue.is_woken()).map(|queue| queue.name_at(id)).collect();
+    woken.push(browser_queue.clone());
+    let woken: Vec<_> = woken.iter().map(String::as_str).collect();
+    let (_listening, mut receivers) = wakeups.serve(&woken).await.map_err(RunError::Deaf)?;
     let listener = match config.driver {
         Driver::None => None,
         Driver::Webkit | Driver::Simulated => {
@@ -210,6 +243,8 @@ async fn run_with(
     let tidying = Arc::clone(&context);
     let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
     let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
+    let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
+    receivers.insert(MaintenanceJob::QUEUE.name.to_owned(), ticks);
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
         let receiver = receivers.remove(name).unwrap_or_else(|| unreachable!("listened for above"));
@@ -217,19 +252,19 @@ async fn run_with(
     };
     let (ended, closing) = queue(&browser_queue);
     let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
-    // One line for each job type.
-    let (operating, talking, checking) = (queue(&operations), queue(&turns), queue(&checks));
-    let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
-    let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
-    let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
+    let timing = Arc::clone(&context);
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking, lateness).await }));
-    let rounds = LeasePoll { served: [turns.clone(), checks.clone()], late, due };
+    let operations = OperationJob::QUEUE.name_at(id);
+    let operating = queue(&operations);
     queues.spawn(operate(operations, operating));
-    queues.spawn_blocking(move || serve(&turns, talking, agents::handle));
-    queues.spawn_blocking(move || serve(&checks, checking, proxies::handle));
-    queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
-    queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
-    queues.spawn(webhooks::deliver(delivering, deliveries_due));
+    queues.spawn(webhooks::deliver(queue(AttemptJob::QUEUE.name), deliveries_due));
+    for (served, serve) in SERVED {
+        let name = served.name_at(id);
+        let inputs = queue(&name);
+        queues.spawn_blocking(move || serve(&name, inputs));
+    }
+    let polled = QUEUES.into_iter().filter(|queue| queue.is_in_apalis() && queue.is_woken());
+    let rounds = LeasePoll { served: polled.map(|queue| queue.name_at(id)).collect(), late, due };
 
     let ended = tokio::select! {
         () = shutdown.drain.cancelled() => Ok(()),
@@ -252,6 +287,17 @@ async fn run_with(
     tracing::info!(worker = %id, "worker stopped");
     ended
 }
+
+/// Serves a queue in apalis's table until the worker stops.
+type Serve = fn(&str, QueueInputs) -> Result<(), String>;
+
+/// The function that serves each queue in apalis's table.
+const SERVED: [(Queue, Serve); 4] = [
+    (TurnJob::QUEUE, |name, inputs| serve(name, inputs, agents::handle)),
+    (CheckProxy::QUEUE, |name, inputs| serve(name, inputs, proxies::handle)),
+    (EmailJob::QUEUE, |name, inputs| serve(name, inputs, emails::handle)),
+    (MaintenanceJob::QUEUE, |name, inputs| serve(name, inputs, maintenance::handle)),
+];
 
 /// Serves one queue with one apalis worker on its own thread. The future of an apalis worker is not `Send`, so it cannot
 /// be a Tokio task.
@@ -342,8 +388,8 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
 
 /// Queues that are woken at each renewal of the lease, in case a wake-up was lost.
 struct LeasePoll {
-    /// Job queues of this worker.
-    served: [String; 2],
+    /// Queues in apalis's table that this worker serves after wake-ups.
+    served: Vec<String>,
     /// Wakes [`keep_time`].
     late: Sender<()>,
     /// Wakes the delivery of webhooks.
@@ -352,13 +398,8 @@ struct LeasePoll {
 
 impl LeasePoll {
     async fn make(&self, context: &Context) -> sqlx::Result<()> {
-        let [turns, checks] = &self.served;
-        let waiting = pending_work::look(
-            &mut *context.async_commit_pool.acquire().await?,
-            context.id,
-            &[turns, checks, EmailJob::QUEUE],
-        )
-        .await?;
+        let waiting =
+            pending_work::look(&mut *context.async_commit_pool.acquire().await?, context.id, &self.served).await?;
         waiting.wake(&context.wakeups, context.id);
         // The channels have a capacity of 1: a pending wake-up covers all later ones.
         if waiting.late_ticks {
@@ -420,8 +461,8 @@ async fn measure(config: &WorkerConfig) -> (Option<DiskSpace>, Option<Memory>) {
     let folder = config.data_dir.clone();
     let measured = spawn_blocking(move || (DiskSpace::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
     if let Some(room) = measured.0 {
-        metrics::gauge!("service_worker_disk_free_bytes").set(config::bytes(room.left));
-        metrics::gauge!("service_worker_disk_floor_bytes").set(config::bytes(room.floor(config.bounds.free_disk)));
+        DISK_FREE.series().set(config::bytes(room.left));
+        DISK_FLOOR.series().set(config::bytes(room.floor(config.bounds.free_disk)));
     }
     measured
 }
@@ -474,5 +515,21 @@ async fn retire(context: &Context) {
         Err(_) => {
             tracing::error!(worker = %context.id, "recording that the worker stopped took too long: its lease expires");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_in_apalis_is_served() {
+        let names = |queues: &mut dyn Iterator<Item = Queue>| {
+            let mut names: Vec<_> = queues.map(|queue| queue.name).collect();
+            names.sort_unstable();
+            names
+        };
+        let declared = names(&mut QUEUES.into_iter().filter(|queue| queue.is_in_apalis()));
+        assert_eq!(names(&mut SERVED.into_iter().map(|(queue, _)| queue)), declared);
     }
 }

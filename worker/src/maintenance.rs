@@ -14,8 +14,9 @@ use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::ProfileId;
+use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::profiles::{self, ExpiredProfile, Retention};
-use kitfleet_domain::retention::{PurgeOutcome, Terms};
+use kitfleet_domain::retention::{self, PurgeOutcome, Terms};
 use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, recovery};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
@@ -31,6 +32,28 @@ use serde_json::json;
 use sqlx::PgPool;
 
 use crate::{Context, WorkerConfig, crypto_orders};
+
+pub(crate) const ENTRUSTED_PURGES: Counter<2> = Counter::new(
+    "service_retention_purge_total",
+    "Purges of customer data by retention, by kind of data and outcome.",
+    ["arm", "outcome"],
+)
+.starting_with(|| possible_purges(true));
+
+pub(crate) const ROW_PURGES: Counter<2> = Counter::new(
+    "service_rows_purge_total",
+    "Rows deleted by retention and failed purges, by kind of data and outcome.",
+    ["arm", "outcome"],
+)
+.starting_with(|| possible_purges(false));
+
+/// Returns the possible label values of one of the two metrics.
+fn possible_purges(is_entrusted: bool) -> Vec<[&'static str; 2]> {
+    let arms = ["profiles", "snapshots"].into_iter().chain(areas::arms().into_iter().map(|arm| arm.name));
+    arms.filter(|arm| retention::is_entrusted(arm) == is_entrusted)
+        .flat_map(|arm| PurgeOutcome::possible(arm).iter().map(move |outcome| [arm, outcome.name()]))
+        .collect()
+}
 
 /// Maximum number of rows in one batch.
 const BATCH: i64 = 500;
@@ -389,7 +412,8 @@ async fn purge_profile(db: &PgPool, retention: Retention, profile: ProfileId) ->
 }
 
 fn count_purge(arm: &'static str, outcome: PurgeOutcome, count: u64) {
-    metrics::counter!(PurgeOutcome::metric(arm), "arm" => arm, "outcome" => outcome.name()).increment(count);
+    let purges = if retention::is_entrusted(arm) { ENTRUSTED_PURGES } else { ROW_PURGES };
+    purges.with([arm, outcome.name()]).increment(count);
 }
 
 /// Removes stores without references, including those of failed saves. Returns the number of stores.

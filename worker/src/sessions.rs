@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
+use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
 use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
@@ -34,8 +35,20 @@ use tracing::field::Empty;
 
 use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, ChallengeScan, NotSaved, OperationEnd, View};
+use crate::browser::{Browser, Cause, ChallengeScan, NotSaved, OperationEnd, View};
 use crate::egress_routes;
+
+pub(crate) const WORKER_SESSIONS: Gauge = Gauge::new("service_worker_sessions", "Live sessions of this worker.", []);
+
+pub(crate) const BROWSER_DEATHS: Counter<1> =
+    Counter::new("service_browser_death_total", "Browsers of sessions that ended by themselves, by cause.", ["cause"])
+        .starting_with(|| Cause::ALL.iter().map(|cause| [cause.name()]).collect());
+
+pub(crate) const OPERATION_TIME: Histogram<1> = Histogram::new(
+    "service_session_operation_duration_seconds",
+    "Time in the browser per operation in seconds, by kind of operation.",
+    ["operation"],
+);
 
 /// Time a browser may exceed its operation's limit by. The browser normally ends the operation itself, with a more
 /// precise error.
@@ -153,7 +166,7 @@ impl Sessions {
 
 /// Sets the metric of this worker's sessions. Callers hold the lock, so that the last value is the current one.
 pub(crate) fn note_count(sessions: usize) {
-    metrics::gauge!("service_worker_sessions").set(u32::try_from(sessions).unwrap_or(u32::MAX));
+    WORKER_SESSIONS.series().set(u32::try_from(sessions).unwrap_or(u32::MAX));
 }
 
 /// Runs a claimed operation on one of this worker's browsers: opens a browser, or forwards the operation to the
@@ -402,7 +415,7 @@ impl Actor {
             self.keep(browser, &held).await;
         } else {
             if let Some(cause) = browser.cause_of_death() {
-                metrics::counter!("service_browser_death_total", "cause" => cause.name()).increment(1);
+                BROWSER_DEATHS.with([cause.name()]).increment(1);
             }
             browser.close().await;
             self.let_go().await;
@@ -455,8 +468,7 @@ impl Actor {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return NextAction::Close,
         };
-        metrics::histogram!("service_session_operation_duration_seconds", "operation" => operation.spec().kind)
-            .record(started.elapsed());
+        OPERATION_TIME.with([operation.spec().kind]).record(started.elapsed());
         let (outcome, result) = match ended {
             Ok(OperationEnd::Done(result)) => (Outcome::Done, Some(result)),
             Ok(OperationEnd::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),

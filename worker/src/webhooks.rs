@@ -23,6 +23,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::target::{ATTEMPT_TIME, ATTEMPTS};
 pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, QueueInputs, name_of, stopped};
@@ -45,7 +46,7 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
         // task.
         AbortOnDropHandle::new(tokio::spawn(async move { sender.send(job).await }))
     };
-    let worker = WorkerBuilder::new(name_of(AttemptJob::QUEUE, context.id)).backend(backend).build(run);
+    let worker = WorkerBuilder::new(name_of(AttemptJob::QUEUE.name, context.id)).backend(backend).build(run);
     let overdue = async {
         context.stopping.cancelled().await;
         sleep(lease).await;

@@ -42,6 +42,11 @@ impl Problem {
         Self(Box::new(Parts { kind, title, detail, members: Map::new(), headers: HeaderMap::new() }))
     }
 
+    /// Response to a request for a route that does not exist, or that is hidden from the caller. The two must not differ.
+    pub fn no_such_route() -> Self {
+        Self::new(&kinds::NOT_FOUND, "no such route")
+    }
+
     /// Replaces the title of the problem type.
     pub fn titled(mut self, title: &'static str) -> Self {
         self.0.title = title;

@@ -1,84 +1,26 @@
-//! Operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is a label.
+//! Metrics of the API, and the recorder of the process (contract: operators 3 to 7).
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kitfleet_domain::agents::lanes::{self, TRANSITIONS};
-use kitfleet_domain::agents::turn_lifecycle::DECOMPOSED;
-use kitfleet_domain::agents::turns::TurnKind;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
-use kitfleet_domain::challenges;
-use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::encryption_key::KeyStatus;
 use kitfleet_domain::live;
-use kitfleet_domain::retention::PurgeOutcome;
+use kitfleet_domain::metrics::{Counter, Gauge, Histogram, MetricDeclaration};
 use kitfleet_domain::sessions::SessionStatus;
-use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_domain::workers::Slots;
 use kitfleet_jobs::inspect::Backlog;
-use kitfleet_jobs::wakeups::WakeupTransport;
-use kitfleet_models::Failure;
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::http::buckets::Bucket;
 
-const REQUESTS: &str = "service_http_request_total";
-const AUTH: &str = "service_auth_total";
-const OAUTH_TOKENS: &str = "service_oauth_token_total";
-const PANICS: &str = "service_unhandled_rejection_total";
-const CHAINS: &str = "service_scheduled_job_chain_pending";
-const LIMITS: &str = "service_rate_limit_total";
-const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
-const AUDIT: &str = "service_account_audit_emit_total";
-const ADMIN_AUDIT: &str = "service_admin_audit_emit_total";
-const EMAILS: &str = "service_email_send_total";
-const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
-const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
-const CREATES_WAITING: &str = "service_session_creates_waiting";
-const CREATES_REFUSED: &str = "service_session_create_refusal_total";
-const BROWSERS_HOT: &str = "service_browsers_hot";
-const CHALLENGES: &str = "service_challenge_total";
-const BYOK_TESTS: &str = "service_byok_provider_test_total";
-const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
-const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
-const LIVEKIT_TOKENS: &str = "service_livekit_token_mint_total";
-const MAC_NODES: &str = "service_mac_node_livekit_register_total";
-const CARD_WEBHOOKS: &str = "service_card_webhook_total";
-const CRYPTO_WEBHOOKS: &str = "service_crypto_webhook_total";
-const WAKEUPS: &str = "service_wakeup_total";
-const SESSIONS_LIVE: &str = "service_sessions_live";
-const WORKERS: &str = "service_workers";
-const WORKER_SESSIONS: &str = "service_worker_sessions";
-const SECRET_AGE: &str = "service_secret_age_seconds";
-const SLOTS: &str = "service_worker_slots";
-const SLOTS_FREE: &str = "service_worker_slots_free";
-const QUEUE_DEPTH: &str = "service_job_queue_depth";
-const QUEUE_AGE: &str = "service_job_queue_age_seconds";
-const POOL: &str = "service_db_pool_connections";
-const BUILD: &str = "service_build_info";
-const SANDBOXED: &str = "service_worker_sandboxed";
-const ENCRYPTION_KEY: &str = "service_encryption_key_ok";
-const BROWSER_MEMORY: &str = "service_browser_memory_bytes";
-const BROWSER_DEATHS: &str = "service_browser_death_total";
-const DATABASE_UP: &str = "service_database_up";
-const REDIS_UP: &str = "service_redis_up";
-const CLOCK_SKEW: &str = "service_clock_skew_seconds";
-const DISK_FREE: &str = "service_worker_disk_free_bytes";
-const DISK_FLOOR: &str = "service_worker_disk_floor_bytes";
-
-/// Gauges that are read from the database. While it cannot be read, they are left out of a scrape, because their last values are
-/// outdated.
-const OF_THE_DATABASE: [&str; 9] =
-    [SESSIONS_LIVE, WORKERS, SECRET_AGE, SLOTS, SLOTS_FREE, QUEUE_DEPTH, QUEUE_AGE, CHAINS, CLOCK_SKEW];
-const REQUEST_TIME: &str = "service_http_request_duration_seconds";
-const OPERATION_TIME: &str = "service_session_operation_duration_seconds";
-const ATTEMPT_TIME: &str = "service_webhook_attempt_duration_seconds";
-
 /// Histogram buckets in seconds, from a response out of memory to an operation at its timeout.
 const SECONDS: [f64; 15] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
+
+const AUTH: Counter<1> = Counter::new("service_auth_total", "Authentications, by outcome.", ["outcome"])
+    .starting_with(|| AuthOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
 /// Outcome of an authentication.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +50,10 @@ impl AuthOutcome {
         }
     }
 }
+
+const OAUTH_TOKENS: Counter<1> =
+    Counter::new("service_oauth_token_total", "Requests for an OAuth access token, by outcome.", ["outcome"])
+        .starting_with(|| OauthOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
 /// Outcome of a request for an OAuth access token.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +92,18 @@ impl OauthOutcome {
     }
 }
 
+const REQUESTS: Counter<3> = Counter::new(
+    "service_http_request_total",
+    "Answered requests, by method, route template and class of status.",
+    ["method", "route", "status_class"],
+);
+
+const REQUEST_TIME: Histogram<1> = Histogram::new(
+    "service_http_request_duration_seconds",
+    "Duration of requests in seconds, by route template.",
+    ["route"],
+);
+
 pub fn count_request(method: &'static str, route: &str, status: StatusCode, took: Duration) {
     let class = match status.as_u16() / 100 {
         1 => "1xx",
@@ -154,17 +112,34 @@ pub fn count_request(method: &'static str, route: &str, status: StatusCode, took
         4 => "4xx",
         _ => "5xx",
     };
-    counter!(REQUESTS, "method" => method, "route" => route.to_owned(), "status_class" => class).increment(1);
-    histogram!(REQUEST_TIME, "route" => route.to_owned()).record(took);
+    REQUESTS.with([method, route, class].map(str::to_owned)).increment(1);
+    REQUEST_TIME.with([route.to_owned()]).record(took);
 }
 
 pub fn count_auth(outcome: AuthOutcome) {
-    counter!(AUTH, "outcome" => outcome.label()).increment(1);
+    AUTH.with([outcome.label()]).increment(1);
 }
 
 pub fn count_oauth_token(outcome: OauthOutcome) {
-    counter!(OAUTH_TOKENS, "outcome" => outcome.label()).increment(1);
+    OAUTH_TOKENS.with([outcome.label()]).increment(1);
 }
+
+const LIMITS: Counter<2> = Counter::new(
+    "service_rate_limit_total",
+    "Requests that a rate limit counted, by bucket and outcome.",
+    ["bucket", "outcome"],
+)
+.starting_with(|| {
+    let outcomes = LimitOutcome::ALL;
+    Bucket::ALL.into_iter().flat_map(|bucket| outcomes.map(|outcome| [bucket.label(), outcome.label()])).collect()
+});
+
+const LIMIT_FALLBACKS: Counter<1> = Counter::new(
+    "service_rate_limit_store_fallback_total",
+    "Rate limit checks that a process made on its own because Redis did not answer in time.",
+    ["limiter"],
+)
+.starting_with(|| Bucket::ALL.into_iter().map(|bucket| [bucket.label()]).collect());
 
 /// Outcome of a rate limit check.
 #[derive(Debug, Clone, Copy)]
@@ -185,13 +160,23 @@ impl LimitOutcome {
 }
 
 pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
-    counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).increment(1);
+    LIMITS.with([bucket.label(), outcome.label()]).increment(1);
 }
 
 /// Counts a rate limit check that Redis did not answer in time.
 pub fn count_limit_fallback(bucket: Bucket) {
-    counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
+    LIMIT_FALLBACKS.with([bucket.label()]).increment(1);
 }
+
+const CREATES_WAITING: Gauge =
+    Gauge::new("service_session_creates_waiting", "Creates that wait for a free browser.", []).starting_at_zero();
+
+const CREATES_REFUSED: Counter<1> = Counter::new(
+    "service_session_create_refusal_total",
+    "Creates refused for lack of a free browser, by reason.",
+    ["reason"],
+)
+.starting_with(|| Refusal::ALL.map(|refusal| [refusal.label()]).into());
 
 /// Reason a session creation got no browser while all were in use.
 #[derive(Debug, Clone, Copy)]
@@ -220,13 +205,20 @@ impl Refusal {
 }
 
 pub fn count_refusal(refusal: Refusal) {
-    counter!(CREATES_REFUSED, "reason" => refusal.label()).increment(1);
+    CREATES_REFUSED.with([refusal.label()]).increment(1);
 }
 
 /// Changes the number of requests that wait for a browser.
 pub fn note_waiting(more: f64) {
-    gauge!(CREATES_WAITING).increment(more);
+    CREATES_WAITING.series().increment(more);
 }
+
+const BYOK_TESTS: Counter<1> = Counter::new(
+    "service_byok_provider_test_total",
+    "Tests of customers' keys at model providers, by outcome.",
+    ["outcome"],
+)
+.starting_with(|| ByokTest::all().map(|test| [test.label()]).collect());
 
 /// Outcome of a test of a model provider key.
 #[derive(Debug, Clone, Copy)]
@@ -251,8 +243,18 @@ impl ByokTest {
 }
 
 pub fn count_byok_test(test: ByokTest) {
-    counter!(BYOK_TESTS, "outcome" => test.label()).increment(1);
+    BYOK_TESTS.with([test.label()]).increment(1);
 }
+
+const LIVEKIT_TOKENS: Counter<2> = Counter::new(
+    "service_livekit_token_mint_total",
+    "Requests for a LiveKit token, by role and outcome.",
+    ["role", "outcome"],
+)
+.starting_with(|| {
+    let outcomes = TokenOutcome::ALL;
+    live::Role::ALL.iter().flat_map(|role| outcomes.map(|outcome| [role.name(), outcome.label()])).collect()
+});
 
 /// Outcome of a request for a LiveKit token.
 #[derive(Debug, Clone, Copy)]
@@ -281,8 +283,15 @@ impl TokenOutcome {
 }
 
 pub fn count_livekit_token(role: live::Role, outcome: TokenOutcome) {
-    counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
+    LIVEKIT_TOKENS.with([role.name(), outcome.label()]).increment(1);
 }
+
+const MAC_NODES: Counter<1> = Counter::new(
+    "service_mac_node_livekit_register_total",
+    "Registrations of video machines, by outcome.",
+    ["outcome"],
+)
+.starting_with(|| RegisterOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
 /// Outcome of the registration of a machine for video.
 #[derive(Debug, Clone, Copy)]
@@ -313,8 +322,12 @@ impl RegisterOutcome {
 }
 
 pub fn count_registration(outcome: RegisterOutcome) {
-    counter!(MAC_NODES, "outcome" => outcome.label()).increment(1);
+    MAC_NODES.with([outcome.label()]).increment(1);
 }
+
+const CARD_WEBHOOKS: Counter<1> =
+    Counter::new("service_card_webhook_total", "Events received from the card provider, by outcome.", ["outcome"])
+        .starting_with(|| CardWebhook::ALL.map(|outcome| [outcome.label()]).into());
 
 /// Outcome of an event of the card provider.
 #[derive(Debug, Clone, Copy)]
@@ -359,8 +372,15 @@ impl CardWebhook {
 }
 
 pub fn count_card_webhook(outcome: CardWebhook) {
-    counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).increment(1);
+    CARD_WEBHOOKS.with([outcome.label()]).increment(1);
 }
+
+const CRYPTO_WEBHOOKS: Counter<1> = Counter::new(
+    "service_crypto_webhook_total",
+    "Notices received from the crypto processor, by outcome.",
+    ["outcome"],
+)
+.starting_with(|| CryptoWebhook::ALL.map(|outcome| [outcome.label()]).into());
 
 /// Outcome of a notification of the crypto processor.
 #[derive(Debug, Clone, Copy)]
@@ -388,198 +408,111 @@ impl CryptoWebhook {
 }
 
 pub fn count_crypto_webhook(outcome: CryptoWebhook) {
-    counter!(CRYPTO_WEBHOOKS, "outcome" => outcome.label()).increment(1);
+    CRYPTO_WEBHOOKS.with([outcome.label()]).increment(1);
 }
+
+const PANICS: Counter =
+    Counter::new("service_unhandled_rejection_total", "Handlers that panicked.", []).starting_at_zero();
 
 pub fn count_panic() {
-    counter!(PANICS).increment(1);
+    PANICS.series().increment(1);
 }
 
-/// Installs the metrics recorder of this process, once; a second call returns the same recorder. Counts before the call are lost.
+const BUILD: Gauge<1> =
+    Gauge::new("service_build_info", "Always 1. The labels hold the build of this process.", ["version"]);
+
+/// Metrics of the API.
+const METRICS: [&dyn MetricDeclaration; 28] = [
+    &REQUESTS,
+    &AUTH,
+    &OAUTH_TOKENS,
+    &PANICS,
+    &CHAINS,
+    &LIMITS,
+    &LIMIT_FALLBACKS,
+    &CREATES_WAITING,
+    &CREATES_REFUSED,
+    &BYOK_TESTS,
+    &LIVEKIT_TOKENS,
+    &MAC_NODES,
+    &CARD_WEBHOOKS,
+    &CRYPTO_WEBHOOKS,
+    &SESSIONS_LIVE,
+    &WORKERS,
+    &SECRET_AGE,
+    &SLOTS,
+    &SLOTS_FREE,
+    &QUEUE_DEPTH,
+    &QUEUE_AGE,
+    &POOL,
+    &BUILD,
+    &ENCRYPTION_KEY,
+    &DATABASE_UP,
+    &REDIS_UP,
+    &CLOCK_SKEW,
+    &REQUEST_TIME,
+];
+
+/// Returns the metrics of the API and of the crates that it uses.
+fn declared() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
+    let of_crates = kitfleet_jobs::METRICS.iter().chain(kitfleet_models::METRICS);
+    areas::metrics().chain(of_crates.copied()).chain(METRICS)
+}
+
+/// Installs the metrics recorder of this process, once, and registers the metrics of the API and `of_others`. A second call
+/// registers nothing and returns the same recorder. Counts before the call are lost.
 ///
 /// # Errors
 /// Another recorder is installed.
-pub fn install() -> std::result::Result<PrometheusHandle, String> {
-    static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
-        let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
-        let handle = builder.install_recorder().map_err(|error| error.to_string())?;
-        describe_counter!(REQUESTS, "Answered requests, by method, route template and class of status.");
-        describe_counter!(AUTH, "Authentications, by outcome.");
-        describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
-        describe_counter!(PANICS, "Handlers that panicked.");
-        describe_gauge!(CHAINS, "1 when the next run of a scheduled job is in the queue, 0 when it is not.");
-        describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
-        describe_counter!(
-            LIMIT_FALLBACKS,
-            "Rate limit checks that a process made on its own because Redis did not answer in time."
-        );
-        describe_counter!(AUDIT, "Written rows of the audit log, by prefix of the action and type of the actor.");
-        describe_counter!(ADMIN_AUDIT, "Logged actions of staff, by prefix of the action.");
-        describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
-        describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
-        describe_counter!(
-            PurgeOutcome::metric("profiles"),
-            "Purges of customer data by retention, by kind of data and outcome."
-        );
-        describe_counter!(
-            PurgeOutcome::metric(""),
-            "Rows deleted by retention and failed purges, by kind of data and outcome."
-        );
-        describe_counter!(DELIVERIES, "Ended webhook deliveries, by final state.");
-        describe_gauge!(CREATES_WAITING, "Creates that wait for a free browser.");
-        describe_counter!(CREATES_REFUSED, "Creates refused for lack of a free browser, by reason.");
-        describe_gauge!(BROWSERS_HOT, "Started browsers without a session.");
-        describe_counter!(CHALLENGES, "Challenges shown by pages, by type and outcome.");
-        describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
-        describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
-        describe_counter!(MAC_NODES, "Registrations of video machines, by outcome.");
-        describe_counter!(BUNDLED_REQUESTS, "Requests to models with the deployment's own key, by outcome.");
-        describe_counter!(BUNDLED_ERRORS, "Messages that were not sent to the deployment's model, by reason.");
-        describe_counter!(CARD_WEBHOOKS, "Events received from the card provider, by outcome.");
-        describe_counter!(CRYPTO_WEBHOOKS, "Notices received from the crypto processor, by outcome.");
-        describe_counter!(DECOMPOSED, "Interpreted messages of agent sessions, by outcome.");
-        describe_counter!(
-            TRANSITIONS,
-            "Changes of the driver of an agent session in pair mode, by previous and next driver."
-        );
-        describe_counter!(WAKEUPS, "Wake-ups sent to processes, by carrier.");
-        describe_standing();
-        start_at_zero();
-        Ok(handle)
-    });
-    HANDLE.clone()
+pub fn install(of_others: &[&'static dyn MetricDeclaration]) -> std::result::Result<PrometheusHandle, String> {
+    static HANDLE: OnceLock<std::result::Result<PrometheusHandle, String>> = OnceLock::new();
+    HANDLE.get_or_init(|| install_recorder(of_others)).clone()
 }
 
-/// A rate does not show the first event of a new series, so known series start at zero.
-fn start_at_zero() {
-    counter!(PANICS).absolute(0);
-    gauge!(CREATES_WAITING).set(0.0);
-    gauge!(BROWSERS_HOT).set(0.0);
-    gauge!(BROWSER_MEMORY).set(0.0);
-    gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-    for (kind, outcome) in challenges::counted() {
-        counter!(CHALLENGES, "type" => kind, "outcome" => outcome).absolute(0);
+fn install_recorder(of_others: &[&'static dyn MetricDeclaration]) -> std::result::Result<PrometheusHandle, String> {
+    let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
+    let handle = builder.install_recorder().map_err(|error| error.to_string())?;
+    for metric in declared().chain(of_others.iter().copied()) {
+        metric.register();
     }
-    for refusal in Refusal::ALL {
-        counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
-    }
-    for outcome in AuthOutcome::ALL {
-        counter!(AUTH, "outcome" => outcome.label()).absolute(0);
-    }
-    for outcome in OauthOutcome::ALL {
-        counter!(OAUTH_TOKENS, "outcome" => outcome.label()).absolute(0);
-    }
-    for bucket in Bucket::ALL {
-        for outcome in LimitOutcome::ALL {
-            counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).absolute(0);
-        }
-        counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
-    }
-    for template in Template::ALL {
-        for outcome in Outcome::ALL {
-            counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
-        }
-    }
-    for outcome in deliveries::Outcome::ALL {
-        counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
-    }
-    for test in ByokTest::all() {
-        counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
-    }
-    for role in live::Role::ALL {
-        for outcome in TokenOutcome::ALL {
-            counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
-        }
-    }
-    for outcome in CardWebhook::ALL {
-        counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).absolute(0);
-    }
-    for outcome in CryptoWebhook::ALL {
-        counter!(CRYPTO_WEBHOOKS, "outcome" => outcome.label()).absolute(0);
-    }
-    for outcome in RegisterOutcome::ALL {
-        counter!(MAC_NODES, "outcome" => outcome.label()).absolute(0);
-    }
-    for outcome in Failure::OUTCOMES {
-        counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
-    }
-    for kind in TurnKind::NAMES {
-        counter!(DECOMPOSED, "result_kind" => kind).absolute(0);
-    }
-    for (from, to) in lanes::transitions() {
-        counter!(TRANSITIONS, "from" => from, "to" => to).absolute(0);
-    }
-    for kind in ["consent_missing", "budget_exhausted"] {
-        counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
-    }
-    for cause in ["memory", "disk", "page_process", "network_process", "host"] {
-        counter!(BROWSER_DEATHS, "cause" => cause).absolute(0);
-    }
-    for carrier in WakeupTransport::ALL {
-        counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
-    }
-    for state in DeliveryStatus::COUNTED {
-        counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
-    }
-    for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
-        for outcome in PurgeOutcome::possible(arm) {
-            counter!(PurgeOutcome::metric(arm), "arm" => arm, "outcome" => outcome.name()).absolute(0);
-        }
-    }
-    for (prefix, actor) in [
-        ("session", "customer"),
-        ("session", "system"),
-        ("profile", "customer"),
-        ("account", "customer"),
-        ("api_key", "customer"),
-        ("api_key", "system"),
-        ("subscription", "system"),
-        ("team", "customer"),
-        ("webhook_endpoint", "customer"),
-        ("webhook_delivery", "customer"),
-        ("admin", "staff"),
-    ] {
-        counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
-    }
-    for prefix in ["admin", "job", "worker"] {
-        counter!(ADMIN_AUDIT, "prefix" => prefix).absolute(0);
-    }
+    BUILD.with([env!("CARGO_PKG_VERSION")]).set(1.0);
+    Ok(handle)
 }
 
-/// Describes gauges of the deployment's state, and durations.
-fn describe_standing() {
-    describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
-    describe_gauge!(WORKERS, "Workers, by status. Lost and stopped workers count for one hour.");
-    describe_gauge!(WORKER_SESSIONS, "Live sessions of this worker.");
-    describe_gauge!(SECRET_AGE, "Age of the oldest secret in use in seconds, by kind of secret.");
-    describe_gauge!(SLOTS, "Slots of workers that take sessions.");
-    describe_gauge!(SLOTS_FREE, "Free slots of workers that take sessions.");
-    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not started, by type.");
-    describe_gauge!(QUEUE_AGE, "Age of the oldest due job in seconds, by type.");
-    describe_gauge!(POOL, "Database connections of this process's pool, by state.");
-    describe_gauge!(BUILD, "Always 1. The labels hold the build of this process.");
-    describe_gauge!(SANDBOXED, "1 when this worker's browsers are confined, 0 when they are not.");
-    describe_gauge!(
-        BROWSER_MEMORY,
-        "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS)."
-    );
-    describe_gauge!(DATABASE_UP, "1 when this process can read the database, 0 when it cannot.");
-    describe_gauge!(
-        REDIS_UP,
-        "1 when Redis answers this process, 0 when it does not. Absent without a configured Redis."
-    );
-    describe_gauge!(CLOCK_SKEW, "Seconds by which the clock of this process is ahead of the database's.");
-    describe_gauge!(DISK_FREE, "Free bytes on the disk of this worker's browsers.");
-    describe_gauge!(
-        DISK_FLOOR,
-        "Free bytes below which this worker takes no sessions and ends the session that wrote most."
-    );
-    describe_gauge!(ENCRYPTION_KEY, "1 when this process's keys open the secrets in the database, 0 when they do not.");
-    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
-    describe_histogram!(REQUEST_TIME, "Duration of requests in seconds, by route template.");
-    describe_histogram!(OPERATION_TIME, "Time in the browser per operation in seconds, by kind of operation.");
-    describe_histogram!(ATTEMPT_TIME, "Duration of webhook delivery attempts in seconds.");
-}
+const SESSIONS_LIVE: Gauge<1> =
+    Gauge::new("service_sessions_live", "Live sessions of the deployment, by status.", ["status"]).read_from_database();
+
+const WORKERS: Gauge<1> =
+    Gauge::new("service_workers", "Workers, by status. Lost and stopped workers count for one hour.", ["status"])
+        .read_from_database();
+
+const SECRET_AGE: Gauge<1> = Gauge::new(
+    "service_secret_age_seconds",
+    "Age of the oldest secret in use in seconds, by kind of secret.",
+    ["kind"],
+)
+.read_from_database();
+
+const SLOTS: Gauge =
+    Gauge::new("service_worker_slots", "Slots of workers that take sessions.", []).read_from_database();
+
+const SLOTS_FREE: Gauge =
+    Gauge::new("service_worker_slots_free", "Free slots of workers that take sessions.", []).read_from_database();
+
+const QUEUE_DEPTH: Gauge<1> =
+    Gauge::new("service_job_queue_depth", "Jobs that are due and have not started, by type.", ["job_type"])
+        .read_from_database();
+
+const QUEUE_AGE: Gauge<1> =
+    Gauge::new("service_job_queue_age_seconds", "Age of the oldest due job in seconds, by type.", ["job_type"])
+        .read_from_database();
+
+const CLOCK_SKEW: Gauge = Gauge::new(
+    "service_clock_skew_seconds",
+    "Seconds by which the clock of this process is ahead of the database's.",
+    [],
+)
+.read_from_database();
 
 /// State of the deployment, from the database.
 pub struct DeploymentState {
@@ -595,50 +528,69 @@ pub struct DeploymentState {
 
 pub fn note_standing(standing: &DeploymentState) {
     for (status, count) in &standing.sessions {
-        gauge!(SESSIONS_LIVE, "status" => status.name()).set(number(*count));
+        SESSIONS_LIVE.with([status.name()]).set(number(*count));
     }
     for (status, count) in &standing.workers {
-        gauge!(WORKERS, "status" => *status).set(number(*count));
+        WORKERS.with([*status]).set(number(*count));
     }
-    gauge!(CLOCK_SKEW).set(standing.clock_skew);
-    gauge!(SLOTS).set(number(standing.slots.all));
-    gauge!(SLOTS_FREE).set(number(standing.slots.free));
+    CLOCK_SKEW.series().set(standing.clock_skew);
+    SLOTS.series().set(number(standing.slots.all));
+    SLOTS_FREE.series().set(number(standing.slots.free));
     for (kind, seconds) in &standing.secrets {
-        gauge!(SECRET_AGE, "kind" => *kind).set(*seconds);
+        SECRET_AGE.with([*kind]).set(*seconds);
     }
     for Backlog { job_type, depth, age } in &standing.backlogs {
-        gauge!(QUEUE_DEPTH, "job_type" => *job_type).set(number(*depth));
-        gauge!(QUEUE_AGE, "job_type" => *job_type).set(age.as_secs_f64());
+        QUEUE_DEPTH.with([*job_type]).set(number(*depth));
+        QUEUE_AGE.with([*job_type]).set(age.as_secs_f64());
     }
 }
 
+const DATABASE_UP: Gauge =
+    Gauge::new("service_database_up", "1 when this process can read the database, 0 when it cannot.", []);
+
+const REDIS_UP: Gauge = Gauge::new(
+    "service_redis_up",
+    "1 when Redis answers this process, 0 when it does not. Absent without a configured Redis.",
+    [],
+);
+
 /// Records whether the database was readable and, if configured, whether Redis answered.
 pub fn note_reachable(database: bool, redis: Option<bool>) {
-    gauge!(DATABASE_UP).set(u8::from(database));
+    DATABASE_UP.series().set(u8::from(database));
     if let Some(redis) = redis {
-        gauge!(REDIS_UP).set(u8::from(redis));
+        REDIS_UP.series().set(u8::from(redis));
     }
 }
 
 /// Removes the gauges that are read from the database from a scrape.
 pub fn without_the_databases(scrape: &str) -> String {
-    let is_of_the_database = |line: &str| {
+    let absent: Vec<_> = declared().filter_map(|metric| metric.is_from_database().then(|| metric.name())).collect();
+    let is_absent = |line: &str| {
         let name = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
-        OF_THE_DATABASE.contains(&name.split(['{', ' ']).next().unwrap_or_default())
+        absent.contains(&name.split(['{', ' ']).next().unwrap_or_default())
     };
-    scrape.split_inclusive('\n').filter(|line| !is_of_the_database(line)).collect()
+    scrape.split_inclusive('\n').filter(|line| !is_absent(line)).collect()
 }
+
+const POOL: Gauge<1> =
+    Gauge::new("service_db_pool_connections", "Database connections of this process's pool, by state.", ["state"]);
 
 /// Records the state of this process's pool.
 pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
-    gauge!(POOL, "state" => "idle").set(idle);
-    gauge!(POOL, "state" => "in_use").set(all - idle);
+    POOL.with(["idle"]).set(idle);
+    POOL.with(["in_use"]).set(all - idle);
 }
+
+const ENCRYPTION_KEY: Gauge = Gauge::new(
+    "service_encryption_key_ok",
+    "1 when this process's keys open the secrets in the database, 0 when they do not.",
+    [],
+);
 
 /// Records the result of the encryption key check.
 pub fn note_encryption_key(status: KeyStatus) {
-    gauge!(ENCRYPTION_KEY).set(u8::from(status.is_usable()));
+    ENCRYPTION_KEY.series().set(u8::from(status.is_usable()));
 }
 
 /// Converts a count for a gauge.
@@ -646,7 +598,14 @@ fn number(count: i64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
+const CHAINS: Gauge<1> = Gauge::new(
+    "service_scheduled_job_chain_pending",
+    "1 when the next run of a scheduled job is in the queue, 0 when it is not.",
+    ["job_type"],
+)
+.read_from_database();
+
 /// Records whether this scheduled job has its next tick in the queue.
 pub fn note_chain(chain: &'static str, pending: bool) {
-    gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
+    CHAINS.with([chain]).set(if pending { 1.0 } else { 0.0 });
 }

@@ -85,7 +85,7 @@ mod tests {
     /// Contract: operators 5. A handler that panics is counted.
     #[tokio::test]
     async fn a_handler_that_panics_is_counted() {
-        let told = metrics::install().expect("a recorder");
+        let told = metrics::install(&[]).expect("a recorder");
         let defect = async || -> StatusCode { panic!("a defect") };
         let routes = Router::new().route("/", get(defect)).layer(from_fn(panics));
         assert!(told.render().contains("\nservice_unhandled_rejection_total 0\n"), "{}", told.render());

@@ -41,14 +41,13 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
 /// Problem for an error that the framework answered.
 fn of_framework(status: StatusCode) -> Problem {
     let kind = kinds::of_status(status);
-    let detail = match status {
-        StatusCode::NOT_FOUND => "no such route",
+    match status {
+        StatusCode::NOT_FOUND => Problem::no_such_route(),
         StatusCode::METHOD_NOT_ALLOWED => {
-            "the route does not support this method; the Allow header lists the supported ones"
+            Problem::new(kind, "the route does not support this method; the Allow header lists the supported ones")
         }
-        _ => kind.meaning,
-    };
-    Problem::new(kind, detail)
+        _ => Problem::new(kind, kind.meaning),
+    }
 }
 
 /// The document of `problem`.

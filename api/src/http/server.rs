@@ -63,7 +63,7 @@ impl Server {
         router: fn(App) -> Router,
         shutdown: CancellationToken,
     ) -> Result<Self, ServeError> {
-        let app = App::new(config, db, wakeups, metrics::install().map_err(ServeError::Metrics)?)?;
+        let app = App::new(config, db, wakeups, metrics::install(&[]).map_err(ServeError::Metrics)?)?;
         Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
     }
 

@@ -4,6 +4,17 @@ use sqlx::PgConnection;
 
 use crate::byok::{self, ModelAccess, Provider, SealedKey};
 use crate::ids::AccountId;
+use crate::metrics::Counter;
+
+const CONSENT_MISSING: &str = "consent_missing";
+const BUDGET_EXHAUSTED: &str = "budget_exhausted";
+
+pub(super) const BUNDLED_ERRORS: Counter<1> = Counter::new(
+    "service_bundled_llm_error_total",
+    "Messages that were not sent to the deployment's model, by reason.",
+    ["kind"],
+)
+.starting_with(|| vec![[CONSENT_MISSING], [BUDGET_EXHAUSTED]]);
 
 /// The decomposer of a message.
 #[derive(Debug)]
@@ -40,9 +51,14 @@ impl Decomposer {
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {
-        metrics::counter!("service_bundled_llm_error_total", "kind" => "consent_missing").increment(1);
+        BUNDLED_ERRORS.with([CONSENT_MISSING]).increment(1);
     }
     Ok(decomposer)
+}
+
+/// Counts a message that was not sent to the deployment's model because its budget is exhausted.
+pub fn count_exhausted_budget() {
+    BUNDLED_ERRORS.with([BUDGET_EXHAUSTED]).increment(1);
 }
 
 #[cfg(test)]

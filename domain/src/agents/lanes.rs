@@ -12,10 +12,18 @@ use super::{Mode, close_if_ended};
 use crate::audit::changes::{self, TooManyChanges};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId};
+use crate::metrics::Counter;
 use crate::validation::{Invalid, Rules};
 
-/// Metric that counts changes of control, by `from` and `to`.
-pub const TRANSITIONS: &str = "service_pair_mode_transition_total";
+pub(super) const TRANSITIONS: Counter<2> = Counter::new(
+    "service_pair_mode_transition_total",
+    "Changes of the driver of an agent session in pair mode, by previous and next driver.",
+    ["from", "to"],
+)
+.starting_with(|| {
+    let (ai, human) = (Lane::AiDriving.into(), Lane::HumanDriving.into());
+    vec![[ai, human], [human, ai]]
+});
 
 const CLIENT_CHARS: usize = 128;
 
@@ -78,13 +86,6 @@ pub enum LaneError {
 enum Lane {
     AiDriving,
     HumanDriving,
-}
-
-/// All label pairs of the metric: `from` and `to`.
-#[must_use]
-pub fn transitions() -> [(&'static str, &'static str); 2] {
-    let (ai, human) = (Lane::AiDriving.into(), Lane::HumanDriving.into());
-    [(ai, human), (human, ai)]
 }
 
 #[derive(Debug)]
@@ -167,7 +168,7 @@ impl Locked {
         }
         let entry = Entry { action, target: Some(self.id.to_string()), payload };
         audit::record(conn, self.account, actor, entry).await?;
-        metrics::counter!(TRANSITIONS, "from" => from, "to" => to).increment(1);
+        TRANSITIONS.with([from, to]).increment(1);
         Ok(())
     }
 }

@@ -16,11 +16,16 @@ use crate::audit::{self, Actor, AuditRow, Entry};
 use crate::blocking::run_blocking;
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
 use crate::limits::Limits;
+use crate::metrics::Counter;
 use crate::trace_parent::TraceParent;
 use crate::vault::Vault;
 
-/// Metric that counts interpreted messages, by `result_kind`.
-pub const DECOMPOSED: &str = "service_agent_decompose_total";
+pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
+    "service_agent_decompose_total",
+    "Interpreted messages of agent sessions, by outcome.",
+    ["result_kind"],
+)
+.starting_with(|| TurnKind::NAMES.map(|kind| [kind]).into());
 
 /// A queued turn.
 #[derive(Debug)]
@@ -303,7 +308,7 @@ async fn write_end(
     .await?;
     if let (Some(_), Some((line, kind))) = (&ended, audited) {
         line.count();
-        metrics::counter!(DECOMPOSED, "result_kind" => kind.name()).increment(1);
+        INTERPRETED_MESSAGES.with([kind.name()]).increment(1);
     }
     Ok(ended.map(|row| row.reply_channel))
 }
@@ -367,7 +372,7 @@ pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> 
         && let Some(entry) = model_turns::entry(&mut *conn, (id, ended.session), ended.kind).await?
     {
         audit::record(conn, ended.account, &Actor::System, entry).await?;
-        metrics::counter!(DECOMPOSED, "result_kind" => ended.kind.name()).increment(1);
+        INTERPRETED_MESSAGES.with([ended.kind.name()]).increment(1);
     }
     Ok(())
 }

@@ -38,10 +38,12 @@ pub struct Interact {
 #[strum_discriminants(name(ActionKind), derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 #[strum_discriminants(doc = "Kind of an action.")]
 pub enum Action {
-    /// Tap on an element.
+    /// Tap on an element, or on a point of the viewport.
     Tap {
-        /// Element to tap.
-        element: Element,
+        /// Element to tap. `None` only together with `at`.
+        element: Option<Element>,
+        /// Point to tap, from the top left corner of the element or of the viewport. `None` for any point of the element.
+        at: Option<Point>,
     },
     /// Type text into an element.
     Type {
@@ -53,6 +55,13 @@ pub enum Action {
         delay_ms: Option<u64>,
         /// True to keep the text out of all logs.
         sensitive: bool,
+    },
+    /// Replace the content of a field.
+    Fill {
+        /// Field to fill.
+        element: Element,
+        /// New content, sealed during transfer. Fields with a picker take values in the form of HTML.
+        value: String,
     },
     /// Scroll the page or a scrollable element.
     Scroll {
@@ -83,6 +92,32 @@ pub enum Action {
     Reload,
 }
 
+/// Point in CSS pixels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(title = "Point", example = json!({"x": 10, "y": 10}))]
+#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
+pub struct Point {
+    #[schema(minimum = 0)]
+    pub x: f64,
+    #[schema(minimum = 0)]
+    pub y: f64,
+}
+
+/// Reason why an action was not performed
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the contract describes the values")]
+pub enum Obstacle {
+    NotFound,
+    NotVisible,
+    Covered,
+    Disabled,
+    Moving,
+    NotEditable,
+    Outside,
+    NoOption,
+}
+
 impl Action {
     /// Kind of the action.
     #[must_use]
@@ -110,7 +145,11 @@ impl Action {
         if self.navigates() {
             return Ok(NAVIGATE_TIMEOUT);
         }
-        let Self::Type { text, delay_ms, .. } = self else { return Ok(INTERACT_TIMEOUT) };
+        let (text, delay_ms) = match self {
+            Self::Type { text, delay_ms, .. } => (text, *delay_ms),
+            Self::Fill { value, .. } => (value, None),
+            _ => return Ok(INTERACT_TIMEOUT),
+        };
         let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
         let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
         if pauses > limits.max_timeout {
@@ -136,6 +175,15 @@ pub struct Interacted {
     pub duration_ms: u64,
     /// Address of the page after the action
     pub url: String,
+    /// With `ok: false`, the reason, if it is known: no element matches, or the element is not visible, covered by another one,
+    /// disabled, moving, not editable, outside of the part of the page that can be scrolled to, or has no such option
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<Obstacle>,
+    /// With `ok: false`, true if the page has received input, such as a part of the text
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub delivered: Option<bool>,
     /// True if the action would have submitted a form and the submission was held: see [`Interact::hold_submissions`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
@@ -175,12 +223,12 @@ impl Parameters for Interact {
     }
 
     fn take_secrets(&mut self) -> Option<Secrets> {
-        let Action::Type { text, .. } = &mut self.action else { return None };
+        let (Action::Type { text, .. } | Action::Fill { value: text, .. }) = &mut self.action else { return None };
         Some(Secrets { typed: Some(std::mem::take(text)), ..Secrets::default() })
     }
 
     fn restore_secrets(&mut self, secrets: Secrets) {
-        if let Action::Type { text, .. } = &mut self.action {
+        if let Action::Type { text, .. } | Action::Fill { value: text, .. } = &mut self.action {
             *text = secrets.typed.unwrap_or_default();
         }
     }
@@ -199,7 +247,17 @@ impl Interact {
     ) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         match &action {
-            Action::Tap { element } => require_element(&mut rules, element, limits, "action"),
+            Action::Tap { element, at } => {
+                if let Some(element) = element {
+                    require_element(&mut rules, element, limits, "action");
+                }
+                let is_point = |at: &Point| [at.x, at.y].iter().all(|side| side.is_finite() && *side >= 0.0);
+                rules.require(at.as_ref().is_none_or(is_point), "action.at", "must be a point of 0 or more CSS pixels");
+            }
+            Action::Fill { element, value } => {
+                require_element(&mut rules, element, limits, "action");
+                rules.length(value, 0, limits.type_text_chars, "action.value");
+            }
             Action::Type { element, text, delay_ms, .. } => {
                 require_element(&mut rules, element, limits, "action");
                 rules.length(text, 0, limits.type_text_chars, "action.text");

@@ -112,6 +112,8 @@ mod tests {
             kind: ActionKind::Tap,
             duration_ms: 2,
             url: URL.to_owned(),
+            reason: None,
+            delivered: None,
             submission_held: false,
             page_submission_held: false,
         };

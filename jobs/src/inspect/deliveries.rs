@@ -52,7 +52,7 @@ pub(super) async fn list(
          select {COLUMNS} from newest join webhook_deliveries d using (id) join status on status.of_delivery = d.status
          order by d.id desc"
     );
-    let select = sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(limit).bind(before);
+    let select = sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE.name).bind(limit).bind(before);
     let select = if let Some(status) = status { select.bind(status) } else { select };
     select.fetch_all(conn).await
 }
@@ -62,7 +62,7 @@ pub(super) async fn show(conn: &mut PgConnection, id: DeliveryId) -> sqlx::Resul
         "with {STATUSES}
          select {COLUMNS} from webhook_deliveries d join status on status.of_delivery = d.status where d.id = $2"
     );
-    sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(id).fetch_optional(conn).await
+    sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE.name).bind(id).fetch_optional(conn).await
 }
 
 /// Returns the queue's statistics, if there is any delivery. Counts all rows, which takes 0.2 s per million. The oldest waiting
@@ -81,7 +81,7 @@ pub(super) async fn stats(conn: &mut PgConnection) -> sqlx::Result<Option<QueueS
                  where d.due and d.status = 'pending') as oldest_pending_seconds
          from webhook_deliveries having count(*) > 0",
     )
-    .bind(AttemptJob::QUEUE)
+    .bind(AttemptJob::QUEUE.name)
     .fetch_optional(conn)
     .await
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use kitfleet_domain::database::{is_transient, persist};
 use kitfleet_domain::ids::WebhookId;
+use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::webhooks::deliveries::{self, AttemptCounts, AttemptResult, DeliveryStatus};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
@@ -19,6 +20,13 @@ use tokio::time::timeout;
 
 use super::Settings;
 use super::acknowledgement::AttemptSlot;
+
+pub(crate) const ENDED_DELIVERIES: Counter<1> = Counter::new(
+    "service_webhook_delivery_terminal_total",
+    "Ended webhook deliveries, by final state.",
+    ["terminal_state"],
+)
+.starting_with(|| DeliveryStatus::COUNTED.map(|state| [state.name()]).into());
 
 /// Maximum number of concurrent writes. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
@@ -114,6 +122,6 @@ impl Inner {
 fn count_terminal(tally: AttemptCounts) {
     for (state, count) in [(DeliveryStatus::Delivered, tally.delivered), (DeliveryStatus::Dlq, tally.dlq)] {
         let count = u64::try_from(count).unwrap_or_default();
-        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state.name()).increment(count);
+        ENDED_DELIVERIES.with([state.name()]).increment(count);
     }
 }

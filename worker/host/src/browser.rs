@@ -14,8 +14,9 @@ use webkit2gtk::{
     CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, HardwareAccelerationPolicy,
     NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, PermissionRequestExt, ScriptDialog,
     ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
-    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet, WebContext, WebContextExt,
-    WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager, WebsiteDataManagerExt,
+    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet,
+    WebContext, WebContextExt, WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager,
+    WebsiteDataManagerExt,
 };
 
 use crate::acknowledgement::{self, Acknowledgements};

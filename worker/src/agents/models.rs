@@ -199,7 +199,7 @@ impl RunningTurn<'_> {
         }
         let paid = credential.payer == Payer::Deployment;
         if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {
-            count_exhausted();
+            decomposers::count_exhausted_budget();
             let reply = format!(
                 "the model is not asked: this month the account has spent the {cap} cents that this deployment pays for models; store a key of your own, \
                  or wait for the next month"
@@ -232,7 +232,7 @@ impl RunningTurn<'_> {
         ask.most_tokens = u32::try_from(left.saturating_sub(asking)).map_or(MOST_ANSWER, |room| room.min(MOST_ANSWER));
         if ask.most_tokens < LEAST_ANSWER {
             if paid {
-                count_exhausted();
+                decomposers::count_exhausted_budget();
             }
             let needed = asking.saturating_add(LEAST_ANSWER.into());
             let reply = format!(
@@ -285,10 +285,6 @@ impl RunningTurn<'_> {
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
     }
-}
-
-fn count_exhausted() {
-    metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
 }
 
 fn failed(why: &str) -> ModelFailure {

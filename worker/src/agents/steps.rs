@@ -408,7 +408,7 @@ impl RunningTurn<'_> {
                 Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
             }
             Command::Tap { target } | Command::Check { target, .. } => {
-                interact(Action::Tap { element: element(target) })
+                interact(Action::Tap { element: Some(element(target)), at: None })
             }
             Command::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());

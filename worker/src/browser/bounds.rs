@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_domain::metrics::Gauge;
 use nix::unistd::Pid;
 use procfs::WithCurrentSystemInfo;
 use procfs::process::{Process, Stat};
@@ -22,6 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::host::Cause;
 use super::processes::Processes;
 use crate::config::{Bounds, bytes};
+
+pub const BROWSER_MEMORY: Gauge = Gauge::new(
+    "service_browser_memory_bytes",
+    "Bytes of memory of this worker's browsers, idle ones included. Memory that processes share is counted once (PSS).",
+    [],
+)
+.starting_at_zero();
 
 /// Interval of the measurements. A page can fill 1 GiB of memory in 0.5 s.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
@@ -144,7 +152,7 @@ impl Watchdog {
             }
         }
         if measures {
-            metrics::gauge!("service_browser_memory_bytes").set(bytes(shares));
+            BROWSER_MEMORY.series().set(bytes(shares));
         }
     }
 

@@ -110,6 +110,9 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All causes.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
+
     /// Label value in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {

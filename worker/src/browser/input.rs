@@ -103,7 +103,8 @@ impl Webkit {
             }
             Action::Tap { element: None, at } => self.tap_viewport(at.unwrap_or_default()).await?,
             Action::Type { element, text, delay_ms, .. } => {
-                let target = PageQuery::written(element, &element.field("action"));
+                let field = element.field("action");
+                let target = PageQuery::written(element, &field);
                 let (takes, multiline) = self.enter(target, ExistingText::Keep).await?;
                 if takes == InputKind::Value {
                     self.fill_value(target, text, "action.text").await?;
@@ -112,7 +113,7 @@ impl Webkit {
                 }
             }
             Action::Fill { element, value } => {
-                self.fill(PageQuery::written(element, &element.field("action")), value).await?;
+                self.replace_content(PageQuery::written(element, &element.field("action")), value).await?;
             }
             Action::Scroll { element, delta_x, delta_y } => {
                 let field = element.as_ref().map(|element| element.field("action")).unwrap_or_default();
@@ -334,7 +335,7 @@ impl Webkit {
     }
 
     /// Replaces the content of a field.
-    async fn fill(&mut self, target: PageQuery<'_>, value: &str) -> Result<(), OperationEnd> {
+    async fn replace_content(&mut self, target: PageQuery<'_>, value: &str) -> Result<(), OperationEnd> {
         let (takes, multiline) = self.enter(target, ExistingText::Replace).await?;
         match takes {
             InputKind::Choice => return Err(OperationEnd::invalid(target.field(), "is a menu: use select")),

@@ -1,15 +1,19 @@
 //! Warm browsers of a worker, and the counts that determine their number.
 
-use kitfleet_domain::machine::Memory;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use kitfleet_domain::machine::Memory;
+use kitfleet_domain::metrics::Gauge;
 use tokio::sync::Notify;
 
 use super::demand::{DemandHistory, WorkerLoad};
 use super::host::Host;
 use crate::config::WarmPool;
+
+pub const BROWSERS_HOT: Gauge =
+    Gauge::new("service_browsers_hot", "Started browsers without a session.", []).starting_at_zero();
 
 pub struct WarmShelf {
     pool: WarmPool,
@@ -131,7 +135,7 @@ impl WarmShelf {
         let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
         let done = change(&mut stock);
         let hot = u32::try_from(stock.hot.len()).unwrap_or(u32::MAX);
-        metrics::gauge!("service_browsers_hot").set(hot);
+        BROWSERS_HOT.series().set(hot);
         done
     }
 }

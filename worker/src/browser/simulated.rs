@@ -99,19 +99,16 @@ impl Simulated {
                 duration_ms,
                 page_submission_held: false,
             }),
-            Operation::Interact(interact) => {
-                let kind = interact.action.kind();
-                let (submission_held, page_submission_held) = (false, false);
-                let ok = true;
-                OperationResult::Interact(Interacted {
-                    ok,
-                    kind,
-                    duration_ms,
-                    url,
-                    submission_held,
-                    page_submission_held,
-                })
-            }
+            Operation::Interact(interact) => OperationResult::Interact(Interacted {
+                ok: true,
+                kind: interact.action.kind(),
+                duration_ms,
+                url,
+                reason: None,
+                delivered: None,
+                submission_held: false,
+                page_submission_held: false,
+            }),
             Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
             Operation::StateCapture(_) => OperationResult::StateCapture(SessionState {
                 url,

@@ -10,8 +10,8 @@ use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation,
-    Obstacle, OperationResult, Wait, Waited,
+    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, Obstacle, OnTimeout,
+    Operation, OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;

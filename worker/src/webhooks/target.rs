@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::metrics::{Counter, Histogram};
 use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{Judge, Names};
@@ -21,6 +22,13 @@ use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
 use crate::config::WebhookConfig;
+
+pub(crate) const ATTEMPTS: Counter<1> =
+    Counter::new("service_webhook_delivery_attempt_total", "Attempts to deliver a webhook, by outcome.", ["outcome"])
+        .starting_with(|| Outcome::ALL.iter().map(|outcome| [outcome.name()]).collect());
+
+pub(crate) const ATTEMPT_TIME: Histogram =
+    Histogram::new("service_webhook_attempt_duration_seconds", "Duration of webhook delivery attempts in seconds.", []);
 
 /// Bytes of the response body that are read and kept.
 const EXCERPT_BYTES: usize = 4_096;
@@ -123,8 +131,8 @@ pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered
         }
         Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
     };
-    metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
-    metrics::histogram!("service_webhook_attempt_duration_seconds").record(took);
+    ATTEMPTS.with([outcome.name()]).increment(1);
+    ATTEMPT_TIME.series().record(took);
     let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
     let Attempt { id, claimed_until, .. } = *attempt;
     AttemptResult { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }

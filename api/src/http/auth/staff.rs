@@ -74,5 +74,5 @@ async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
         }
         Err(_) => {}
     }
-    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "no such route"))
+    Refused::new(AuthOutcome::Forbidden, Problem::no_such_route())
 }

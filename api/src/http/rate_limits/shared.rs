@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn fallbacks() -> u64 {
-        let text = metrics::install().expect("the recorder is ours").render();
+        let text = metrics::install(&[]).expect("the recorder is ours").render();
         let series = r#"service_rate_limit_store_fallback_total{limiter="login_failures"} "#;
         text.lines()
             .find_map(|line| line.strip_prefix(series)?.parse().ok())
@@ -222,7 +222,7 @@ mod tests {
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
         let mut redis = Redis::start();
         let (mut one, other) = (redis.limiter(), redis.limiter());
-        metrics::install().expect("the recorder is ours");
+        metrics::install(&[]).expect("the recorder is ours");
         connected(&one).await;
         connected(&other).await;
 

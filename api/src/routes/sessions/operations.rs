@@ -222,8 +222,8 @@ mod tests {
             {
                 prop_assert!(times.contains(&interact.timeout));
                 let element = match &interact.action {
-                    Action::Tap { element } | Action::Type { element, .. } | Action::Select { element, .. } => Some(element),
-                    Action::Scroll { element, .. } => element.as_ref(),
+                    Action::Type { element, .. } | Action::Fill { element, .. } | Action::Select { element, .. } => Some(element),
+                    Action::Tap { element, .. } | Action::Scroll { element, .. } => element.as_ref(),
                     _ => None,
                 };
                 prop_assert!(element.is_none_or(|element| is_within(element, &limits)));

@@ -112,6 +112,8 @@ const queryAll = ({ selector, field }) =>
 
 const boxesOf = (element) => [...rectsOf(element)].filter((box) => box.width > 0 && box.height > 0);
 
+const tappableBoxes = boxesOf;
+
 const hasBox = (element) => {
   const box = boxOf(element);
   return box.width > 0 && box.height > 0;

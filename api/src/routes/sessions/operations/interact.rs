@@ -3,7 +3,7 @@
 use axum::extract::State;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{Action, Interact, Interacted, OnTimeout, Operation, parse_timeout};
+use kitfleet_domain::operations::{Action, Interact, Interacted, OnTimeout, Operation, Point, parse_timeout};
 use kitfleet_domain::validation::Invalid;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(interact))
 }
 
-/// Tap, type, select, scroll, press a key, go back or forward, or reload
+/// Tap, type, fill, select, scroll, press a key, go back or forward, or reload
 ///
 /// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
 /// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
@@ -62,15 +62,31 @@ pub struct InteractBody {
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// Tap on an element
+/// Tap on an element, or on a point of the viewport
 #[derive(Deserialize, ToSchema)]
 struct Tap {
+    /// CSS selector; alternative to `target`. Both can be absent if `at` is given
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Point to tap, from the top left corner of the element, or of the viewport without an element
+    at: Option<Point>,
+}
+
+/// Replace the content of a field
+#[derive(Deserialize, ToSchema)]
+struct Fill {
     /// CSS selector; alternative to `target`
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
     /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
+    /// New content. A field for a date, a time, a color or a range takes the form that HTML defines, such as `2026-11-08`
+    #[schema(max_length = 10_000)]
+    value: String,
 }
 
 /// Type text into an element
@@ -143,22 +159,81 @@ struct Forward {}
 #[derive(Deserialize, ToSchema)]
 struct Reload {}
 
-/// Kinds of actions, with the schemas of their members.
-fn kinds() -> [(&'static str, RefOr<Schema>); 8] {
-    [
-        ("tap", Tap::schema()),
-        ("type", Type::schema()),
-        ("scroll", Scroll::schema()),
-        ("press", Press::schema()),
-        ("select", Select::schema()),
-        ("back", Back::schema()),
-        ("forward", Forward::schema()),
-        ("reload", Reload::schema()),
-    ]
+/// Member of the body that holds the action.
+const OF: &str = "action";
+
+/// A kind of action.
+struct ActionKind {
+    name: &'static str,
+    /// Schema of its fields.
+    schema: fn() -> RefOr<Schema>,
+    parse: fn(Map<String, Value>) -> Result<Action, Invalid>,
 }
 
+const KINDS: [ActionKind; 9] = [
+    ActionKind {
+        name: "tap",
+        schema: Tap::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Tap { selector, target, at }| {
+                let element = match at {
+                    Some(_) => element_if_any(selector, target, OF)?,
+                    None => Some(element(selector, target, OF)?),
+                };
+                Ok(Action::Tap { element, at })
+            })
+        },
+    },
+    ActionKind {
+        name: "fill",
+        schema: Fill::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Fill { selector, target, value }| {
+                Ok(Action::Fill { element: element(selector, target, OF)?, value })
+            })
+        },
+    },
+    ActionKind {
+        name: "type",
+        schema: Type::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Type { selector, target, text, delay_ms, sensitive }| {
+                let sensitive = sensitive.unwrap_or_default();
+                Ok(Action::Type { element: element(selector, target, OF)?, text, delay_ms, sensitive })
+            })
+        },
+    },
+    ActionKind {
+        name: "scroll",
+        schema: Scroll::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Scroll { selector, target, delta_x, delta_y }| {
+                let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
+                Ok(Action::Scroll { element: element_if_any(selector, target, OF)?, delta_x, delta_y })
+            })
+        },
+    },
+    ActionKind {
+        name: "press",
+        schema: Press::schema,
+        parse: |fields| Unchecked::at(fields, OF).check(|Press { key }| Ok(Action::Press { key })),
+    },
+    ActionKind {
+        name: "select",
+        schema: Select::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Select { selector, target, option }| {
+                Ok(Action::Select { element: element(selector, target, OF)?, option })
+            })
+        },
+    },
+    ActionKind { name: "back", schema: Back::schema, parse: |_| Ok(Action::Back) },
+    ActionKind { name: "forward", schema: Forward::schema, parse: |_| Ok(Action::Forward) },
+    ActionKind { name: "reload", schema: Reload::schema, parse: |_| Ok(Action::Reload) },
+];
+
 fn action_schema() -> RefOr<Schema> {
-    tagged("Action", kinds())
+    tagged("Action", KINDS.map(|kind| (kind.name, (kind.schema)())))
 }
 
 impl InteractBody {
@@ -175,28 +250,10 @@ impl InteractBody {
 /// # Errors
 /// On `action.kind`, or a field of that kind.
 pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
-    const OF: &str = "action";
-    match kind(&fields, OF)? {
-        "tap" => Unchecked::at(fields, OF)
-            .check(|Tap { selector, target }| Ok(Action::Tap { element: element(selector, target, OF)? })),
-        "type" => Unchecked::at(fields, OF).check(|Type { selector, target, text, delay_ms, sensitive }| {
-            let sensitive = sensitive.unwrap_or_default();
-            Ok(Action::Type { element: element(selector, target, OF)?, text, delay_ms, sensitive })
-        }),
-        "scroll" => Unchecked::at(fields, OF).check(|Scroll { selector, target, delta_x, delta_y }| {
-            let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
-            Ok(Action::Scroll { element: element_if_any(selector, target, OF)?, delta_x, delta_y })
-        }),
-        "press" => Unchecked::at(fields, OF).check(|Press { key }| Ok(Action::Press { key })),
-        "select" => Unchecked::at(fields, OF).check(|Select { selector, target, option }| {
-            Ok(Action::Select { element: element(selector, target, OF)?, option })
-        }),
-        "back" => Ok(Action::Back),
-        "forward" => Ok(Action::Forward),
-        "reload" => Ok(Action::Reload),
-        _ => {
-            let kinds = kinds().map(|(kind, _)| kind).join(", ");
-            Err(Invalid::field("action.kind", format!("must be one of {kinds}")))
-        }
-    }
+    let name = kind(&fields, OF)?;
+    let Some(known) = KINDS.into_iter().find(|known| known.name == name) else {
+        let names = KINDS.map(|kind| kind.name).join(", ");
+        return Err(Invalid::field("action.kind", format!("must be one of {names}")));
+    };
+    (known.parse)(fields)
 }
