@@ -26,16 +26,16 @@ const nothing = () => {
 // because it is far from the viewport (`content-visibility: auto`). Only in that case is the text collected here: nothing
 // is changed to make the engine lay it out, because the page could notice.
 const textOf = (element) => {
-  const whole = element.textContent ?? '';
-  const text = element.innerText ?? whole;
+  const [text, whole] = [element.innerText, element.textContent ?? ''];
+  // Elements of SVG have no `innerText`.
+  if (typeof text !== 'string') return whole.trim();
   return (leavesOut(element, text, whole) ? collected(element) : text).trim();
 };
 const inked = (text) => text.replace(/\s+/g, '').length;
 const skips = (element) => getComputedStyle(element).contentVisibility === 'auto';
 const leavesOut = (element, text, whole) => {
-  // A text without hidden parts has all characters. It can also be longer, because of `text-transform`.
-  if (typeof element.innerText !== 'string') return false;
   if (!checkVisibility(element)) return getComputedStyle(element).display === 'contents';
+  // A text without hidden parts has all characters, and `text-transform` only adds some.
   if (text.length >= whole.length || inked(text) >= inked(whole)) return false;
   if (!checkVisibility(element, { contentVisibilityAuto: true }) || skips(element)) return true;
   for (const inner of queryIn(element, '*')) {
@@ -45,16 +45,20 @@ const leavesOut = (element, text, whole) => {
 };
 
 // Collects a text by the rules of `innerText`.
-const NO_TEXT = new Set(['audio', 'canvas', 'embed', 'iframe', 'img', 'input', 'object', 'option', 'optgroup', 'select', 'template', 'textarea', 'video']);
+const NO_TEXT = new Set(['audio', 'canvas', 'embed', 'iframe', 'img', 'input', 'option', 'optgroup', 'select', 'template', 'textarea', 'video']);
 const slotOf = { 1: getter(Element.prototype, 'assignedSlot'), 3: getter(Text.prototype, 'assignedSlot') };
 const isOpen = getter(HTMLDetailsElement.prototype, 'open');
 const collected = (root) => {
   const parts = [];
   let [breaks, space, atStart] = [0, false, true];
+  // Line breaks of the text itself count as breaks between blocks.
+  let ending = 0;
   const put = (part) => {
-    if (breaks > 0 && parts.length > 0) parts.push('\n'.repeat(breaks));
+    if (breaks > ending && parts.length > 0) parts.push('\n'.repeat(breaks - ending));
     else if (space && !atStart) parts.push(' ');
     parts.push(part);
+    const added = part.match(/\n{0,2}$/)[0].length;
+    ending = added === part.length ? Math.max(breaks, ending) + added : added;
     [breaks, space, atStart] = [0, false, /[\n\t]$/.test(part)];
   };
   const separate = (count) => {
@@ -84,15 +88,24 @@ const collected = (root) => {
   const inside = [];
   const leave = ({ after, cell }) => {
     if (after > 0) separate(after);
-    if (cell) put(cell);
+    if (cell && breaks === 0) put(cell);
   };
   const enter = (element, isRoot) => {
     const tag = tagOf(element);
     const style = getComputedStyle(element);
     const { display } = style;
-    if (display === 'none' || (NO_TEXT.has(tag) && !isRoot)) return;
-    if (tag === 'br') return put('\n');
-    const isInline = display.startsWith('inline') || display === 'contents' || display.startsWith('ruby');
+    if (display === 'none') return;
+    if (tag === 'br') {
+      space = false;
+      return put('\n');
+    }
+    const isAside = style.float !== 'none' || ['absolute', 'fixed'].includes(style.position);
+    const isInline = isAside || display.startsWith('inline') || display === 'contents' || display.startsWith('ruby');
+    if (NO_TEXT.has(tag) && !isRoot) {
+      // Spaces on both sides of a picture or field are not joined.
+      if (isInline) put('');
+      return;
+    }
     const isCell = display === 'table-cell';
     const isPart = isCell || /^table-/.test(display) && display !== 'table-caption';
     const around = isRoot || isInline || isPart ? 0 : hasSpaceBelow(element, tag, style) ? 2 : 1;
@@ -153,13 +166,18 @@ const transformed = (text, { textTransform }) => {
 };
 
 // Language of an element: of the nearest `lang`, else of the document, else of the browser. `null` if it is not written.
+const DOCUMENT_LANGUAGES = new WeakMap();
+const documentLanguage = (root) => {
+  if (!DOCUMENT_LANGUAGES.has(root)) {
+    const [meta] = queryIn(root, 'meta[http-equiv="content-language" i]');
+    DOCUMENT_LANGUAGES.set(root, meta ? attributeOf(meta, 'content') : null);
+  }
+  return DOCUMENT_LANGUAGES.get(root);
+};
 const languageOf = (element) => {
   for (let node = element; node; node = outside(node)) {
     const type = nodeType(node);
-    if (type === 9) {
-      const meta = [...queryIn(node, 'meta[http-equiv="content-language" i]')][0];
-      return meta ? attributeOf(meta, 'content') : null;
-    }
+    if (type === 9) return documentLanguage(node);
     const language = type === 1 ? (attributeOf(node, 'lang') ?? attributeOf(node, 'xml:lang')) : null;
     if (language !== null) return language;
   }

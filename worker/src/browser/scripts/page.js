@@ -157,8 +157,9 @@ const contentBoxes = (element, most) => {
   }
   const style = getComputedStyle(element);
   if (style.display === 'none') return [];
-  if (isInSvg(element)) return strokeBoxes(element, style);
   if (style.display !== 'contents' && !checkVisibility(element)) return [];
+  const strokes = strokeBoxes(element);
+  if (strokes.length > 0) return strokes;
   return clipsContent(element, style) ? [] : boxesWithin(element, most, () => true);
 };
 
@@ -194,7 +195,8 @@ const boxesWithin = (element, most, isWanted) => {
     const type = nodeType(node);
     if (type === 3 && getComputedStyle(parent).visibility === 'visible') boxes.push(...textBoxes(node));
     if (type !== 1 || !isWanted(node)) continue;
-    const shown = checkVisibility(node, { visibilityProperty: true }) ? boxesOf(node) : [];
+    const own = checkVisibility(node, { visibilityProperty: true }) ? boxesOf(node) : [];
+    const shown = own.length > 0 ? own : strokeBoxes(node);
     boxes.push(...shown);
     if (shown.length > 0 || NO_CONTENT.has(tagOf(node))) continue;
     const style = getComputedStyle(node);
@@ -211,7 +213,10 @@ const LABEL_CONTROLS = 'a[href], button, input, select, textarea, summary, [oncl
 const toggleBoxes = (element, own) => {
   const style = getComputedStyle(element);
   const isCut = /^rect\(/.test(style.clip) || /^(?:inset|circle|polygon)\(/.test(style.clipPath);
-  const isFit = ({ width, height }) => width >= SMALLEST_TOGGLE && height >= SMALLEST_TOGGLE;
+  // No scrolling reaches a box before the start of the page.
+  const { scrollX, scrollY } = documentOf(element).defaultView ?? { scrollX: 0, scrollY: 0 };
+  const isFit = ({ width, height, right, bottom }) =>
+    Math.min(width, height) >= SMALLEST_TOGGLE && right + scrollX > 0 && bottom + scrollY > 0;
   const first = isCut || style.pointerEvents === 'none' ? [] : own.filter(isFit);
   const labels = [...(inputLabels(element) ?? [])].slice(0, 10);
   const shown = labels.filter((label) => tagOf(label) === 'label' && isVisible(label));
@@ -303,9 +308,10 @@ const optionBoxes = (option, most) => {
 };
 
 // A horizontal or vertical line has a box without an area.
-const strokeBoxes = (element, style) => {
-  const box = boxOf(element);
-  if (!checkVisibility(element, { visibilityProperty: true }) || style.stroke === 'none' || hasArea(box) || box.width + box.height === 0) return [];
+const strokeBoxes = (element) => {
+  if (!isInSvg(element) || !checkVisibility(element, { visibilityProperty: true })) return [];
+  const [box, style] = [boxOf(element), getComputedStyle(element)];
+  if (style.stroke === 'none' || hasArea(box) || box.width + box.height === 0) return [];
   const stroke = Math.max(parseFloat(style.strokeWidth) || 0, 1);
   const [width, height] = [box.width || stroke, box.height || stroke];
   return [new DOMRect(box.left - (width - box.width) / 2, box.top - (height - box.height) / 2, width, height)];

@@ -146,7 +146,7 @@ const byText = (words, holds) => {
     const next = last === from && pieces[from + 1] ? Math.max(at + 1, pieces[from + 1].start - words.length + 1) : at + 1;
     at = last === from && !pieces[from + 1] ? -1 : all.indexOf(words, next);
   }
-  const shown = [...found].filter((element) => (look(), isVisible(element)));
+  const shown = [...found].filter((element) => (look(), isVisible(element) && getComputedStyle(element).contentVisibility !== 'hidden'));
   const around = new Set();
   for (const element of shown) {
     for (let outer = outerElement(element); outer && !around.has(outer); outer = outerElement(outer)) around.add(outer);
