@@ -26,9 +26,10 @@ const nothing = () => {
 // because it is far from the viewport (`content-visibility: auto`). Only in that case is the text collected here: nothing
 // is changed to make the engine lay it out, because the page could notice.
 const textOf = (element) => {
-  const [text, whole] = [element.innerText, element.textContent ?? ''];
+  const whole = contentTextOf(element);
   // Elements of SVG have no `innerText`.
-  if (typeof text !== 'string') return whole.trim();
+  if (!isHtml(element)) return whole.trim();
+  const text = renderedTextOf(element);
   return (leavesOut(element, text, whole) ? collected(element) : text).trim();
 };
 const inked = (text) => text.replace(/\s+/g, '').length;

@@ -35,6 +35,8 @@ const rectsOf = method(Element.prototype, 'getClientRects');
 const boxOf = method(Element.prototype, 'getBoundingClientRect');
 const checkVisibility = method(Element.prototype, 'checkVisibility');
 const tagOf = getter(Element.prototype, 'localName');
+const namespaceOf = getter(Element.prototype, 'namespaceURI');
+const isHtml = (element) => namespaceOf(element) === 'http://www.w3.org/1999/xhtml';
 const shadowOf = getter(Element.prototype, 'shadowRoot');
 const parentElementOf = getter(Node.prototype, 'parentElement');
 const parentNodeOf = getter(Node.prototype, 'parentNode');
@@ -44,6 +46,8 @@ const previousElementOf = getter(Element.prototype, 'previousElementSibling');
 const childrenOf = getter(Element.prototype, 'children');
 const documentOf = getter(Node.prototype, 'ownerDocument');
 const isConnected = getter(Node.prototype, 'isConnected');
+const contentTextOf = getter(Node.prototype, 'textContent');
+const renderedTextOf = getter(HTMLElement.prototype, 'innerText');
 const rootOf = method(Node.prototype, 'getRootNode');
 const nodeType = getter(Node.prototype, 'nodeType');
 const [body, documentElement] = ['body', 'documentElement'].map((name) => getter(Document.prototype, name));
@@ -226,7 +230,6 @@ const toggleBoxes = (element, own) => {
   return boxes.length > 0 ? boxes : own;
 };
 
-const namespaceOf = getter(Element.prototype, 'namespaceURI');
 const isInSvg = (element) => namespaceOf(element) === 'http://www.w3.org/2000/svg' && tagOf(element) !== 'svg';
 
 // The shape of an area, in pixels of the displayed picture.
