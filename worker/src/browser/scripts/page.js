@@ -151,7 +151,7 @@ const tappableBoxes = (element) => {
 // Boxes of an element without a box of its own: those of its content, of the shape of an `<area>`, of the row of an
 // `<option>` in a list, or of the stroke of a line.
 const MOST_BOXES = 20;
-const MOST_CONTENT_NODES = 1_000;
+const MOST_CONTENT_NODES = 300;
 const contentBoxes = (element, most) => {
   switch (tagOf(element)) {
     case 'area':
