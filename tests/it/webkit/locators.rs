@@ -47,6 +47,159 @@ async fn target_matches_role_name_label_and_text() {
     scene.app.stop().await;
 }
 
+/// Contract: operations 30. Words are compared without case, compatibility forms and characters that are not shown.
+#[tokio::test]
+async fn words_match_in_every_unicode_form() {
+    let scene = Scene::start().await;
+    scene
+        .show(
+            "<p>Straße</p><p>Cafe\u{301} Zo\u{eb}</p><p>İstanbul IĞDIR</p><p>ΟΔΟΣ</p><p>co\u{ad}op\u{ad}eration</p><p>zero\u{200b}width\u{2060}joiner</p>
+             <p>ﬁne Ｆｕｌｌ</p><p>non\u{2011}breaking</p><p>❤\u{fe0f} love</p><p>\u{200e}left\u{200f} mark</p><p>a<b>\u{ad}</b>fter <i>\u{200b}</i>word</p>
+             <button aria-label='Schließen'>x</button><label>E\u{2011}Mail\u{a0}Adresse <input></label><input placeholder='Größe'>",
+        )
+        .await;
+    let matched = async |target: &Value| {
+        let body = json!({"extractions": [{"name": "it", "target": target, "type": "list"}]});
+        scene.operate("extract", body).await.expect(200).body["value"]["it"].as_array().map(Vec::len)
+    };
+    for target in [
+        json!({"text": "STRASSE"}),
+        json!({"text": "straße"}),
+        json!({"text": "café zoë"}),
+        json!({"text": "istanbul iğdır"}),
+        json!({"text": "İSTANBUL"}),
+        json!({"text": "οδος"}),
+        json!({"text": "cooperation"}),
+        json!({"text": "co\u{ad}operation"}),
+        json!({"text": "zerowidthjoiner"}),
+        json!({"text": "Fine FULL"}),
+        json!({"text": "non-breaking"}),
+        json!({"text": "❤ love"}),
+        json!({"text": "left mark"}),
+        json!({"text": "after word"}),
+        json!({"role": "button", "name": "SCHLIESSEN"}),
+        json!({"label": "e-mail adresse"}),
+        json!({"placeholder": "GRÖSSE"}),
+    ] {
+        assert_eq!(matched(&target).await, Some(1), "{target}");
+    }
+    // Accents count, and words that are not shown match nothing.
+    for target in [
+        json!({"text": "cafe"}),
+        json!({"text": "\u{200b}"}),
+        json!({"label": "\u{ad}"}),
+        json!({"placeholder": "\u{2060}"}),
+    ] {
+        assert_eq!(matched(&target).await, Some(0), "{target}");
+    }
+    // Long sequences of marks take linear time.
+    let marks = "\u{301}\u{323}".repeat(499);
+    scene.show("<p id=p></p><script>p.textContent = 'a' + '\\u0301\\u0323'.repeat(499) + ' end'</script>").await;
+    assert_eq!(matched(&json!({"text": format!("a{marks}")})).await, Some(1));
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Elements that are shown without a box of their own, the target that each of them matches, and whether a selector finds it visible.
+const BOXLESS: [(&str, &str, bool); 14] = [
+    ("<button id=it style='display:contents'><span>Go</span></button>", "button", true),
+    ("<a id=it href='#x' style='display:contents'>Go</a>", "link", true),
+    ("<a id=it href='#x'><span style='float:left'>Go</span></a>", "link", true),
+    ("<a id=it href='#x'><b style='position:absolute'>Go</b></a>", "link", true),
+    (
+        "<img src=\"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='90' height='90'/>\" usemap='#m'>
+         <map name=m><area id=it shape=circle coords='40,40,20' href='#x' alt=Go></map>",
+        "link",
+        true,
+    ),
+    ("<select size=3 aria-label=List><option>Other<option id=it>Go</select>", "option", true),
+    (
+        "<svg width=90 height=90><a id=it href='#x' aria-label=Go><line x1=5 y1=50 x2=80 y2=50 stroke=red stroke-width=8 /></a></svg>",
+        "link",
+        true,
+    ),
+    (
+        "<input id=it type=checkbox checked style='opacity:0;position:absolute'><label for=it>Go</label>",
+        "checkbox",
+        true,
+    ),
+    (
+        "<input id=it type=checkbox checked style='position:absolute;width:1px;height:1px;clip:rect(0 0 0 0)'><label for=it>Go</label>",
+        "checkbox",
+        true,
+    ),
+    (
+        "<input id=it type=checkbox checked style='appearance:none;width:0;height:0;margin:0;border:0'><label for=it>Go</label>",
+        "checkbox",
+        false,
+    ),
+    ("<input id=it type=checkbox checked hidden><label for=it>Go</label>", "checkbox", false),
+    ("<label><input id=it type=radio checked style='visibility:hidden'>Go</label>", "radio", false),
+    (
+        "<label style='display:block;width:0;height:0'><input id=it type=radio checked hidden><i style='float:left'>Go</i></label>",
+        "radio",
+        false,
+    ),
+    (
+        "<input id=it type=checkbox checked hidden><label for=it aria-label=Go></label>
+         <style>label::before { content: ''; display: inline-block; width: 20px; height: 20px }</style>",
+        "checkbox",
+        false,
+    ),
+];
+
+/// Contract: operations 16, 30, 34. Elements without a box of their own match targets and waits, and are in the snapshot with their
+/// state. A hidden toggle is visible for targets, and for selectors it is not.
+#[tokio::test]
+async fn elements_without_a_box_match_and_are_shown() {
+    let scene = Scene::start().await;
+    let waits = async |condition: Value| {
+        let body = json!({"condition": condition, "timeout_ms": 300, "on_timeout": "return"});
+        scene.operate("wait", body).await.expect(200).body["matched"].clone()
+    };
+    for (html, role, is_visible) in BOXLESS {
+        scene.show(html).await;
+        let target = json!({"role": role, "name": "go"});
+        let body = json!({"extractions": [{"name": "it", "target": target, "type": "attribute", "attribute": "id"}]});
+        assert_eq!(scene.operate("extract", body).await.expect(200).body["value"]["it"], "it", "{html}");
+        assert_eq!(waits(json!({"kind": "selector", "target": target})).await, true, "{html}");
+        assert_eq!(waits(json!({"kind": "selector_hidden", "target": target})).await, false, "{html}");
+        assert_eq!(waits(json!({"kind": "selector", "selector": "#it"})).await, is_visible, "{html}");
+        let snapshot = scene.snapshot().await["snapshot"].as_str().expect("text").to_owned();
+        let line = snapshot.lines().find(|line| line.trim().starts_with(&format!("{role} \"Go\"")));
+        let line = line.unwrap_or_else(|| panic!("{html}: {snapshot}"));
+        assert_eq!(line.contains("[checked]"), html.contains("checked"), "{html}: {line}");
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 16, 30. Content that no user sees does not make its element visible.
+#[tokio::test]
+async fn hidden_elements_without_a_box_do_not_match() {
+    let scene = Scene::start().await;
+    for (html, role) in [
+        ("<a href='#x' style='display:block;height:0;overflow:hidden'>Go</a>", "link"),
+        ("<div style='display:none'><a href='#x' style='display:contents'>Go</a></div>", "link"),
+        ("<a href='#x' style='display:contents;visibility:hidden'>Go</a>", "link"),
+        ("<a href='#x' aria-label=Go><span style='float:left;width:0'></span></a>", "link"),
+        ("<input type=checkbox id=c hidden><label for=c style='display:none'>Go</label>", "checkbox"),
+        ("<input type=checkbox hidden aria-label=Go>", "checkbox"),
+        ("<input id=t hidden aria-label=Go><label for=t>Go</label>", "textbox"),
+        ("<img usemap='#m' hidden><map name=m><area coords='0,0,9,9' href='#x' alt=Go></map>", "link"),
+        ("<map name=m><area coords='0,0,9,9' href='#x' alt=Go></map>", "link"),
+        ("<select><option>Go</select>", "option"),
+    ] {
+        scene.show(html).await;
+        let target = json!({"role": role, "name": "go"});
+        let body = json!({"extractions": [{"name": "it", "target": target, "type": "list"}]});
+        assert_eq!(scene.operate("extract", body).await.expect(200).body["value"]["it"], json!([]), "{html}");
+        scene.wait(json!({"kind": "selector_hidden", "target": target})).await.expect(200);
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
 /// Contract: operations 31. When several elements match, no action is performed. The 400 lists up to five candidates, each with a
 /// selector that matches only it.
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! `state` and `extract`.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
-use crate::support::App;
+use crate::support::{App, eventually};
 use crate::webkit::Scene;
 
 /// Contract: operations 18. The state has the URL, title, cookies of every kind and local storage of the page.
@@ -161,5 +163,106 @@ async fn extractions_return_texts_attributes_and_lists() {
     scene.operate("extract", refused).await.invalid("extractions.1.selector");
     scene.assert_ready().await;
     assert_eq!(scene.state().await["title"], "Home");
+    scene.app.stop().await;
+}
+
+/// Contract: operations 20. Content that the browser skips because it is far from the viewport has its text, and the page does not
+/// notice that it was read.
+#[tokio::test]
+async fn skipped_content_is_extracted_unnoticed() {
+    let scene = Scene::start().await;
+    scene
+        .show(
+            "<style>.c { content-visibility: auto; contain-intrinsic-size: auto 200px; height: 200px }</style><script>
+             changes = 0; new MutationObserver(() => changes++).observe(document, {subtree: true, childList: true, attributes: true});
+             document.addEventListener('contentvisibilityautostatechange', () => changes++, true);
+             onload = () => setTimeout(() => { changes = 0; setTimeout(() => { document.title = `${changes} changes` }, 1_500) }, 500)</script>
+             <div id=all><script>for (let i = 0; i < 30; i++) document.write(`<div class=c><h3>Item ${i}</h3><p>One <b>two</b></p>
+             <span class=p>$${i}.50</span><i style='text-transform:uppercase'>new</i><i hidden>no</i></div>`)</script></div>
+             <p id=leaf class=c>Leaf</p><div id=host></div><div id=hidden style='content-visibility:hidden'><b>never</b></div>
+             <div style='display:contents' id=contents>Con<b>tents</b><script>1</script></div><script>
+             host.attachShadow({mode: 'open'}).innerHTML = '<div style=\"content-visibility:auto\"><b>Shadow</b></div>'</script>",
+        )
+        .await;
+    let list = |name: &str, selector: &str| json!({"name": name, "selector": selector, "type": "list"});
+    let mut prices = list("prices", ".p");
+    prices["transform"] = json!("number");
+    let mut items = list("items", ".c:nth-child(n+31)");
+    items["extract"] = json!({"title": {"type": "text", "selector": "h3"}, "text": {"type": "text", "selector": "p"}});
+    let extractions = json!([
+        list("names", "h3"),
+        prices,
+        items,
+        list("leaf", "#leaf"),
+        list("shadow", "#host >>> b"),
+        list("hidden", "#hidden"),
+        list("contents", "#contents"),
+        list("whole", ".c:nth-child(31)")
+    ]);
+    let value = scene.operate("extract", json!({"extractions": extractions})).await.expect(200).body["value"].clone();
+    assert_eq!(value["names"], (0..30).map(|i| format!("Item {i}")).collect::<Vec<_>>().into());
+    assert_eq!(value["prices"], (0..30).map(|i| f64::from(i) + 0.5).collect::<Vec<_>>().into());
+    assert_eq!(value["items"], json!([{"title": "Item 29", "text": "One two"}]));
+    assert_eq!(value["whole"], json!(["Item 29\n\nOne two\n\n$29.50NEW"]));
+    let others = ["leaf", "shadow", "hidden", "contents"].map(|name| value[name][0].as_str().unwrap_or_default());
+    assert_eq!(others, ["Leaf", "Shadow", "", "Contents"]);
+
+    let snapshot = scene.snapshot().await["snapshot"].to_string();
+    assert!(snapshot.contains("Item 29") && !snapshot.contains("never"), "{snapshot}");
+    for text in ["item 29", "$29.50"] {
+        scene.wait(json!({"kind": "selector", "target": {"text": text}})).await.expect(200);
+    }
+    scene.wait(json!({"kind": "selector_hidden", "target": {"text": "never"}})).await.expect(200);
+    let title = async || (scene.state().await["title"] == "0 changes").then_some(());
+    eventually(Duration::from_secs(10), "the page notices nothing", title).await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 20. The separators decide about a number if only one reading is possible, and else the language.
+#[tokio::test]
+async fn number_follows_separators_and_language() {
+    let scene = Scene::start().await;
+    let numbers = async |html: &str| {
+        scene.show(html).await;
+        let all = json!({"name": "it", "selector": "p", "type": "list", "transform": "number"});
+        scene.operate("extract", json!({"extractions": [all]})).await.expect(200).body["value"]["it"].clone()
+    };
+    let page = "<p>0,750 kg<p>−0,004<p>1234,567<p>1 299,000 BYN<p>,89 €<p>1\u{2009}234,50<p>–5 °C<p>‑5<p>－5<p>1,2,3<p>12.05.2024
+        <p>Version 17.5.1<p>192.168.0.1<p>iPhone 16 128 GB<p>٣ items 12<p>１２３<p>none";
+    let expected =
+        json!([0.75, -0.004, 1234.567, 1299, 0.89, 1234.5, -5, -5, -5, 1, 12, 17, 192, 16, 3, 123, Value::Null]);
+    assert_eq!(numbers(page).await, expected);
+
+    let languages = ["en", "de", "de-CH", "de_AT", "fr", "pt-BR", "ar", "fa", "hi", "xx", "", "not a language"];
+    let page: String =
+        languages.iter().map(|language| format!("<div lang='{language}'><p><i>1.234</i></p></div>")).collect();
+    let expected = json!([1.234, 1234, 1.234, 1234, 1234, 1234, 1.234, 1.234, 1.234, 1.234, 1.234, 1.234]);
+    assert_eq!(numbers(&page).await, expected);
+
+    // Spaces group in Swedish. The nearest language counts, through shadow roots and without those of other documents.
+    let page = "<html lang=sv><p>Modell 16 128<p lang=en>Model 16 128<p lang=en><b>1.234</b></html>";
+    assert_eq!(numbers(page).await, json!([16128, 16, 1.234]));
+    let page = "<meta http-equiv=Content-Language content=de><p>1.234<p lang=en>1.234";
+    assert_eq!(numbers(page).await, json!([1234, 1.234]));
+
+    scene
+        .show(
+            "<div lang=de id=host></div><script>host.attachShadow({mode: 'open'}).innerHTML = '<p>1.234</p>'</script>",
+        )
+        .await;
+    let one = json!({"name": "it", "selector": "#host >>> p", "type": "text", "transform": "number"});
+    let value = scene.operate("extract", json!({"extractions": [one]})).await.expect(200).body["value"]["it"].clone();
+    assert_eq!(value, 1234);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Texts of forms are read although the names of their fields shadow the properties of the form.
+#[tokio::test]
+async fn text_of_a_form_with_shadowing_fields_is_extracted() {
+    let scene = Scene::start().await;
+    scene.show("<form>Words<input name=innerText><input name=textContent><input name=namespaceURI></form>").await;
+    assert_eq!(scene.text("form").await, "Words");
     scene.app.stop().await;
 }

@@ -18,10 +18,11 @@ use serde_json::{Map, Value, json};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
+use super::OperationEnd;
 use super::host::{CallError, driver_failure};
+use super::numbers::{self, Separators};
 use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
-use super::{OperationEnd, numbers};
 
 /// Name of a capture's file in the browser's folder.
 const CAPTURE: &str = "capture";
@@ -58,8 +59,20 @@ enum Answer {
     One(Option<String>),
     /// Value of each match.
     List(Vec<Option<String>>),
+    /// Number in the text of the first match.
+    Number(Option<NumberText>),
+    /// Number in the text of each match.
+    Numbers(Vec<Option<NumberText>>),
     /// Values of the parts of each match.
     Objects(Vec<Vec<Option<String>>>),
+}
+
+/// Text with a number, and the separators of its language.
+#[derive(Deserialize)]
+struct NumberText {
+    text: String,
+    #[serde(flatten)]
+    separators: Separators,
 }
 
 impl Webkit {
@@ -208,6 +221,7 @@ fn question((i, item): (usize, &Extraction)) -> Value {
         "target": PageQuery::written(&item.element, &item.element.field(&format!("extractions.{i}"))),
         "take": item.take,
         "attribute": item.attribute,
+        "number": has_number(item),
         "parts": item.extract.as_ref().map(|parts| parts.iter().map(part).collect::<Vec<_>>()),
     })
 }
@@ -217,11 +231,18 @@ fn name_bytes(name: &str) -> usize {
     Value::from(name).to_string().len() + 2
 }
 
+/// True when the values are numbers in texts.
+fn has_number(item: &Extraction) -> bool {
+    item.transform == Some(Transform::Number) && item.take != Take::Attribute && item.extract.is_none()
+}
+
 /// Adds the names to the values, and converts numbers.
 fn shape(item: &Extraction, answer: Answer) -> Value {
     match answer {
-        Answer::One(text) => transformed(item, text),
-        Answer::List(texts) => texts.into_iter().map(|text| transformed(item, text)).collect(),
+        Answer::One(text) => text.into(),
+        Answer::List(texts) => texts.into_iter().map(Value::from).collect(),
+        Answer::Number(text) => number(text),
+        Answer::Numbers(texts) => texts.into_iter().map(number).collect(),
         Answer::Objects(matches) => {
             let parts = item.extract.as_deref().unwrap_or_default();
             matches.into_iter().map(|answers| shape_match(parts, answers)).collect()
@@ -233,11 +254,8 @@ fn shape_match(parts: &[SubExtraction], answers: Vec<Option<String>>) -> Value {
     parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), Value::from(answer))).collect()
 }
 
-fn transformed(item: &Extraction, text: Option<String>) -> Value {
-    match (&text, item.transform, item.take) {
-        (Some(text), Some(Transform::Number), Take::Text | Take::List) => numbers::numeric_part(text),
-        _ => text.into(),
-    }
+fn number(text: Option<NumberText>) -> Value {
+    text.map_or(Value::Null, |NumberText { text, separators }| numbers::numeric_part(&text, &separators))
 }
 
 fn cookie(cookie: protocol::Cookie) -> Cookie {

@@ -125,7 +125,7 @@ const labelsOf = (element) => {
     LABELS.set(root, labels);
   }
   const own = labels.get(element);
-  return own ? collapse(own.slice(0, 10).map((label) => spoken(label, false)).join(' ')) : '';
+  return own ? collapse(own.slice(0, 10).map((label) => attributeOf(label, 'aria-label') || spoken(label, false)).join(' ')) : '';
 };
 
 // Name of an element by rules of HTML itself.
@@ -203,7 +203,7 @@ const spoken = (root, hiddenToo) => {
     if (SILENT.has(tag) || ['input', 'select', 'textarea', 'iframe'].includes(tag)) continue;
     if (!hiddenToo && attributeOf(node, 'aria-hidden') === 'true') continue;
     const style = getComputedStyle(node);
-    if (!hiddenToo && (style.display === 'none' || style.visibility !== 'visible')) continue;
+    if (!hiddenToo && (style.display === 'none' || style.visibility !== 'visible' || style.contentVisibility === 'hidden')) continue;
     const name = attributeOf(node, 'aria-label') || (tag === 'img' ? attributeOf(node, 'alt') : tag === 'svg' ? titleOfSvg(node) : '');
     if (name) {
       text += ` ${name.slice(0, LONGEST_NAME)} `;

@@ -53,7 +53,7 @@ const sought = () => {
   }
   if (input.by.described !== undefined) return described(input.by.described);
   try {
-    return told(input.target).filter(isVisible);
+    return told(input.target).filter(isPresented);
   } catch (error) {
     if (error instanceof Gone) return [];
     throw error;

@@ -35,6 +35,8 @@ const rectsOf = method(Element.prototype, 'getClientRects');
 const boxOf = method(Element.prototype, 'getBoundingClientRect');
 const checkVisibility = method(Element.prototype, 'checkVisibility');
 const tagOf = getter(Element.prototype, 'localName');
+const namespaceOf = getter(Element.prototype, 'namespaceURI');
+const isHtml = (element) => namespaceOf(element) === 'http://www.w3.org/1999/xhtml';
 const shadowOf = getter(Element.prototype, 'shadowRoot');
 const parentElementOf = getter(Node.prototype, 'parentElement');
 const parentNodeOf = getter(Node.prototype, 'parentNode');
@@ -44,6 +46,8 @@ const previousElementOf = getter(Element.prototype, 'previousElementSibling');
 const childrenOf = getter(Element.prototype, 'children');
 const documentOf = getter(Node.prototype, 'ownerDocument');
 const isConnected = getter(Node.prototype, 'isConnected');
+const contentTextOf = getter(Node.prototype, 'textContent');
+const renderedTextOf = getter(HTMLElement.prototype, 'innerText');
 const rootOf = method(Node.prototype, 'getRootNode');
 const nodeType = getter(Node.prototype, 'nodeType');
 const [body, documentElement] = ['body', 'documentElement'].map((name) => getter(Document.prototype, name));
@@ -110,20 +114,213 @@ const queryAll = ({ selector, field }) =>
     }
   });
 
-const boxesOf = (element) => [...rectsOf(element)].filter((box) => box.width > 0 && box.height > 0);
+const hasArea = (box) => box.width > 0 && box.height > 0;
+const boxesOf = (element) => [...rectsOf(element)].filter(hasArea);
 
-const tappableBoxes = boxesOf;
+// True when the element, or its content if it has no box of its own, takes up space.
+const hasBox = (element) => hasArea(boxOf(element)) || contentBoxes(element, 1).length > 0;
 
-const hasBox = (element) => {
-  const box = boxOf(element);
-  return box.width > 0 && box.height > 0;
-};
-
+// Only the box of the element itself is checked first, because most elements have one.
 const isVisible = (element) => {
-  const shows = isConnected(element) && checkVisibility(element, { visibilityProperty: true }) && hasBox(element);
+  if (!isConnected(element)) return false;
+  const isRendered = checkVisibility(element, { visibilityProperty: true });
+  const shows = (isRendered && hasArea(boxOf(element))) || contentBoxes(element, 1).length > 0;
   if (!shows || documentOf(element) === document) return shows;
   const frame = frameOf(element);
   return Boolean(frame) && isVisible(frame);
+};
+
+// True for a visible element, and for a toggle that a user operates by its visible label.
+const isPresented = (element) => isVisible(element) || (isToggle(element) && tappableBoxes(element).length > 0);
+
+const TOGGLE_TYPES = ['checkbox', 'radio'];
+const isToggle = (element) => tagOf(element) === 'input' && TOGGLE_TYPES.includes(inputType(element));
+const inputType = getter(HTMLInputElement.prototype, 'type');
+const inputLabels = getter(HTMLInputElement.prototype, 'labels');
+
+// Returns the boxes where a user can tap an element, in coordinates of its own frame and in order of preference. Some
+// elements are shown without a box of their own, and some toggles are shown by their labels only. Reads the page without
+// changing it.
+const tappableBoxes = (element) => {
+  if (!isConnected(element)) return [];
+  const own = checkVisibility(element, { visibilityProperty: true }) ? boxesOf(element) : [];
+  if (isToggle(element)) return toggleBoxes(element, own);
+  return own.length > 0 ? own : contentBoxes(element, MOST_BOXES);
+};
+
+// Boxes of an element without a box of its own: those of its content, of the shape of an `<area>`, of the row of an
+// `<option>` in a list, or of the stroke of a line.
+const MOST_BOXES = 20;
+const MOST_CONTENT_NODES = 300;
+const contentBoxes = (element, most) => {
+  switch (tagOf(element)) {
+    case 'area':
+      return areaBoxes(element);
+    case 'option':
+      return optionBoxes(element, most);
+  }
+  const style = getComputedStyle(element);
+  if (style.display === 'none') return [];
+  if (style.display !== 'contents' && !checkVisibility(element)) return [];
+  const strokes = strokeBoxes(element);
+  if (strokes.length > 0) return strokes;
+  return clipsContent(element, style) ? [] : boxesWithin(element, most, () => true);
+};
+
+// An element of no size that hides its overflow hides its content. An inline element has no overflow of its own.
+const clipsContent = (element, style) => {
+  if (style.display === 'contents' || style.display === 'inline') return false;
+  const { width, height } = boxOf(element);
+  return (width <= 0 && style.overflowX !== 'visible') || (height <= 0 && style.overflowY !== 'visible');
+};
+
+const NO_CONTENT = new Set(['audio', 'canvas', 'embed', 'iframe', 'img', 'input', 'object', 'script', 'select', 'style', 'template', 'textarea', 'video']);
+const createRange = method(Document.prototype, 'createRange');
+const selectNode = method(Range.prototype, 'selectNode');
+const rectsOfRange = method(Range.prototype, 'getClientRects');
+const textBoxes = (node) => {
+  if (!/\S/.test(node.data.slice(0, 1_000))) return [];
+  const range = createRange(documentOf(node));
+  selectNode(range, node);
+  return [...rectsOfRange(range)].filter(hasArea);
+};
+const contentOf = (element) => {
+  const assigned = tagOf(element) === 'slot' && nodeType(rootOf(element)) === 11 ? element.assignedNodes() : [];
+  if (assigned.length > 0) return assigned;
+  const nodes = [];
+  for (let node = firstChildOf(shadowOf(element) ?? element); node && nodes.length < MOST_CONTENT_NODES; node = nextSiblingOf(node)) nodes.push(node);
+  return nodes;
+};
+const boxesWithin = (element, most, isWanted) => {
+  const boxes = [];
+  const waiting = contentOf(element).reverse().map((node) => [node, element]);
+  for (let visited = 0; waiting.length > 0 && boxes.length < most && visited < MOST_CONTENT_NODES; visited++) {
+    const [node, parent] = waiting.pop();
+    const type = nodeType(node);
+    if (type === 3 && getComputedStyle(parent).visibility === 'visible') boxes.push(...textBoxes(node));
+    if (type !== 1 || !isWanted(node)) continue;
+    const own = checkVisibility(node, { visibilityProperty: true }) ? boxesOf(node) : [];
+    const shown = own.length > 0 ? own : strokeBoxes(node);
+    boxes.push(...shown);
+    if (shown.length > 0 || NO_CONTENT.has(tagOf(node))) continue;
+    const style = getComputedStyle(node);
+    if (style.display === 'none' || clipsContent(node, style)) continue;
+    for (const child of contentOf(node).reverse()) waiting.push([child, node]);
+  }
+  return boxes.slice(0, most);
+};
+
+// A toggle is often reduced to a point or hidden, and its label shows its state. A link or control in the label has its
+// own effect.
+const SMALLEST_TOGGLE = 4;
+const LABEL_CONTROLS = 'a[href], button, input, select, textarea, summary, [onclick], [contenteditable]';
+const toggleBoxes = (element, own) => {
+  const style = getComputedStyle(element);
+  const isCut = /^rect\(/.test(style.clip) || /^(?:inset|circle|polygon)\(/.test(style.clipPath);
+  // No scrolling reaches a box before the start of the page.
+  const { scrollX, scrollY } = documentOf(element).defaultView ?? { scrollX: 0, scrollY: 0 };
+  const isFit = ({ width, height, right, bottom }) =>
+    Math.min(width, height) >= SMALLEST_TOGGLE && right + scrollX > 0 && bottom + scrollY > 0;
+  const first = isCut || style.pointerEvents === 'none' ? [] : own.filter(isFit);
+  const labels = [...(inputLabels(element) ?? [])].slice(0, 10);
+  const shown = labels.filter((label) => tagOf(label) === 'label' && isVisible(label));
+  const isPlain = (node) => !matches(node, LABEL_CONTROLS);
+  const ofLabels = shown.flatMap((label) => [...boxesWithin(label, MOST_BOXES, isPlain), ...boxesOf(label)]);
+  const boxes = [...first, ...ofLabels];
+  return boxes.length > 0 ? boxes : own;
+};
+
+const isInSvg = (element) => namespaceOf(element) === 'http://www.w3.org/2000/svg' && tagOf(element) !== 'svg';
+
+// The shape of an area, in pixels of the displayed picture.
+const offsetSize = ['offsetWidth', 'offsetHeight'].map((name) => getter(HTMLElement.prototype, name));
+const pictureOf = (area) => {
+  const map = closest(area, 'map');
+  const name = map && (attributeOf(map, 'name') || attributeOf(map, 'id'));
+  if (!name) return undefined;
+  return [...queryIn(rootOf(area), 'img[usemap]')].find((image) => attributeOf(image, 'usemap') === `#${name}` && isVisible(image));
+};
+const areaBoxes = (area) => {
+  const picture = pictureOf(area);
+  if (!picture) return [];
+  const style = getComputedStyle(picture);
+  const edge = (side) => (parseFloat(style[`border${side}Width`]) || 0) + (parseFloat(style[`padding${side}`]) || 0);
+  const outer = boxOf(picture);
+  const [scaleX, scaleY] = [outer.width, outer.height].map((length, i) => length / (offsetSize[i](picture) || length));
+  const [width, height] = [outer.width / scaleX - edge('Left') - edge('Right'), outer.height / scaleY - edge('Top') - edge('Bottom')];
+  const inPage = ([left, top, right, bottom]) => {
+    const [x1, y1, x2, y2] = [Math.max(left, 0), Math.max(top, 0), Math.min(right, width), Math.min(bottom, height)];
+    return new DOMRect(outer.left + (edge('Left') + x1) * scaleX, outer.top + (edge('Top') + y1) * scaleY, (x2 - x1) * scaleX, (y2 - y1) * scaleY);
+  };
+  return shapesOf(area, width, height).map(inPage).filter(hasArea);
+};
+
+// Returns rectangles within the shape, as left, top, right and bottom.
+const MOST_COORDINATES = 2_000;
+const shapesOf = (area, width, height) => {
+  const written = (attributeOf(area, 'coords') ?? '').slice(0, 10 * MOST_COORDINATES);
+  const points = written.split(/[\s,;]+/).filter(Boolean).slice(0, MOST_COORDINATES).map(parseFloat).map((number) => number || 0);
+  const shape = (attributeOf(area, 'shape') ?? 'rect').trim().toLowerCase();
+  if (shape === 'default') {
+    // Other areas may cover parts of the picture.
+    const cell = (i) => [(i % 3) * width / 3, Math.floor(i / 3) * height / 3, (i % 3 + 1) * width / 3, (Math.floor(i / 3) + 1) * height / 3];
+    return [4, 0, 1, 2, 3, 5, 6, 7, 8].map(cell);
+  }
+  if (shape === 'circle' || shape === 'circ') {
+    if (points.length < 3) return [];
+    const [x, y, radius] = points;
+    const half = radius * Math.SQRT1_2;
+    return [[x - half, y - half, x + half, y + half]];
+  }
+  if (shape === 'poly' || shape === 'polygon') return polygonBoxes(points);
+  if (points.length < 4) return [];
+  const [x1, y1, x2, y2] = points;
+  return [[Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)]];
+};
+
+// Thin rectangles across the inside of a polygon, the widest first. The centre of its bounding box may be outside of it.
+const polygonBoxes = (points) => {
+  const corners = Array.from({ length: Math.floor(points.length / 2) }, (_, i) => [points[2 * i], points[2 * i + 1]]);
+  if (corners.length < 3) return [];
+  const heights = corners.map(([, y]) => y);
+  const [top, bottom] = [Math.min(...heights), Math.max(...heights)];
+  const spans = [];
+  for (const share of [0.5, 0.25, 0.75]) {
+    const y = top + (bottom - top) * share;
+    const crossings = corners.flatMap(([x1, y1], i) => {
+      const [x2, y2] = corners[(i + 1) % corners.length];
+      return (y1 <= y) === (y2 <= y) ? [] : [x1 + ((y - y1) * (x2 - x1)) / (y2 - y1)];
+    });
+    crossings.sort((one, other) => one - other);
+    for (let i = 0; i + 1 < crossings.length; i += 2) spans.push([crossings[i], y - 0.5, crossings[i + 1], y + 0.5]);
+  }
+  return spans.sort((one, other) => other[2] - other[0] - (one[2] - one[0])).slice(0, MOST_BOXES);
+};
+
+// Rows of an option in an open list. The engine draws them without boxes, but a hit test finds them. An option that is
+// scrolled out of the list has the box of the list.
+const optionBoxes = (option, most) => {
+  const list = closest(option, 'select');
+  if (!list || !(list.multiple || list.size > 1) || !isVisible(list)) return [];
+  if (getComputedStyle(option).display === 'none') return [];
+  const box = boxOf(list);
+  if (most === 1) return [box];
+  const x = box.left + Math.min(box.width / 2, 20);
+  const rows = [];
+  for (let y = Math.max(box.top, 0) + 2; y < Math.min(box.bottom, innerHeight); y += 4) {
+    if (hitIn(rootOf(list), x, y) === option) rows.push(y);
+  }
+  return rows.length > 0 ? [new DOMRect(box.left, rows[0], box.width, rows.at(-1) - rows[0] || 1)] : [box];
+};
+
+// A horizontal or vertical line has a box without an area.
+const strokeBoxes = (element) => {
+  if (!isInSvg(element) || !checkVisibility(element, { visibilityProperty: true })) return [];
+  const [box, style] = [boxOf(element), getComputedStyle(element)];
+  if (style.stroke === 'none' || hasArea(box) || box.width + box.height === 0) return [];
+  const stroke = Math.max(parseFloat(style.strokeWidth) || 0, 1);
+  const [width, height] = [box.width || stroke, box.height || stroke];
+  return [new DOMRect(box.left - (width - box.width) / 2, box.top - (height - box.height) / 2, width, height)];
 };
 
 // Returns the parent of a node: the host of a shadow root, and the frame of a frame's document.

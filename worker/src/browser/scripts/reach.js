@@ -5,7 +5,7 @@
 // scrolled list.
 const element = find(input.target);
 if (!element) return { state: 'absent' };
-if (!isVisible(element)) return { state: 'hidden' };
+if (!isPresented(element)) return { state: 'hidden' };
 
 const tag = tagOf(element);
 const found = {
@@ -22,7 +22,7 @@ const PARTS = [
   [0.5, 0.5], [0.25, 0.5], [0.75, 0.5], [0.5, 0.25], [0.5, 0.75], [0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75],
   [0.5, 0.05], [0.5, 0.95], [0.05, 0.5], [0.95, 0.5],
 ];
-const MOST_BOXES = 8;
+const MOST_TRIED = 8;
 const view = (root) => ({ width: documentElement(root).clientWidth, height: root === document ? innerHeight : documentElement(root).clientHeight });
 const points = () => {
   const zoom = zoomOf(element);
@@ -34,7 +34,7 @@ const points = () => {
     return [[left * zoom + input.at.x, top * zoom + input.at.y]];
   }
   const { width, height } = view(documentOf(element));
-  const boxes = tappableBoxes(element).slice(0, MOST_BOXES).map(({ left, top, right, bottom }) => [left, top, right, bottom].map((side) => side * zoom));
+  const boxes = tappableBoxes(element).slice(0, MOST_TRIED).map(({ left, top, right, bottom }) => [left, top, right, bottom].map((side) => side * zoom));
   const shown = boxes.map(([left, top, right, bottom]) => [Math.max(left, 0), Math.max(top, 0), Math.min(right, width), Math.min(bottom, height)]);
   const centres = boxes.map(([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2]);
   const parts = shown
@@ -98,12 +98,12 @@ const seek = () => {
 
 const intoView = method(Element.prototype, 'scrollIntoView');
 const ALIGNMENTS = [['center', 'center'], ['end', 'center'], ['start', 'center'], ['center', 'end'], ['center', 'start']];
-// An element without a box cannot be scrolled to, but its content, its label or its image can.
+// An element without a box cannot be scrolled to, but its label, its content or its image can.
 const anchorOf = () => {
-  if (hasBox(element)) return element;
-  const label = element.labels?.[0];
-  if (label && hasBox(label)) return label;
-  return [...queryIn(element, '*')].find(hasBox) ?? element;
+  const label = isToggle(element) ? inputLabels(element)?.[0] : null;
+  const image = tagOf(element) === 'area' ? pictureOf(element) : null;
+  const around = [element, label, image, ...(rectsOf(element).length > 0 ? [] : queryIn(element, '*'))];
+  return around.find((node) => node && boxesOf(node).length > 0) ?? element;
 };
 const bringIntoView = (block, inline) => {
   intoView(anchorOf(), { block, inline, behavior: 'instant' });
@@ -126,7 +126,7 @@ if (!judged && input.scrolls) {
   for (const [block, inline] of ALIGNMENTS) {
     bringIntoView(block, inline);
     await frame();
-    if (!isVisible(element)) return { state: 'hidden' };
+    if (!isPresented(element)) return { state: 'hidden' };
     judged = seek();
     if (judged) break;
   }
@@ -140,7 +140,7 @@ if (!judged) {
 // A point that the caller has chosen may be on an element that moves all the time.
 if (!input.at) {
   await frame();
-  if (!isVisible(element)) return { state: 'hidden' };
+  if (!isPresented(element)) return { state: 'hidden' };
   const before = judged.at;
   judged = seek();
   if (!judged || Math.hypot(judged.at[0] - before[0], judged.at[1] - before[1]) > 0.5) return { state: 'moving' };

@@ -106,18 +106,20 @@ const noteLink = (element) => {
 // Stack of the traversal, from the body to the current node. Each entry has the remaining children.
 const inside = [];
 const descend = (children, depth, named, shown, ends) => inside.push({ children, depth, named, shown, ends });
+// Areas of a picture and hidden toggles have no box, but a user sees the picture and the label.
 const enter = (element, depth, named) => {
   const tag = tagOf(element);
   if (SILENT.has(tag) || attributeOf(element, 'aria-hidden') === 'true' || hasAttribute(element, 'inert')) return;
   const style = getComputedStyle(element);
-  if (style.display === 'none') return;
+  const isOutlined = (tag === 'area' || isToggle(element)) && isPresented(element);
+  if (style.display === 'none' && !isOutlined) return;
   if (tag === 'br') return say(' ', depth);
-  const shown = style.visibility === 'visible';
+  const shown = style.visibility === 'visible' || isOutlined;
   const block = !style.display.startsWith('inline') && style.display !== 'contents';
   let role = roleOf(element);
   const own = tag !== 'label' && role === '' && shown && !named && isTouchable(element, style) && element !== bodyOf(document);
   if (own) role = 'generic';
-  const emits = role !== '' && shown && !PLAIN.has(role) && hasBox(element);
+  const emits = role !== '' && shown && !PLAIN.has(role) && (isOutlined || hasBox(element));
   const ends = block || emits;
   if (ends) flush();
   if (!emits) {

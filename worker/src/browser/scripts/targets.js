@@ -24,7 +24,18 @@ const byRef = (ref, field) => {
   throw new Gone(field, 'is gone: its element is no longer on the page; take another snapshot');
 };
 
-const fold = (text) => collapse(text).toLowerCase();
+// Returns a text in the form in which words are compared: compatibility forms, case, and characters that are not shown do
+// not matter. The steps to upper and to lower case together fold `ß` and `SS`, and the dotless and the dotted i.
+//
+// A mark after 30 others is separated from them, because normalization takes quadratic time in the length of such a
+// sequence.
+const MARKS = /\p{M}{30}(?=\p{M})/gu;
+const foldCharacters = (text) => {
+  if (/^[\0-\x7F]*$/.test(text)) return text.toLowerCase();
+  const shown = text.replace(/\p{Default_Ignorable_Code_Point}/gu, '').replace(MARKS, '$&\u034F');
+  return shown.normalize('NFKC').toUpperCase().toLowerCase().replaceAll('i\u0307', 'i').replaceAll('ς', 'σ').replaceAll('\u2010', '-');
+};
+const fold = (text) => collapse(foldCharacters(text));
 const has = (text, words) => fold(text).includes(words);
 const is = (text, words) => fold(text) === words;
 
@@ -63,7 +74,7 @@ const byRole = (wanted, holds) =>
   everyElement().filter((element) => {
     look();
     const role = roleOf(element);
-    return wanted(role) && holds(nameOf(element, role)) && isVisible(element) && !isSilenced(element);
+    return wanted(role) && holds(nameOf(element, role)) && isPresented(element) && !isSilenced(element);
   });
 
 const LABELLED = 'button, input, meter, output, progress, select, textarea, [aria-label], [aria-labelledby]';
@@ -72,7 +83,7 @@ const byLabel = (holds) =>
     look();
     if (!matches(element, LABELLED)) return false;
     const label = writtenName(element) || labelsOf(element);
-    return label !== '' && holds(label) && isVisible(element);
+    return label !== '' && holds(label) && isPresented(element);
   });
 
 const byPlaceholder = (holds) =>
@@ -85,6 +96,7 @@ const byPlaceholder = (holds) =>
 // Returns the innermost elements with this text. The text of the page is joined once, so that a page of many megabytes
 // is read once.
 const byText = (words, holds) => {
+  if (words === '') return [];
   const pieces = [];
   const texts = [];
   let [length, isApart] = [0, true];
@@ -107,7 +119,7 @@ const byText = (words, holds) => {
     }
     const type = nodeType(node);
     if (type === 3) {
-      const text = node.data.replace(/\s+/g, ' ').toLowerCase();
+      const text = foldCharacters(node.data).replace(/\s+/g, ' ');
       add(isApart ? text.trimStart() : text, node);
     }
     if (type !== 1 || SILENT.has(tagOf(node))) continue;
@@ -134,7 +146,7 @@ const byText = (words, holds) => {
     const next = last === from && pieces[from + 1] ? Math.max(at + 1, pieces[from + 1].start - words.length + 1) : at + 1;
     at = last === from && !pieces[from + 1] ? -1 : all.indexOf(words, next);
   }
-  const shown = [...found].filter((element) => (look(), isVisible(element)));
+  const shown = [...found].filter((element) => (look(), isVisible(element) && getComputedStyle(element).contentVisibility !== 'hidden'));
   const around = new Set();
   for (const element of shown) {
     for (let outer = outerElement(element); outer && !around.has(outer); outer = outerElement(outer)) around.add(outer);
@@ -159,22 +171,29 @@ const innermost = (one, other) => {
   return node;
 };
 
-// Returns the visible elements that match a target. An element of a ref may be hidden.
+// Words without a character that is shown match nothing.
+const byWords = (search, value) => {
+  const words = fold(value);
+  return words === '' ? [] : search((text) => has(text, words));
+};
+
+// Returns the visible elements that match a target. An element of a ref may be hidden, and a toggle is visible if its
+// label is.
 const told = ({ target, field }) => {
   const [[by, value]] = Object.entries(target);
   switch (by) {
     case 'selector':
-      return queryAll({ selector: value, field: `${field}.selector` }).filter(isVisible);
+      return queryAll({ selector: value, field: `${field}.selector` }).filter(isPresented);
     case 'role': {
       const words = value.name === null ? '' : fold(value.name);
       return byRole((role) => role === value.role, (name) => has(name, words));
     }
     case 'label':
-      return byLabel((label) => has(label, fold(value)));
+      return byWords(byLabel, value);
     case 'text':
       return byText(fold(value), () => true);
     case 'placeholder':
-      return byPlaceholder((placeholder) => has(placeholder, fold(value)));
+      return byWords(byPlaceholder, value);
     case 'ref':
       return byRef(value, `${field}.ref`);
   }

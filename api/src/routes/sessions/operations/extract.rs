@@ -74,7 +74,7 @@ struct ExtractionBody {
     #[serde(rename = "type")]
     #[schema(schema_with = take)]
     take: Take,
-    /// Transformation for `text`: `number` keeps its numeric part
+    /// Transformation of a text
     #[schema(schema_with = transform)]
     transform: Option<Transform>,
     /// Attribute name, for `attribute`
@@ -109,8 +109,15 @@ fn take_of_match() -> RefOr<Schema> {
     one_of(&["text", "attribute"], None)
 }
 
+const NUMBER: &str = "Transformation of a text or of each text of a list. `number` keeps the first number, with digits of any script and \
+    without group separators. Where a separator can be either, as in `1.234`, the language of the element decides";
+
 fn transform() -> RefOr<Schema> {
-    or_null(named("ExtractionTransform", one_of(&["number"], None)))
+    let mut number = one_of(&["number"], None);
+    if let RefOr::T(Schema::Object(object)) = &mut number {
+        object.description = Some(NUMBER.to_owned());
+    }
+    or_null(named("ExtractionTransform", number))
 }
 
 impl ExtractBody {
