@@ -23,6 +23,7 @@ use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
 use crate::live::{Live, asked};
 use crate::navigation::{self, Navigation};
+use crate::pointer::Pointer;
 use crate::script::{self, Scripts};
 use crate::submissions::{self, Submissions};
 use crate::{Arguments, failure, screen};
@@ -45,6 +46,7 @@ pub struct Browser {
     pub navigation: Navigation,
     pub scripts: Scripts,
     pub acknowledgements: Acknowledgements,
+    pub pointer: Pointer,
     pub submissions: Submissions,
     pub live: Live,
     /// Folder for everything that the browser writes.
@@ -86,6 +88,7 @@ impl Browser {
             navigation: Navigation::default(),
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
+            pointer: Pointer::default(),
             submissions: Submissions::default(),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
@@ -414,6 +417,18 @@ fn disguise(device: &Device) -> String {
   for (const [name, value] of {properties}) {{
     replace(Navigator.prototype, name, 'get', (native, self, list) => (apply(native, self, list), value));
   }}
+  // Mouse events that accompany a touch are marked with Caps Lock.
+  const isMarked = MouseEvent.prototype.getModifierState;
+  const typeOf = Object.getOwnPropertyDescriptor(Event.prototype, 'type').get;
+  const isOfTouch = (event) => apply(typeOf, event, []) === 'click' || apply(isMarked, event, ['CapsLock']);
+  replace(PointerEvent.prototype, 'pointerType', 'get', (native, self, list) => {{
+    const type = apply(native, self, list);
+    return type === 'mouse' && isOfTouch(self) ? 'touch' : type;
+  }});
+  replace(MouseEvent.prototype, 'getModifierState', 'value', (native, self, list) => {{
+    const state = apply(native, self, list);
+    return state && list[0] !== 'CapsLock';
+  }});
   replace(Function.prototype, 'toString', 'value', (native, self, list) => {{
     for (let index = 0; index < natives.length; index++) {{
       if (natives[index].proxy === self) self = natives[index].native;

@@ -14,6 +14,7 @@ mod history;
 mod keys;
 mod live;
 mod navigation;
+mod pointer;
 mod screen;
 mod script;
 mod submissions;

@@ -12,7 +12,7 @@ use kitfleet_host_protocol::{HostError, TouchOutcome, TouchPhase, TouchStep};
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
-use crate::failure;
+use crate::{failure, pointer};
 
 /// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
@@ -66,6 +66,7 @@ fn is_tap(steps: &[TouchStep]) -> bool {
 
 /// Sends one step of a finger to the view.
 pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
+    pointer::accompany(browser, finger, phase, (x, y))?;
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     let device = gdk::Display::default()
         .and_then(|display| display.default_seat())

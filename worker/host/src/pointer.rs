@@ -1,0 +1,96 @@
+//! Pointer events of touches.
+//!
+//! A phone fires pointer events of the type `touch` before each touch event, and mouse events only after the touch. WebKitGTK
+//! fires pointer events for mouse events only. A mouse therefore accompanies the first finger. Its events are marked
+//! with Caps Lock, and the listeners in the isolated world hide the mouse events and clicks that carry the mark from pages
+//! (`acknowledgement.rs`). The getter of `pointerType` returns `touch` for them (`browser.rs`).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use glib::translate::{ToGlibPtr, ToGlibPtrMut};
+use gtk::prelude::*;
+use kitfleet_host_protocol::{HostError, TouchPhase};
+
+use crate::browser::Browser;
+use crate::failure;
+use crate::touch::milliseconds;
+
+/// Position outside of the view, to which the mouse moves when the finger lifts.
+const AWAY: (f64, f64) = (-1.0, -1.0);
+
+/// The finger that the mouse accompanies.
+#[derive(Default)]
+pub struct Pointer {
+    finger: Cell<Option<usize>>,
+}
+
+/// Sends the mouse events that accompany one step of a finger. Other fingers than the first have none.
+pub fn accompany(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
+    let pointer = &browser.pointer;
+    if phase == TouchPhase::Begin && pointer.finger.get().is_none() {
+        pointer.finger.set(Some(finger));
+        move_to(browser, at, false)?;
+        return press(browser, gdk::EventType::ButtonPress, at);
+    }
+    if pointer.finger.get() != Some(finger) {
+        return Ok(());
+    }
+    if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
+        return move_to(browser, at, true);
+    }
+    pointer.finger.set(None);
+    press(browser, gdk::EventType::ButtonRelease, at)?;
+    move_to(browser, AWAY, false)
+}
+
+fn move_to(browser: &Rc<Browser>, (x, y): (f64, f64), pressed: bool) -> Result<(), HostError> {
+    let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
+    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
+    // reference to its window.
+    unsafe {
+        let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
+        let motion: *mut gdk::ffi::GdkEventMotion = raw.cast();
+        (*motion).window = surface.to_glib_full();
+        (*motion).time = milliseconds();
+        ((*motion).x, (*motion).y) = (x, y);
+        ((*motion).x_root, (*motion).y_root) = (x, y);
+        (*motion).state = state(pressed);
+    }
+    deliver(browser, event)
+}
+
+fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): (f64, f64)) -> Result<(), HostError> {
+    let mut event = gdk::Event::new(kind);
+    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    // SAFETY: as in `move_to`.
+    unsafe {
+        let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
+        let button: *mut gdk::ffi::GdkEventButton = raw.cast();
+        (*button).window = surface.to_glib_full();
+        (*button).time = milliseconds();
+        ((*button).x, (*button).y) = (x, y);
+        ((*button).x_root, (*button).y_root) = (x, y);
+        (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
+        (*button).state = state(kind == gdk::EventType::ButtonRelease);
+    }
+    deliver(browser, event)
+}
+
+/// Modifiers of an event: the mark, and the button if it is pressed.
+fn state(pressed: bool) -> u32 {
+    let button = if pressed { gdk::ModifierType::BUTTON1_MASK } else { gdk::ModifierType::empty() };
+    (gdk::ModifierType::LOCK_MASK | button).bits()
+}
+
+fn deliver(browser: &Rc<Browser>, mut event: gdk::Event) -> Result<(), HostError> {
+    let pointer = gdk::Display::default()
+        .and_then(|display| display.default_seat())
+        .and_then(|seat| seat.pointer())
+        .ok_or_else(|| failure::engine("X has no pointer"))?;
+    event.set_device(Some(&pointer));
+    event.set_source_device(Some(&pointer));
+    browser.view.event(&event);
+    Ok(())
+}
