@@ -22,6 +22,7 @@ mod navigation;
 pub mod processes;
 mod profiles;
 mod reading;
+mod requests;
 mod resending;
 mod snapshots;
 mod turns;

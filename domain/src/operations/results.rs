@@ -113,6 +113,7 @@ mod tests {
             duration_ms: 2,
             url: URL.to_owned(),
             submission_held: false,
+            request_held: false,
             page_submission_held: false,
         };
         assert_kept(

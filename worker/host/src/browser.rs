@@ -20,6 +20,7 @@ use webkit2gtk::{
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
+use crate::extension::{self, Extension};
 use crate::live::{Live, asked};
 use crate::navigation::{self, Navigation};
 use crate::script::{self, Scripts};
@@ -45,6 +46,7 @@ pub struct Browser {
     pub scripts: Scripts,
     pub acknowledgements: Acknowledgements,
     pub submissions: Submissions,
+    pub extension: Extension,
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
@@ -68,6 +70,7 @@ impl Browser {
         // than all the rest. The pages' processes start later, without this variable.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
         let context = context(arguments)?;
+        let extension = Extension::load(&context, &arguments.extension_dir)?;
         let settings = settings();
         glib::unsetenv(OPENGL_VENDORS);
         let scripts = UserContentManager::new();
@@ -79,6 +82,7 @@ impl Browser {
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
             submissions: Submissions::default(),
+            extension,
             live: Live::default(),
             directory: arguments.data_dir.clone(),
             context,
@@ -88,6 +92,7 @@ impl Browser {
             lengths: Cell::default(),
         });
         browser.listen();
+        extension::listen(&browser);
         browser.refuse();
         browser.view.connect_web_process_terminated({
             let output = output.clone();
@@ -101,7 +106,16 @@ impl Browser {
         });
         navigation::follow(&browser);
         // The page's process starts while GTK loads its theme and its fonts.
-        navigation::load_blank(&browser, move || output.send(&Message::Ready));
+        let weak = Rc::downgrade(&browser);
+        navigation::load_blank(&browser, move || {
+            let Some(browser) = weak.upgrade() else { return };
+            if browser.extension.is_ready() {
+                output.send(&Message::Ready);
+            } else {
+                browser.extension.is_missing.set(true);
+                gtk::main_quit();
+            }
+        });
         browser.show();
         Ok(browser)
     }

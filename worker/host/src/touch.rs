@@ -11,7 +11,7 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, TouchPhase, TouchStep};
 
 use crate::browser::Browser;
-use crate::{acknowledgement, failure};
+use crate::{acknowledgement, failure, submissions};
 
 /// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
@@ -22,6 +22,7 @@ const FINGER: usize = 1;
 /// Injects the steps of one finger, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep]) -> Result<(), HostError> {
     let reports = &browser.acknowledgements;
+    submissions::begin_input(browser);
     let (touches, refusals, clicks) = (reports.touches.get(), reports.refusals.get(), reports.clicks.get());
     for step in steps {
         if step.after_ms > 0 {

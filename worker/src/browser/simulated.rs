@@ -109,6 +109,7 @@ impl Simulated {
                     duration_ms,
                     url,
                     submission_held,
+                    request_held: false,
                     page_submission_held,
                 })
             }
