@@ -9,6 +9,7 @@ mod confinement;
 mod deaths;
 mod device;
 mod forms;
+mod frames;
 mod history;
 mod hostile;
 mod interaction;

@@ -143,6 +143,7 @@ mod tests {
             url: URL.to_owned(),
             duration_ms: 4,
             links: Vec::new(),
+            foreign: String::new(),
         };
         assert_kept(
             OperationResult::Snapshot(page.clone()),

@@ -135,6 +135,7 @@ impl Simulated {
                 url,
                 duration_ms,
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
+                foreign: String::new(),
             }),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),

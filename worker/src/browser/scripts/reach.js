@@ -15,7 +15,17 @@ const centre = () => {
 };
 const isInside = ([x, y]) => x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
 
-if (!isInside(centre())) element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
+const reveal = () => {
+  const middle = { block: 'center', inline: 'center', behavior: 'instant' };
+  element.scrollIntoView(middle);
+  // WebKit does not scroll the pages around a frame of another origin.
+  for (let frame = frameOf(element); frame && !isInside(centre()); frame = frameOf(frame)) frame.scrollIntoView(middle);
+  if (isInside(centre())) return;
+  // The frame is larger than the viewport.
+  const [left, top] = centre();
+  scrollBy({ left: left - innerWidth / 2, top: top - innerHeight / 2, behavior: 'instant' });
+};
+if (!isInside(centre())) reveal();
 const before = centre();
 await frame();
 if (!isVisible(element)) return { state: 'hidden' };
@@ -26,9 +36,9 @@ if (!isInside([x, y])) return { state: 'outside' };
 const hitAt = () => {
   let [hit, left, top] = [hitIn(document, x, y), x, y];
   while (hit) {
-    let inner = shadowOf(hit);
-    if (frameDocument(hit)) {
-      inner = frameDocument(hit);
+    const inside = frameDocument(hit);
+    const inner = inside ?? shadowOf(hit);
+    if (inside) {
       const [dx, dy] = insideOf(hit);
       [left, top] = [left - dx, top - dy];
     }
