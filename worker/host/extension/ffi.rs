@@ -18,10 +18,15 @@ macro_rules! opaque {
     )*};
 }
 
-opaque!(WebKitFrame, WebKitScriptWorld, WebKitWebExtension, WebKitWebPage);
+opaque!(WebKitConsoleMessage, WebKitFrame, WebKitScriptWorld, WebKitWebExtension, WebKitWebPage);
 
 #[link(name = "webkit2gtk-4.1")]
 unsafe extern "C" {
+    pub fn webkit_console_message_get_level(message: *mut WebKitConsoleMessage) -> u32;
+    pub fn webkit_console_message_get_line(message: *mut WebKitConsoleMessage) -> u32;
+    pub fn webkit_console_message_get_source(message: *mut WebKitConsoleMessage) -> u32;
+    pub fn webkit_console_message_get_source_id(message: *mut WebKitConsoleMessage) -> *const c_char;
+    pub fn webkit_console_message_get_text(message: *mut WebKitConsoleMessage) -> *const c_char;
     pub fn webkit_frame_get_js_context_for_script_world(
         frame: *mut WebKitFrame,
         world: *mut WebKitScriptWorld,

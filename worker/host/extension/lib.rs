@@ -1,7 +1,8 @@
 //! Web-process extension of a browser. WebKit loads it into each web process before the first page.
 //!
-//! It connects the frames of a page (`frames.rs`), and it decides about requests before they leave the process
-//! (`requests.rs`). The host sends it the headers to set and whether to hold requests; it reports held requests.
+//! It connects the frames of a page (`frames.rs`), it decides about requests before they leave the process
+//! (`requests.rs`), and it reports console lines (`console.rs`). The host sends it the headers to set and whether to hold
+//! requests; it reports held requests.
 //!
 //! It runs inside the process that a hostile page may control. It therefore holds no secret except for the headers that
 //! the customer set, and the host treats its messages as untrusted.
@@ -12,6 +13,7 @@
 //!
 //! WebKit calls everything here on its main thread.
 
+mod console;
 mod ffi;
 mod frames;
 mod messages;
@@ -52,6 +54,7 @@ pub unsafe extern "C" fn webkit_web_extension_initialize_with_user_data(
 unsafe extern "C" fn on_page_created(_: *mut WebKitWebExtension, page: *mut WebKitWebPage, _: gpointer) {
     // SAFETY: the page is valid during the signal, and the handlers have the signatures of their signals.
     unsafe {
+        connect(page.cast(), c"console-message-sent", console::on_console_message as *const c_void);
         connect(page.cast(), c"send-request", requests::on_send_request as *const c_void);
         connect(page.cast(), c"user-message-received", on_page_message as *const c_void);
     }

@@ -6,6 +6,7 @@
 //! | host | `settle` | | asks a page for an answer, which follows all its earlier reports |
 //! | extension | `ready` | | it is loaded |
 //! | extension | `held` | | it has held a request |
+//! | extension | `console` | `(uussuu)` | level, source, text, address and line of a console line, and the lines dropped before |
 //!
 //! New processes receive the state when they start.
 
@@ -108,6 +109,18 @@ pub unsafe fn send_ready(extension: *mut WebKitWebExtension) {
 pub unsafe fn send_held(page: *mut WebKitWebPage) {
     // SAFETY: the caller guarantees it. Without a callback no answer is awaited.
     unsafe { webkit_web_page_send_message_to_view(page, empty(c"held"), null_mut(), None, null_mut()) }
+}
+
+/// Reports a console line to the host.
+///
+/// # Safety
+/// The page is valid.
+pub unsafe fn send_console(page: *mut WebKitWebPage, line: &Variant) {
+    // SAFETY: the caller guarantees the page, and the message takes a reference to the line.
+    unsafe {
+        let message = webkit_user_message_new(c"console".as_ptr(), line.as_ptr());
+        webkit_web_page_send_message_to_view(page, message, null_mut(), None, null_mut());
+    }
 }
 
 /// Returns a message without parameters, whose floating reference the receiver takes.

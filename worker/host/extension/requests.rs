@@ -26,6 +26,9 @@ pub unsafe extern "C" fn on_send_request(
     redirect: *mut WebKitURIResponse,
     _: gpointer,
 ) -> i32 {
+    if with_state(|state| !state.holds && state.headers.is_empty()) {
+        return 0;
+    }
     // SAFETY: the page and the request are valid during the signal, and `redirect` is null or valid.
     unsafe {
         let Some(uri) = copied(webkit_uri_request_get_uri(request)) else { return 0 };
@@ -46,9 +49,6 @@ pub unsafe extern "C" fn on_send_request(
 /// The request is valid.
 unsafe fn set_headers(request: *mut WebKitURIRequest, target: &Origin, is_redirect: bool) {
     with_state(|state| {
-        if state.headers.is_empty() {
-            return;
-        }
         // SAFETY: the caller guarantees the request. The headers belong to it, and are null for other schemes than HTTP.
         let headers = unsafe { webkit_uri_request_get_http_headers(request) };
         if headers.is_null() {

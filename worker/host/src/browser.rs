@@ -20,6 +20,7 @@ use webkit2gtk::{
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
+use crate::console::Console;
 use crate::extension::{self, Extension};
 use crate::live::{Live, asked};
 use crate::navigation::{self, Navigation};
@@ -47,6 +48,7 @@ pub struct Browser {
     pub acknowledgements: Acknowledgements,
     pub submissions: Submissions,
     pub extension: Extension,
+    pub console: Console,
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
@@ -83,6 +85,7 @@ impl Browser {
             acknowledgements: Acknowledgements::default(),
             submissions: Submissions::default(),
             extension,
+            console: Console::default(),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
             context,

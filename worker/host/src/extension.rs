@@ -1,7 +1,7 @@
 //! The web-process extension (`extension/`): its start, its state, and its reports.
 //!
-//! It runs in the processes that pages may control. Its reports are therefore single words without content: a flood of
-//! them, or a forged one, takes no memory here, and at most holds back a step of its own session.
+//! It runs in the processes that pages may control. A flood of reports takes little memory here, because only the newest
+//! console lines are kept, and a forged report at most holds back a step of its own session.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -86,11 +86,13 @@ impl Extension {
 pub fn listen(browser: &Rc<Browser>) {
     let weak = Rc::downgrade(browser);
     browser.view.connect_user_message_received(move |_, message| {
-        let known = message.name().is_some_and(|name| name == "held");
-        if let (true, Some(browser)) = (known, weak.upgrade()) {
-            browser.submissions.note_held_request();
+        let Some(browser) = weak.upgrade() else { return false };
+        match message.name().as_deref() {
+            Some("held") => browser.submissions.note_held_request(),
+            Some("console") => browser.console.note(message.parameters().as_ref()),
+            _ => return false,
         }
-        known
+        true
     });
 }
 

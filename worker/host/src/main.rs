@@ -8,6 +8,7 @@ mod acknowledgement;
 mod browser;
 mod capture;
 mod channel;
+mod console;
 mod cookies;
 mod extension;
 mod failure;
@@ -144,6 +145,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
         HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
+        HostCommand::TakeConsole => json(&browser.console.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
         HostCommand::Touch { steps } => json(&touch::inject(browser, &steps).await?),
         HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),

@@ -325,7 +325,8 @@ fn extension_of(host: &Path) -> PathBuf {
 /// Returns the path of the host, and searches `PATH` if the name has no folder.
 ///
 /// # Errors
-/// The path of a missing program, or of the missing extension. A probe could not distinguish a missing program from another failure.
+/// The path of a missing program, or of the missing extension. A probe could not distinguish a missing program from another
+/// failure.
 pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
     let missing = [host.clone(), keeper_of(&host), extension_of(&host)].into_iter().find(|program| !program.is_file());

@@ -88,6 +88,8 @@ pub enum HostCommand {
         /// Headers to set.
         headers: Vec<ExtraHeader>,
     },
+    /// Reply with the [`ConsoleLines`] of pages since the last call.
+    TakeConsole,
     /// Run the body of an async function in an isolated world. It shares the page's DOM but none of its script objects,
     /// so that the page cannot tamper with results. Replies with the returned value as JSON of at most
     /// [`MOST_LINE_BYTES`].
@@ -177,6 +179,7 @@ impl HostCommand {
             Self::HeldSubmission => "held_submission",
             Self::ReleaseSubmission => "release_submission",
             Self::SetHeaders { .. } => "set_headers",
+            Self::TakeConsole => "take_console",
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Keys { .. } => "keys",
@@ -243,6 +246,62 @@ impl fmt::Debug for ExtraHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExtraHeader").field("name", &self.name).field("origins", &self.origins).finish_non_exhaustive()
     }
+}
+
+/// Console lines of pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleLines {
+    /// Newest lines, oldest first.
+    pub lines: Vec<ConsoleLine>,
+    /// Number of lines that were dropped, because there were too many.
+    pub dropped: u64,
+}
+
+/// Line of a page's console: a call of `console`, an uncaught error, or a failed request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleLine {
+    /// Level of the line.
+    pub level: ConsoleLevel,
+    /// Part of the browser that wrote the line.
+    pub source: ConsoleSource,
+    /// Text, truncated. Of a call of `console` it is the first argument.
+    pub text: String,
+    /// Address of the script, truncated. Empty when there is none.
+    pub address: String,
+    /// Line of the script, starting at 1. 0 when there is none.
+    pub line: u32,
+}
+
+/// Level of a console line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleLevel {
+    /// `console.info`.
+    Info,
+    /// `console.log`.
+    Log,
+    /// `console.warn`.
+    Warning,
+    /// `console.error`, or an uncaught error.
+    Error,
+    /// `console.debug`.
+    Debug,
+}
+
+/// Part of a browser that writes console lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleSource {
+    /// The script engine, for uncaught errors.
+    Script,
+    /// The network, for failed requests.
+    Network,
+    /// A call of `console`.
+    Console,
+    /// A policy of the page or the browser.
+    Security,
+    /// Another part.
+    Other,
 }
 
 /// Properties of the device that pages see. The device pixel ratio is fixed at GTK's start, so it is an argument of the
