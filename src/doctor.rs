@@ -471,8 +471,8 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
                 StartError::Missing(missing) => {
                     let missing = missing.file_name().unwrap_or_default().display();
                     format!(
-                        "a build puts {missing} beside kitfleet; both programs of a browser must be in the folder of \
-                         worker.host_program (here: {program})"
+                        "a build puts {missing} beside kitfleet; the programs of a browser and its extension must be in the \
+                         folder of worker.host_program (here: {program}); packages have the extension in ../lib/kitfleet"
                     )
                 }
                 StartError::SharedUser => "create a user for Kitfleet only, and run the worker as that user".to_owned(),

@@ -203,7 +203,7 @@ pub enum StartError {
         "worker.sandbox requires confinement, but browsers cannot be confined on this machine (Debian packages `bubblewrap` and `util-linux`): {0}"
     )]
     Sandbox(String),
-    /// A program of a browser is missing.
+    /// A program of a browser, or its extension, is missing.
     #[error("cannot start a browser: {} is missing (worker.host_program)", .0.display())]
     Missing(PathBuf),
     /// The browser cannot be started.

@@ -166,6 +166,7 @@ impl Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
+#[allow(clippy::struct_excessive_bools, reason = "the members are independent of each other")]
 pub struct Interacted {
     /// False only if the action timed out with `on_timeout: return`
     pub ok: bool,
@@ -188,6 +189,10 @@ pub struct Interacted {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
     pub submission_held: bool,
+    /// True if the held submission is a request of a script, so that an approval must repeat the action.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(ignore)]
+    pub request_held: bool,
     /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]

@@ -115,6 +115,7 @@ mod tests {
             reason: None,
             delivered: None,
             submission_held: false,
+            request_held: false,
             page_submission_held: false,
         };
         assert_kept(
@@ -144,6 +145,7 @@ mod tests {
             url: URL.to_owned(),
             duration_ms: 4,
             links: Vec::new(),
+            foreign: String::new(),
         };
         assert_kept(
             OperationResult::Snapshot(page.clone()),

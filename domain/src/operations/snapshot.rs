@@ -35,6 +35,10 @@ pub struct PageSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(ignore)]
     pub links: Vec<String>,
+    /// Lines of the snapshot that are in frames of other origins. Set with `links` only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(ignore)]
+    pub foreign: String,
 }
 
 impl Parameters for Snapshot {
@@ -43,6 +47,6 @@ impl Parameters for Snapshot {
 
 impl OperationOutput for PageSnapshot {
     fn weight(&self) -> usize {
-        self.snapshot.len() + self.links.iter().map(String::len).sum::<usize>()
+        self.snapshot.len() + self.foreign.len() + self.links.iter().map(String::len).sum::<usize>()
     }
 }

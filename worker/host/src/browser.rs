@@ -21,9 +21,11 @@ use webkit2gtk::{
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
+use crate::console::Console;
+use crate::extension::{self, Extension};
 use crate::live::{Live, asked};
 use crate::navigation::{self, Navigation};
-use crate::pointer::Pointer;
+use crate::pointer::{MARK, Pointer};
 use crate::script::{self, Scripts};
 use crate::submissions::{self, Submissions};
 use crate::{Arguments, failure, screen};
@@ -48,6 +50,8 @@ pub struct Browser {
     pub acknowledgements: Acknowledgements,
     pub pointer: Pointer,
     pub submissions: Submissions,
+    pub extension: Extension,
+    pub console: Console,
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
@@ -78,6 +82,7 @@ impl Browser {
         // than all the rest. The pages' processes start later, without this variable.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
         let context = context(arguments)?;
+        let extension = Extension::load(&context, &arguments.extension_dir)?;
         let settings = settings();
         glib::unsetenv(OPENGL_VENDORS);
         let scripts = UserContentManager::new();
@@ -90,6 +95,8 @@ impl Browser {
             acknowledgements: Acknowledgements::default(),
             pointer: Pointer::default(),
             submissions: Submissions::default(),
+            extension,
+            console: Console::default(),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
             context,
@@ -99,6 +106,7 @@ impl Browser {
             lengths: Cell::default(),
         });
         browser.listen();
+        extension::listen(&browser);
         browser.refuse();
         browser.view.connect_web_process_terminated({
             let output = output.clone();
@@ -112,7 +120,16 @@ impl Browser {
         });
         navigation::follow(&browser);
         // The page's process starts while GTK loads its theme and its fonts.
-        navigation::load_blank(&browser, move || output.send(&Message::Ready));
+        let weak = Rc::downgrade(&browser);
+        navigation::load_blank(&browser, move || {
+            let Some(browser) = weak.upgrade() else { return };
+            if browser.extension.is_ready() {
+                output.send(&Message::Ready);
+            } else {
+                browser.extension.is_missing.set(true);
+                gtk::main_quit();
+            }
+        });
         browser.show();
         Ok(browser)
     }
@@ -417,17 +434,11 @@ fn disguise(device: &Device) -> String {
   for (const [name, value] of {properties}) {{
     replace(Navigator.prototype, name, 'get', (native, self, list) => (apply(native, self, list), value));
   }}
-  // Mouse events that accompany a touch are marked with Caps Lock.
-  const isMarked = MouseEvent.prototype.getModifierState;
-  const typeOf = Object.getOwnPropertyDescriptor(Event.prototype, 'type').get;
-  const isOfTouch = (event) => apply(typeOf, event, []) === 'click' || apply(isMarked, event, ['CapsLock']);
+  // Mouse events that accompany a touch are marked by their place on the screen (`pointer.rs`).
+  replace(MouseEvent.prototype, 'screenX', 'get', (native, self, list) => apply(native, self, list) % {MARK});
   replace(PointerEvent.prototype, 'pointerType', 'get', (native, self, list) => {{
     const type = apply(native, self, list);
-    return type === 'mouse' && isOfTouch(self) ? 'touch' : type;
-  }});
-  replace(MouseEvent.prototype, 'getModifierState', 'value', (native, self, list) => {{
-    const state = apply(native, self, list);
-    return state && list[0] !== 'CapsLock';
+    return type === 'mouse' ? 'touch' : type;
   }});
   replace(Function.prototype, 'toString', 'value', (native, self, list) => {{
     for (let index = 0; index < natives.length; index++) {{

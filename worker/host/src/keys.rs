@@ -11,7 +11,7 @@ use webkit2gtk::WebViewExt;
 
 use crate::browser::Browser;
 use crate::touch::milliseconds;
-use crate::{acknowledgement, failure, script};
+use crate::{acknowledgement, failure, script, submissions};
 
 /// Maximum number of unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.
 const AHEAD: usize = 32;
@@ -37,6 +37,7 @@ struct KeyPress {
 /// Injects the keys, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
     let strokes: Vec<KeyPress> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
+    submissions::begin_input(browser);
     let mut by_key = BY_KEY;
     let mut rest = strokes.as_slice();
     while !rest.is_empty() {

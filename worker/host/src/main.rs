@@ -8,7 +8,9 @@ mod acknowledgement;
 mod browser;
 mod capture;
 mod channel;
+mod console;
 mod cookies;
+mod extension;
 mod failure;
 mod history;
 mod keys;
@@ -54,6 +56,9 @@ struct Arguments {
     /// Folder for the storage of web sites. Cookies are kept in memory only
     #[arg(long)]
     data_dir: PathBuf,
+    /// Folder of the web-process extension, which should contain no other library
+    #[arg(long)]
+    extension_dir: PathBuf,
     /// Run web processes in bubblewrap
     #[arg(long)]
     sandbox: bool,
@@ -94,6 +99,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     gtk::main();
     // A page that blocks would otherwise keep its process for another 10 s.
     browser.view.terminate_web_process();
+    if browser.extension.is_missing.get() {
+        return Err("WebKit did not load the web-process extension".to_owned());
+    }
     Ok(())
 }
 
@@ -134,9 +142,11 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
         HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
         HostCommand::Reload => json(&history::reload(browser).await?),
-        HostCommand::HoldSubmissions { rule } => json(&submissions::follow(browser, rule).await),
+        HostCommand::HoldSubmissions { rule, requests } => json(&submissions::follow(browser, rule, requests).await),
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
+        HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
+        HostCommand::TakeConsole => json(&browser.console.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
         HostCommand::Touch { steps, aimed } => json(&touch::inject(browser, &steps, aimed).await?),
         HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),

@@ -1,9 +1,10 @@
 //! Pointer events of touches.
 //!
 //! A phone fires pointer events of the type `touch` before each touch event, and mouse events only after the touch. WebKitGTK
-//! fires pointer events for mouse events only. A mouse therefore accompanies the first finger. Its events are marked
-//! with Caps Lock, and the listeners in the isolated world hide the mouse events and clicks that carry the mark from pages
-//! (`acknowledgement.rs`). The getter of `pointerType` returns `touch` for them (`browser.rs`).
+//! fires pointer events for mouse events only. A mouse therefore accompanies the first finger. Its events are marked by
+//! their place on the screen, and the listeners in the isolated world hide the mouse events and clicks that carry the mark
+//! from pages (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType`
+//! return what a touch has (`browser.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,6 +16,9 @@ use kitfleet_host_protocol::{HostError, TouchPhase};
 use crate::browser::Browser;
 use crate::failure;
 use crate::touch::milliseconds;
+
+/// Offset of the place on the screen that marks an event.
+pub const MARK: f64 = 1e6;
 
 /// Position outside of the view, to which the mouse moves when the finger lifts.
 const AWAY: (f64, f64) = (-1.0, -1.0);
@@ -55,7 +59,7 @@ fn move_to(browser: &Rc<Browser>, (x, y): (f64, f64), pressed: bool) -> Result<(
         (*motion).window = surface.to_glib_full();
         (*motion).time = milliseconds();
         ((*motion).x, (*motion).y) = (x, y);
-        ((*motion).x_root, (*motion).y_root) = (x, y);
+        ((*motion).x_root, (*motion).y_root) = (MARK + x.max(0.0), y);
         (*motion).state = state(pressed);
     }
     deliver(browser, event)
@@ -71,17 +75,16 @@ fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): (f64, f64)) -> Res
         (*button).window = surface.to_glib_full();
         (*button).time = milliseconds();
         ((*button).x, (*button).y) = (x, y);
-        ((*button).x_root, (*button).y_root) = (x, y);
+        ((*button).x_root, (*button).y_root) = (MARK + x.max(0.0), y);
         (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
         (*button).state = state(kind == gdk::EventType::ButtonRelease);
     }
     deliver(browser, event)
 }
 
-/// Modifiers of an event: the mark, and the button if it is pressed.
+/// Modifiers of an event: the button if it is pressed.
 fn state(pressed: bool) -> u32 {
-    let button = if pressed { gdk::ModifierType::BUTTON1_MASK } else { gdk::ModifierType::empty() };
-    (gdk::ModifierType::LOCK_MASK | button).bits()
+    if pressed { gdk::ModifierType::BUTTON1_MASK.bits() } else { 0 }
 }
 
 fn deliver(browser: &Rc<Browser>, mut event: gdk::Event) -> Result<(), HostError> {

@@ -5,8 +5,12 @@
 //! rejected there. A load is judged by its method as well as by its kind: moves in the history and reloads send a form
 //! again as another kind of load, and WebKit does not always mark them.
 //!
-//! The top-level page remembers, in the isolated world, which form was stopped last. The form can then be submitted
-//! later, without repeating the step that led to it.
+//! The isolated world remembers, in the object that all frames share (`extension/frames.rs`), which form was stopped
+//! last. The form can then be submitted later, without repeating the step that led to it.
+//!
+//! A script can also send data by a request of its own. From an unapproved input until the end of its operation, the
+//! web-process extension cancels such requests (`extension/requests.rs`). A request cannot be repeated for a page, so
+//! that an approval repeats the input.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,7 +26,7 @@ use kitfleet_host_protocol::{Held, HostError, SubmissionRule};
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::{navigation, script};
+use crate::{extension, navigation, script};
 
 /// Maximum wait until a page has set whether forms are held.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
@@ -37,26 +41,21 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// Report of the listener for a stopped form.
 const HELD: &str = "held";
 
-/// Stops forms while the top-level page has the flag in the isolated world, which pages cannot set. A submit event in a
+/// Stops forms while the shared object of the isolated world has the flag, which pages cannot set. A submit event in a
 /// shadow root does not leave it, so listeners are added at each input to the shadow roots on its path. A form that is
 /// submitted by script only emits `formdata`.
 pub const LISTENERS: &str = "
-const holding = () => {
-  try {
-    return top[Symbol.for('kitfleet.holding')] === true;
-  } catch {
-    return false;
-  }
-};
+const shared = () => globalThis[Symbol.for('kitfleet.shared')];
+const holding = () => shared()?.holding === true;
 const hold = (event) => {
   if (!holding()) return;
-  top[Symbol.for('kitfleet.stopped')] = { form: event.target, submitter: event.submitter };
+  shared().stopped = { form: event.target, submitter: event.submitter };
   event.preventDefault();
   event.stopImmediatePropagation();
   webkit.messageHandlers.kitfleet.postMessage('held');
 };
 const gather = (event) => {
-  if (holding()) top[Symbol.for('kitfleet.gathered')] = { form: event.target };
+  if (holding()) shared().gathered = { form: event.target };
 };
 const listen = (node) => {
   node.addEventListener('submit', hold, true);
@@ -71,30 +70,30 @@ listen(window);
 for (const type of ['touchstart', 'mousedown', 'keydown', 'click']) addEventListener(type, everywhere, { capture: true, passive: true });
 ";
 
-/// Script that sets the flag in the top-level page.
+/// Script of the main frame that sets the flag.
 fn say(hold: bool) -> String {
-    format!("globalThis[Symbol.for('kitfleet.holding')] = {hold};")
+    format!("globalThis[Symbol.for('kitfleet.shared')].holding = {hold};")
 }
 
 /// Keeps the form that was stopped last, because others may be stopped before this one is approved. A form that was
 /// submitted by script is the one that emitted `formdata` last, if its action matches the stopped address. A load that
 /// is not a form of the page leaves nothing to keep.
 const KEEP: &str = "
-const [stopped, gathered, kept] = ['stopped', 'gathered', 'kept'].map((name) => Symbol.for(`kitfleet.${name}`));
+const shared = globalThis[Symbol.for('kitfleet.shared')];
 const bare = (text) => text.split(/[?#]/)[0];
 const action = Object.getOwnPropertyDescriptor(HTMLFormElement.prototype, 'action').get;
 const goes = (form) => bare(action.call(form)) === bare(address);
-const found = globalThis[address === null ? stopped : gathered];
-globalThis[kept] = isForm && found && (address === null || goes(found.form)) ? found : null;
-delete globalThis[stopped];
-delete globalThis[gathered];
+const found = address === null ? shared.stopped : shared.gathered;
+shared.kept = isForm && found && (address === null || goes(found.form)) ? found : null;
+delete shared.stopped;
+delete shared.gathered;
 ";
 
 /// Submits the kept form if it is still in the page.
 const RELEASE: &str = "
-const kept = Symbol.for('kitfleet.kept');
-const { form, submitter } = globalThis[kept] ?? {};
-delete globalThis[kept];
+const shared = globalThis[Symbol.for('kitfleet.shared')];
+const { form, submitter } = shared.kept ?? {};
+delete shared.kept;
 if (!form?.isConnected) return false;
 const submit = submitter === undefined ? 'submit' : 'requestSubmit';
 HTMLFormElement.prototype[submit].call(form, submitter);
@@ -104,6 +103,7 @@ return true;
 #[derive(Default)]
 pub struct Submissions {
     rule: Cell<SubmissionRule>,
+    requests: Cell<RequestHold>,
     /// Script that sets the flag in each new page. Present while forms are held.
     script: RefCell<Option<UserScript>>,
     /// Last stopped attempt that has not been reported.
@@ -114,7 +114,21 @@ pub struct Submissions {
     in_place: RefCell<Option<String>>,
 }
 
+/// Whether requests of scripts are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum RequestHold {
+    #[default]
+    Off,
+    /// They are held from the next input.
+    Armed,
+    /// They are held until the operation ends.
+    Open,
+}
+
 enum StoppedSubmission {
+    /// A request of a script. An approval repeats the input, which submits the form again too, so that no form replaces
+    /// it.
+    Request,
     /// A form, stopped by the listener.
     Event,
     /// A form that a script submitted to this address.
@@ -143,9 +157,16 @@ impl Submissions {
         }
     }
 
+    /// Records that the extension has held a request. A report at another time is forged.
+    pub fn note_held_request(&self) {
+        if self.requests.get() == RequestHold::Open {
+            self.note_stopped(StoppedSubmission::Request);
+        }
+    }
+
     fn note_stopped(&self, what: StoppedSubmission) {
         let mut stopped = self.stopped.borrow_mut();
-        if !matches!(*stopped, Some(StoppedSubmission::OwnRepeat)) {
+        if !matches!(*stopped, Some(StoppedSubmission::OwnRepeat | StoppedSubmission::Request)) {
             *stopped = Some(what);
         }
     }
@@ -226,10 +247,32 @@ async fn tell_page(browser: Rc<Browser>, hold: bool) {
     select(Box::pin(script::evaluate(&browser, &words)), limit).await;
 }
 
-/// Sets the rule for submissions. Returns whether a submission was held back before that has not been reported.
-/// Submissions that are already under way are waited for.
-pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
+/// Begins to hold requests of scripts, if the rule says so. Called before each input of an operation.
+pub fn begin_input(browser: &Rc<Browser>) {
+    let requests = &browser.submissions.requests;
+    if requests.get() == RequestHold::Armed {
+        requests.set(RequestHold::Open);
+        browser.extension.hold(true);
+    }
+}
+
+/// Ends the hold of requests of scripts. Each cancelled request has been reported afterwards, because a page handles the
+/// end of the hold before it answers.
+async fn end_request_hold(browser: &Rc<Browser>) {
+    let requests = &browser.submissions.requests;
+    if requests.get() == RequestHold::Open {
+        browser.extension.hold(false);
+        extension::settle(browser).await;
+    }
+    requests.set(RequestHold::Off);
+}
+
+/// Sets the rule for submissions, and whether requests of scripts are held from the next input until the operation's
+/// end. Returns whether a submission was held back before that has not been reported. Submissions that are already under
+/// way are waited for.
+pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool) -> bool {
     let submissions = &browser.submissions;
+    end_request_hold(browser).await;
     let before = submissions.rule.get();
     if rule == SubmissionRule::HoldUnapproved && before != SubmissionRule::AllowAll {
         return false;
@@ -239,6 +282,9 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule) -> bool {
     }
     let held = submissions.take_stopped();
     submissions.in_place.take();
+    if requests {
+        submissions.requests.set(RequestHold::Armed);
+    }
     submissions.rule.set(if rule == SubmissionRule::HoldUnapproved { SubmissionRule::HoldAll } else { rule });
     let holds_events = !matches!(rule, SubmissionRule::AllowAll | SubmissionRule::AllowOneForm);
     if holds_events != submissions.script.borrow().is_some() {
@@ -265,22 +311,27 @@ async fn end_approval(browser: &Rc<Browser>) {
 /// Returns the submission that was held back since the last call, after a short wait for pending ones.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     navigation::wait_for_policy_decisions(browser).await;
+    end_request_hold(browser).await;
     end_approval(browser).await;
     let stopped = browser.submissions.stopped.take()?;
     let (address, is_form) = match &stopped {
         StoppedSubmission::Event => (None, true),
         StoppedSubmission::Form(address) => (Some(address), true),
-        StoppedSubmission::Repeat | StoppedSubmission::OwnRepeat => (None, false),
+        StoppedSubmission::Request | StoppedSubmission::Repeat | StoppedSubmission::OwnRepeat => (None, false),
     };
     let keep = format!("const address = {}, isForm = {is_form};\n{KEEP}", json!(address));
     // A page that was replaced has no form to keep.
     let _ = script::evaluate(browser, &keep).await;
-    Some(if matches!(stopped, StoppedSubmission::OwnRepeat) { Held::Resubmission } else { Held::Form })
+    Some(match stopped {
+        StoppedSubmission::Request => Held::Request,
+        StoppedSubmission::OwnRepeat => Held::Resubmission,
+        StoppedSubmission::Event | StoppedSubmission::Form(_) | StoppedSubmission::Repeat => Held::Form,
+    })
 }
 
 /// Submits the form that was held back last, and no other. Returns whether it still exists.
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
-    follow(browser, SubmissionRule::AllowOneForm).await;
+    follow(browser, SubmissionRule::AllowOneForm, false).await;
     browser.submissions.releases.set(true);
     let released = script::evaluate(browser, RELEASE).await;
     navigation::give_a_moment(browser).await;

@@ -12,7 +12,7 @@ use kitfleet_host_protocol::{HostError, TouchOutcome, TouchPhase, TouchStep};
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
-use crate::{failure, pointer};
+use crate::{failure, pointer, submissions};
 
 /// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
@@ -24,6 +24,7 @@ const FINGER: usize = 1;
 /// unless it reaches the node that a script has marked.
 pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep], aimed: bool) -> Result<TouchOutcome, HostError> {
     let reports = &browser.acknowledgements;
+    submissions::begin_input(browser);
     let (touches, refusals, ends) = (reports.touches.get(), reports.refusals.get(), ends(reports));
     let (arrivals, misses, strays) = (arrivals(reports), reports.misses.get(), reports.strays.get());
     let documents = browser.scripts.documents();

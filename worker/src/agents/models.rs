@@ -212,6 +212,10 @@ impl RunningTurn<'_> {
         };
         if let Some(page) = &page {
             progress.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
+            // A text of a frame of another origin is also a text of that origin, which is never named.
+            if !page.foreign.is_empty() {
+                progress.sources.see("null", &page.foreign);
+            }
         }
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {

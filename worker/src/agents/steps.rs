@@ -314,12 +314,20 @@ impl RunningTurn<'_> {
             }
         };
         let mut happened = happened(step, &result);
-        if let StepEffect::Held = happened {
+        if let StepEffect::Held { is_request } = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A held reload or "back" has not been done. Every other step has been done, except for the submission.
             if matches!(step.wish, Command::Back | Command::Reload) {
                 let why = "this would submit again the form that led to the page, which was held back".to_owned();
+                return Ok(StepOutcome::Asks { why });
+            }
+            // A request cannot be sent later, so that the approved step runs again.
+            if is_request {
+                let why =
+                    "this was done, but a script of the page would send data, which was held back; the approved step \
+                           is done again"
+                        .to_owned();
                 return Ok(StepOutcome::Asks { why });
             }
             step.end.result = Some(result.json);
@@ -470,8 +478,11 @@ fn not_begun(error: &str) -> StepOutcome {
 enum StepEffect {
     Yes,
     Not(String),
-    /// The browser held back the submission of a form without approval.
-    Held,
+    /// The browser held back a submission without approval.
+    Held {
+        /// True for a request of a script, false for a form.
+        is_request: bool,
+    },
 }
 
 fn happened(step: &Step, result: &StoredResult) -> StepEffect {
@@ -482,7 +493,7 @@ fn happened(step: &Step, result: &StoredResult) -> StepEffect {
             _ => StepEffect::Yes,
         },
         wish => match result.read::<Interacted>() {
-            Ok(Interacted { submission_held: true, .. }) => StepEffect::Held,
+            Ok(Interacted { submission_held: true, request_held, .. }) => StepEffect::Held { is_request: request_held },
             Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(wish) {
                 Some(target) => {
                     // A ref has no meaning to the customer, so the text uses the description.

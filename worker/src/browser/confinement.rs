@@ -18,6 +18,7 @@ use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kitfleet_host_protocol::EXTENSION;
 use nix::unistd::geteuid;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
@@ -35,6 +36,13 @@ const FOLDER: &str = "/session";
 /// Programs of a confined family, as the family sees them.
 const HOST: &str = "/kitfleet-host";
 const KEEPER: &str = "/kitfleet-keeper";
+
+/// Folder of the web-process extension of a confined family, as the family sees it. WebKit loads every library of the
+/// folder, and shows it to web processes in its own sandbox.
+const EXTENSIONS: &str = "/kitfleet-extensions";
+
+/// Folder of the extension in an installation, beside the folder of the host. A build puts it beside the host.
+const INSTALLED_EXTENSIONS: &str = "lib/kitfleet";
 
 /// Paths of the machine that a family sees read-only, if they exist: programs and libraries, fonts, certificates, time
 /// zone.
@@ -193,12 +201,15 @@ impl Confinement {
         let mut command = if self.is_whole() {
             let mut command = self.bubblewrap(host, folder);
             command.args([KEEPER, "--confined", "--data-dir", FOLDER, HOST, "--data-dir", FOLDER]);
+            command.args(["--extension-dir", EXTENSIONS]);
             command
         } else {
             let mut command = Command::new(keeper_of(host));
             command.env_clear().envs(inherited()).env("LANG", "C.UTF-8");
             let folder = folder.session();
             command.arg("--data-dir").arg(&folder).arg(host).arg("--data-dir").arg(&folder);
+            let extension = extension_of(host);
+            command.arg("--extension-dir").arg(extension.parent().unwrap_or(Path::new(".")));
             command
         };
         command.args(self.pages.then_some("--sandbox"));
@@ -241,10 +252,16 @@ impl Confinement {
         for (place, bytes) in SCRATCH {
             command.args(["--size", bytes, "--perms", "1777", "--tmpfs", place]);
         }
-        let (keeper, session) = (keeper_of(host), folder.session());
-        for (how, what, place) in
-            [("--ro-bind", host, HOST), ("--ro-bind", keeper.as_path(), KEEPER), ("--bind", session.as_path(), FOLDER)]
-        {
+        // Bubblewrap gives only root access to a folder that it creates by itself for a mount.
+        command.args(["--dir", EXTENSIONS]);
+        let (keeper, extension, session) = (keeper_of(host), extension_of(host), folder.session());
+        let shown_extension = format!("{EXTENSIONS}/{EXTENSION}");
+        for (how, what, place) in [
+            ("--ro-bind", host, HOST),
+            ("--ro-bind", keeper.as_path(), KEEPER),
+            ("--ro-bind", extension.as_path(), shown_extension.as_str()),
+            ("--bind", session.as_path(), FOLDER),
+        ] {
             command.arg(how).arg(what).arg(place);
         }
         command.args(["--chdir", FOLDER, "--die-with-parent", "--unshare-net"]);
@@ -295,13 +312,24 @@ fn keeper_of(host: &Path) -> PathBuf {
     host.with_file_name("kitfleet-keeper")
 }
 
+/// Path of the web-process extension: beside the host, or where packages install it.
+fn extension_of(host: &Path) -> PathBuf {
+    let beside = host.with_file_name(EXTENSION);
+    if beside.is_file() {
+        return beside;
+    }
+    let installed = host.ancestors().nth(2).map(|root| root.join(INSTALLED_EXTENSIONS).join(EXTENSION));
+    installed.filter(|extension| extension.is_file()).unwrap_or(beside)
+}
+
 /// Returns the path of the host, and searches `PATH` if the name has no folder.
 ///
 /// # Errors
-/// The path of a missing program. A probe could not distinguish a missing program from another failure.
+/// The path of a missing program, or of the missing extension. A probe could not distinguish a missing program from another
+/// failure.
 pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
-    let missing = [host.clone(), keeper_of(&host)].into_iter().find(|program| !program.is_file());
+    let missing = [host.clone(), keeper_of(&host), extension_of(&host)].into_iter().find(|program| !program.is_file());
     missing.map_or(Ok(host), Err)
 }
 

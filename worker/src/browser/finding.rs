@@ -21,6 +21,8 @@ struct SnapshotAnswer {
     nodes: u64,
     truncated: bool,
     links: Vec<String>,
+    /// Lines of frames of other origins.
+    foreign: String,
     /// Total number of refs that have been assigned.
     given: u64,
 }
@@ -56,10 +58,10 @@ impl Webkit {
             json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms(), "links": wanted.links });
         let input = self.input(wanted);
         let shown: SnapshotAnswer = page::read(&self.host, page::SNAPSHOT, &input).await?;
-        let SnapshotAnswer { snapshot, nodes, truncated, links, given } = shown;
+        let SnapshotAnswer { snapshot, nodes, truncated, links, foreign, given } = shown;
         self.refs = self.refs.max(given);
         let url = self.address().await?;
-        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links })
+        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links, foreign })
     }
 
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, OperationEnd> {

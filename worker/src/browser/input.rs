@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use kitfleet_domain::agents::approvals::depends_on_focus;
 use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES, Obstacle, Point};
 use kitfleet_host_protocol::{
     Direction, Held, HostCommand, HostError, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
@@ -86,6 +87,18 @@ fn rule_of(interact: &Interact) -> SubmissionRule {
     }
 }
 
+/// True when requests of scripts are held during an interaction: a tap, or a key that activates an element, without
+/// approval.
+fn holds_requests(interact: &Interact) -> bool {
+    let activates = match &interact.action {
+        Action::Tap { .. } => true,
+        Action::Press { key } => depends_on_focus(key),
+        Action::Type { text, .. } => text.contains(['\n', '\r']),
+        _ => false,
+    };
+    rule_of(interact) == SubmissionRule::HoldAll && activates
+}
+
 impl Webkit {
     pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Interacted, OperationEnd> {
         if interact.release_submission {
@@ -96,7 +109,7 @@ impl Webkit {
             return Ok(interacted);
         }
         // A submission that was held before now does not belong to this interaction.
-        let held_before = self.hold_submissions(rule_of(interact)).await?;
+        let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
         match &interact.action {
             Action::Tap { element: Some(element), at } => {
                 self.tap(PageQuery::written(element, &element.field("action")), *at).await?;
@@ -139,7 +152,10 @@ impl Webkit {
             match self.held_submission().await? {
                 None => {}
                 Some(Held::Form) if !interact.action.touches() => interacted.page_submission_held = true,
-                Some(_) => interacted.submission_held = true,
+                Some(held) => {
+                    interacted.submission_held = true;
+                    interacted.request_held = held == Held::Request;
+                }
             }
         }
         Ok(interacted)
@@ -148,12 +164,16 @@ impl Webkit {
     /// Sets the rule for submissions of the page. A page may submit long after an input, so the rule applies until the
     /// next interaction or navigation. Returns whether a submission was held that has not been reported.
     pub(super) async fn hold_submissions(&mut self, rule: SubmissionRule) -> Result<bool, OperationEnd> {
+        self.set_submission_rule(rule, false).await
+    }
+
+    async fn set_submission_rule(&mut self, rule: SubmissionRule, requests: bool) -> Result<bool, OperationEnd> {
         let hold = rule != SubmissionRule::AllowAll;
         if !self.holds_submissions && !hold {
             return Ok(false);
         }
         self.holds_submissions = hold;
-        Ok(self.host.call(HostCommand::HoldSubmissions { rule }).await?)
+        Ok(self.host.call(HostCommand::HoldSubmissions { rule, requests }).await?)
     }
 
     /// Returns the submission that was held during the last step.
@@ -181,6 +201,7 @@ impl Webkit {
             reason: self.reason.filter(|_| !ok),
             delivered: (!ok).then_some(self.delivered),
             submission_held: false,
+            request_held: false,
             page_submission_held: false,
         })
     }

@@ -271,6 +271,10 @@ impl Webkit {
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
+        if self.holds_submissions {
+            // Ends the hold of requests, which does not outlast its operation.
+            self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
+        }
         let result = match operation {
             Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
                 OperationResult::Interact(self.interacted(interact, false, started).await?)

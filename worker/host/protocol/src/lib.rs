@@ -22,6 +22,15 @@ pub const EGRESS_SOCKET: &str = "way-out";
 /// Port on the loopback of that network that forwards to the socket.
 pub const EGRESS_PORT: u16 = 1080;
 
+/// File name of the web-process extension.
+pub const EXTENSION: &str = "libkitfleet_extension.so";
+
+/// Maximum number of [`ExtraHeader`].
+pub const MOST_HEADERS: usize = 20;
+
+/// Maximum size of all names and values of [`ExtraHeader`], in bytes.
+pub const MOST_HEADER_BYTES: usize = 4 * 1024;
+
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
@@ -63,6 +72,9 @@ pub enum HostCommand {
     HoldSubmissions {
         /// New rule.
         rule: SubmissionRule,
+        /// True to hold back requests of scripts too, from the next input until [`HostCommand::HeldSubmission`] or
+        /// another rule. Only requests to the site of the page are held, and none with the method `GET` or `HEAD`.
+        requests: bool,
     },
     /// Wait briefly for a submission that the last input caused. Reply with the [`Held`] submission since the last call,
     /// or with `null`.
@@ -70,6 +82,14 @@ pub enum HostCommand {
     /// Submit the form that was held back last, as under [`SubmissionRule::AllowOneForm`]. Replies with whether the form
     /// still exists.
     ReleaseSubmission,
+    /// Set headers of all later requests of pages, which replace those set before. At most [`MOST_HEADERS`], and
+    /// [`MOST_HEADER_BYTES`] in all. Replies `null`.
+    SetHeaders {
+        /// Headers to set.
+        headers: Vec<ExtraHeader>,
+    },
+    /// Reply with the [`ConsoleLines`] of pages since the last call.
+    TakeConsole,
     /// Run the body of an async function in an isolated world. It shares the page's DOM but none of its script objects,
     /// so that the page cannot tamper with results. Replies with the returned value as JSON of at most
     /// [`MOST_LINE_BYTES`].
@@ -167,6 +187,8 @@ impl HostCommand {
             Self::HoldSubmissions { .. } => "hold_submissions",
             Self::HeldSubmission => "held_submission",
             Self::ReleaseSubmission => "release_submission",
+            Self::SetHeaders { .. } => "set_headers",
+            Self::TakeConsole => "take_console",
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Keys { .. } => "keys",
@@ -209,11 +231,87 @@ pub enum SubmissionRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
+    /// A request of a script, which cannot be sent later. An approved step must repeat its input.
+    Request,
     /// A form of the page, or another load by the page that sends a form.
     Form,
     /// A form that was already sent, which a [`HostCommand::GoInHistory`] or [`HostCommand::Reload`] would have sent
     /// again.
     Resubmission,
+}
+
+/// Header that is set on requests of pages.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraHeader {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: String,
+    /// Origins whose requests receive the header, such as `https://example.com`. `None` for all.
+    pub origins: Option<Vec<String>>,
+}
+
+/// Prints no value, because it may be a secret.
+impl fmt::Debug for ExtraHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtraHeader").field("name", &self.name).field("origins", &self.origins).finish_non_exhaustive()
+    }
+}
+
+/// Console lines of pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleLines {
+    /// Newest lines, oldest first.
+    pub lines: Vec<ConsoleLine>,
+    /// Number of lines that were dropped, because there were too many.
+    pub dropped: u64,
+}
+
+/// Line of a page's console: a call of `console`, an uncaught error, or a failed request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleLine {
+    /// Level of the line.
+    pub level: ConsoleLevel,
+    /// Part of the browser that wrote the line.
+    pub source: ConsoleSource,
+    /// Text, truncated. Of a call of `console` it is the first argument.
+    pub text: String,
+    /// Address of the script, truncated. Empty when there is none.
+    pub address: String,
+    /// Line of the script, starting at 1. 0 when there is none.
+    pub line: u32,
+}
+
+/// Level of a console line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleLevel {
+    /// `console.info`.
+    Info,
+    /// `console.log`.
+    Log,
+    /// `console.warn`.
+    Warning,
+    /// `console.error`, or an uncaught error.
+    Error,
+    /// `console.debug`.
+    Debug,
+}
+
+/// Part of a browser that writes console lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleSource {
+    /// The script engine, for uncaught errors.
+    Script,
+    /// The network, for failed requests.
+    Network,
+    /// A call of `console`.
+    Console,
+    /// A policy of the page or the browser.
+    Security,
+    /// Another part.
+    Other,
 }
 
 /// Properties of the device that pages see. The device pixel ratio is fixed at GTK's start, so it is an argument of the

@@ -147,7 +147,7 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     asked::lend(browser, lend);
     if lend {
         // The rule for an agent's messages does not apply to a person.
-        submissions::follow(browser, SubmissionRule::AllowAll).await;
+        submissions::follow(browser, SubmissionRule::AllowAll, false).await;
     }
     Ok(())
 }

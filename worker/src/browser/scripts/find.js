@@ -105,6 +105,17 @@ const textOf = (element, name) => {
   return [...new Set(lines)].filter((line) => line !== '' && line !== name).join('\n');
 };
 
+// Origin of a document. The page's own origin stands for those of documents that it can reach.
+const addressOf = getter(Document.prototype, 'URL');
+const originIn = (owner) => {
+  if (!isForeign(owner)) return location.origin;
+  try {
+    return new URL(addressOf(owner)).origin;
+  } catch {
+    return 'null';
+  }
+};
+
 const matchOf = (element) => {
   const role = roleOf(element);
   const name = role ? nameOf(element, role) : cut(collapse(spoken(element, false)), LONGEST_NAME);
@@ -121,11 +132,11 @@ const matchOf = (element) => {
     submits: submits(control),
     form_field: submitsByEnter(element),
     checked: isChecked(element, control, role),
-    traits: [tagOf(element), attributeOf(element, 'type') ?? '', role, name, ...action, ownAction, location.origin].map((text) => clean(text.slice(0, 2 * LONGEST_NAME))),
+    traits: [tagOf(element), attributeOf(element, 'type') ?? '', role, name, ...action, ownAction, originIn(documentOf(element))].map((text) => clean(text.slice(0, 2 * LONGEST_NAME))),
   };
 };
 
 const found = sought();
-// Keys go to a focused frame of another origin, whose focused element is not accessible here.
-const isForeign = input.by === 'focused' && found.some((element) => isFrame(element) && !frameDocument(element));
-return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isForeign ? 'null' : location.origin };
+// An element of another origin, or a focused frame whose document is not accessible here, which receives the keys.
+const isOutside = found.some((element) => isForeign(documentOf(element)) || (input.by === 'focused' && isFrame(element) && !frameDocument(element)));
+return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isOutside ? 'null' : location.origin };

@@ -88,14 +88,42 @@ const guarded = (field, query) => {
   }
 };
 
-// Returns the document of a frame of the same origin.
 const isFrame = (element) => tagOf(element) === 'iframe' || tagOf(element) === 'frame';
-const frameDocument = (element) => (isFrame(element) ? element.contentDocument : null);
+
+// Frames of the documents that the scripts have reached. WebKit withholds the frame of a document of another origin.
+const FRAMES = Symbol.for('kitfleet.frames');
+const frames = (globalThis[FRAMES] ??= new WeakMap());
+
+// Returns the document of a frame. WebKit withholds a document of another origin, which the web-process extension has
+// registered by the frame's window. A registered document that the frame has left has no window.
+const windowOf = getter(Document.prototype, 'defaultView');
+const { documents } = globalThis[Symbol.for('kitfleet.shared')];
+const frameDocument = (element) => {
+  if (!isFrame(element)) return null;
+  const { contentDocument, contentWindow } = element;
+  const inner = contentDocument ?? (contentWindow && documents.get(contentWindow));
+  if (!inner || (!contentDocument && windowOf(inner) !== contentWindow)) return null;
+  frames.set(inner, element);
+  return inner;
+};
+
+// Returns the frame of a document.
+const frameAround = (owner) => {
+  if (owner === document) return null;
+  const frame = frames.get(owner);
+  if (frame) return frameDocument(frame) === owner ? frame : null;
+  return windowOf(owner)?.frameElement ?? null;
+};
 
 // Returns the frame that contains an element.
-const frameOf = (element) => {
-  const owner = documentOf(element);
-  return owner === document ? null : owner.defaultView?.frameElement;
+const frameOf = (element) => frameAround(documentOf(element));
+
+// True for a document of another origin than the page, or within a frame of another origin.
+const isForeign = (owner) => {
+  for (let frame = frameAround(owner); frame; frame = frameOf(frame)) {
+    if (!frame.contentDocument) return true;
+  }
+  return false;
 };
 
 // In a selector, ` >>> ` leads from an element into its shadow root, or into the document of a frame.
@@ -218,9 +246,9 @@ const toggleBoxes = (element, own) => {
   const style = getComputedStyle(element);
   const isCut = /^rect\(/.test(style.clip) || /^(?:inset|circle|polygon)\(/.test(style.clipPath);
   // No scrolling reaches a box before the start of the page.
-  const { scrollX, scrollY } = documentOf(element).defaultView ?? { scrollX: 0, scrollY: 0 };
+  const { scrollLeft, scrollTop } = scrollerOf(documentOf(element));
   const isFit = ({ width, height, right, bottom }) =>
-    Math.min(width, height) >= SMALLEST_TOGGLE && right + scrollX > 0 && bottom + scrollY > 0;
+    Math.min(width, height) >= SMALLEST_TOGGLE && right + scrollLeft > 0 && bottom + scrollTop > 0;
   const first = isCut || style.pointerEvents === 'none' ? [] : own.filter(isFit);
   const labels = [...(inputLabels(element) ?? [])].slice(0, 10);
   const shown = labels.filter((label) => tagOf(label) === 'label' && isVisible(label));
@@ -324,7 +352,7 @@ const strokeBoxes = (element) => {
 };
 
 // Returns the parent of a node: the host of a shadow root, and the frame of a frame's document.
-const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? node.defaultView?.frameElement : null);
+const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? frameAround(node) : null);
 
 // Product of the CSS property `zoom` of an element and its ancestors. Client rectangles of a zoomed element are divided by it.
 const zoomOf = (element) => {

@@ -11,6 +11,9 @@ const PLAIN = new Set(['paragraph', 'rowgroup', 'blockquote', 'time', 'caption']
 const UNNAMED = new Set(['cell', 'gridcell', 'row']);
 
 const lines = [];
+// The lines of frames of other origins.
+const foreign = [];
+let depthOfForeign = 0;
 let characters = 0;
 let truncated = false;
 const emit = (depth, line) => {
@@ -18,6 +21,7 @@ const emit = (depth, line) => {
   truncated ||= lines.length >= input.nodes || characters + whole.length + 1 > input.characters;
   if (truncated) return;
   lines.push(whole);
+  if (depthOfForeign > 0) foreign.push(whole);
   characters += whole.length + 1;
 };
 const quoted = (text, most) => JSON.stringify(clean(cut(text, most)));
@@ -105,7 +109,10 @@ const noteLink = (element) => {
 
 // Stack of the traversal, from the body to the current node. Each entry has the remaining children.
 const inside = [];
-const descend = (children, depth, named, shown, ends) => inside.push({ children, depth, named, shown, ends });
+const descend = (children, depth, named, shown, ends, isForeign = false) => {
+  inside.push({ children, depth, named, shown, ends, isForeign });
+  if (isForeign) depthOfForeign++;
+};
 // Areas of a picture and hidden toggles have no box, but a user sees the picture and the label.
 const enter = (element, depth, named) => {
   const tag = tagOf(element);
@@ -135,7 +142,7 @@ const enter = (element, depth, named) => {
   if (['input', 'textarea', 'img', 'svg'].includes(tag) || (role === 'textbox' && isEditingHost(element))) return;
   if (isFrame(element)) {
     const inner = frameDocument(element);
-    if (inner && bodyOf(inner)) descend([bodyOf(inner)].values(), depth + 1, false, true, true);
+    if (inner && bodyOf(inner)) descend([bodyOf(inner)].values(), depth + 1, false, true, true, !element.contentDocument);
     return;
   }
   if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth + 1, named || (FROM_CONTENT.has(role) && name !== ''), shown, true);
@@ -144,11 +151,12 @@ const enter = (element, depth, named) => {
 descend([bodyOf(document)].values(), 0, false, true, true);
 for (let visited = 0; inside.length > 0 && !truncated; visited++) {
   if (visited % 64 === 0 && performance.now() > deadline) truncated = true;
-  const { children, depth, named, shown, ends } = inside.at(-1);
+  const { children, depth, named, shown, ends, isForeign } = inside.at(-1);
   const { value: node, done } = children.next();
   if (done) {
     inside.pop();
     if (ends) flush();
+    if (isForeign) depthOfForeign--;
     continue;
   }
   const type = nodeType(node);
@@ -156,4 +164,4 @@ for (let visited = 0; inside.length > 0 && !truncated; visited++) {
   if (type === 1) enter(node, depth, named);
 }
 flush();
-return { snapshot: lines.join('\n'), nodes: lines.length, truncated, links: [...links], given: refs().given };
+return { snapshot: lines.join('\n'), nodes: lines.length, truncated, links: [...links], foreign: input.links ? foreign.join('\n') : '', given: refs().given };

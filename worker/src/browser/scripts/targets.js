@@ -39,7 +39,7 @@ const fold = (text) => collapse(foldCharacters(text));
 const has = (text, words) => fold(text).includes(words);
 const is = (text, words) => fold(text) === words;
 
-// Returns all elements of the page in document order, including those in open shadow roots and in frames of its origin.
+// Returns all elements of the page in document order, including those in open shadow roots and in frames.
 // Roots are nested at most this deep.
 const DEEPEST_ROOT = 500;
 const everyElement = () => {
