@@ -1,6 +1,7 @@
 //! The web view, its window, and the requests that it rejects.
 
 use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -374,7 +375,43 @@ fn settings() -> Settings {
     settings.set_enable_smooth_scrolling(false);
     settings.set_javascript_can_open_windows_automatically(false);
     settings.set_allow_top_navigation_to_data_urls(false);
+    enable_feature(&settings, c"ScreenOrientationAPI");
     settings
+}
+
+/// Enables a feature of WebKit that has no property, if this version has it.
+fn enable_feature(settings: &Settings, name: &CStr) {
+    // SAFETY: the list owns its features, and is released after their last use. The name is a text that ends in NUL.
+    unsafe {
+        let features = webkit_settings_get_all_features();
+        for index in 0..webkit_feature_list_get_length(features) {
+            let feature = webkit_feature_list_get(features, index);
+            if CStr::from_ptr(webkit_feature_get_identifier(feature)) == name {
+                webkit_settings_set_feature_enabled(settings.to_glib_none().0, feature, glib::ffi::GTRUE);
+            }
+        }
+        webkit_feature_list_unref(features);
+    }
+}
+
+/// Opaque types of WebKit, which the bindings do not have.
+#[repr(C)]
+struct WebKitFeatureList(c_void);
+#[repr(C)]
+struct WebKitFeature(c_void);
+
+// The functions exist since WebKitGTK 2.42.
+unsafe extern "C" {
+    fn webkit_settings_get_all_features() -> *mut WebKitFeatureList;
+    fn webkit_feature_list_get_length(list: *mut WebKitFeatureList) -> usize;
+    fn webkit_feature_list_get(list: *mut WebKitFeatureList, index: usize) -> *mut WebKitFeature;
+    fn webkit_feature_list_unref(list: *mut WebKitFeatureList);
+    fn webkit_feature_get_identifier(feature: *mut WebKitFeature) -> *const c_char;
+    fn webkit_settings_set_feature_enabled(
+        settings: *mut webkit2gtk_sys::WebKitSettings,
+        feature: *mut WebKitFeature,
+        enabled: glib::ffi::gboolean,
+    );
 }
 
 /// Creates a window that contains only the view.
@@ -410,7 +447,7 @@ pub fn answer(dialog: &ScriptDialog) {
     }
 }
 
-/// Overrides the two properties of `navigator` that WebKit derives from Linux.
+/// Overrides properties that WebKit derives from Linux or from a mouse, and adds those that only phones have.
 ///
 /// Each getter is a proxy of WebKit's own one, so that it has the same name and throws the same errors.
 /// `Function.prototype.toString` is also a proxy, because a proxy would otherwise be printed as such. The functions that
@@ -423,6 +460,7 @@ fn disguise(device: &Device) -> String {
         "{{
   const {{ apply }} = Reflect;
   const natives = [];
+  const replaceText = String.prototype.replace;
   const replace = (owner, name, slot, call) => {{
     const property = Object.getOwnPropertyDescriptor(owner, name);
     if (!property) return;
@@ -440,9 +478,23 @@ fn disguise(device: &Device) -> String {
     const type = apply(native, self, list);
     return type === 'mouse' ? 'touch' : type;
   }});
+  // The orientation of a phone, which is never turned.
+  if (globalThis.ScreenOrientation) {{
+    replace(ScreenOrientation.prototype, 'type', 'get', (native, self, list) => (apply(native, self, list), 'portrait-primary'));
+  }}
+  const {{ get: width }} = Object.getOwnPropertyDescriptor(globalThis, 'innerWidth');
+  const angle = new Proxy(width, {{
+    apply: (target, self, list) => (apply(target, self, list), 0),
+    get: (target, name) => (name === 'name' ? 'get orientation' : target[name]),
+  }});
+  natives[natives.length] = {{ proxy: angle, native: width, named: 'orientation' }};
+  Object.defineProperty(globalThis, 'orientation', {{ get: angle, set: undefined, enumerable: true, configurable: true }});
+  globalThis.onorientationchange = null;
   replace(Function.prototype, 'toString', 'value', (native, self, list) => {{
     for (let index = 0; index < natives.length; index++) {{
-      if (natives[index].proxy === self) self = natives[index].native;
+      if (natives[index].proxy !== self) continue;
+      const text = apply(native, natives[index].native, list);
+      return natives[index].named ? apply(replaceText, text, ['innerWidth', natives[index].named]) : text;
     }}
     return apply(native, self, list);
   }});

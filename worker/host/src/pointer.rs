@@ -14,14 +14,17 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, TouchPhase};
 
 use crate::browser::Browser;
-use crate::failure;
 use crate::touch::milliseconds;
+use crate::{acknowledgement, failure};
 
 /// Offset of the place on the screen that marks an event.
 pub const MARK: f64 = 1e6;
 
+/// Position in CSS pixels.
+type Point = (f64, f64);
+
 /// Position outside of the view, to which the mouse moves when the finger lifts.
-const AWAY: (f64, f64) = (-1.0, -1.0);
+const AWAY: Point = (-1.0, -1.0);
 
 /// The finger that the mouse accompanies.
 #[derive(Default)]
@@ -29,26 +32,62 @@ pub struct Pointer {
     finger: Cell<Option<usize>>,
 }
 
-/// Sends the mouse events that accompany one step of a finger. Other fingers than the first have none.
-pub fn accompany(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
-    let pointer = &browser.pointer;
-    if phase == TouchPhase::Begin && pointer.finger.get().is_none() {
-        pointer.finger.set(Some(finger));
-        move_to(browser, at, false)?;
-        return press(browser, gdk::EventType::ButtonPress, at);
+/// Sends the mouse events that accompany one step of a finger, and waits until the page has handled them, because WebKit
+/// does not keep the order of mouse and touch events. Other fingers than the first have no mouse.
+pub async fn accompany(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    for &(send, is_reported) in events(browser, finger, phase) {
+        let reports = browser.acknowledgements.pointers.get();
+        send.deliver(browser, at)?;
+        if is_reported {
+            acknowledgement::wait(browser, |come| come.pointers.get(), reports + 1).await;
+        }
     }
-    if pointer.finger.get() != Some(finger) {
-        return Ok(());
-    }
-    if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
-        return move_to(browser, at, true);
-    }
-    pointer.finger.set(None);
-    press(browser, gdk::EventType::ButtonRelease, at)?;
-    move_to(browser, AWAY, false)
+    Ok(())
 }
 
-fn move_to(browser: &Rc<Browser>, (x, y): (f64, f64), pressed: bool) -> Result<(), HostError> {
+/// The same without waiting.
+pub fn accompany_at_once(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    events(browser, finger, phase).iter().try_for_each(|(send, _)| send.deliver(browser, at))
+}
+
+/// One event of the mouse.
+#[derive(Clone, Copy)]
+enum MouseStep {
+    Move { pressed: bool },
+    Press,
+    Release,
+    Leave,
+}
+
+/// Returns the events that accompany a step, and whether the listeners report them.
+fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(MouseStep, bool)] {
+    let accompanied = &browser.pointer.finger;
+    if phase == TouchPhase::Begin && accompanied.get().is_none() {
+        accompanied.set(Some(finger));
+        return &[(MouseStep::Move { pressed: false }, false), (MouseStep::Press, true)];
+    }
+    if accompanied.get() != Some(finger) {
+        return &[];
+    }
+    if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
+        return &[(MouseStep::Move { pressed: true }, false)];
+    }
+    accompanied.set(None);
+    &[(MouseStep::Release, true), (MouseStep::Leave, true)]
+}
+
+impl MouseStep {
+    fn deliver(self, browser: &Rc<Browser>, at: Point) -> Result<(), HostError> {
+        match self {
+            Self::Move { pressed } => move_to(browser, at, pressed),
+            Self::Press => press(browser, gdk::EventType::ButtonPress, at),
+            Self::Release => press(browser, gdk::EventType::ButtonRelease, at),
+            Self::Leave => move_to(browser, AWAY, false),
+        }
+    }
+}
+
+fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool) -> Result<(), HostError> {
     let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
@@ -65,7 +104,7 @@ fn move_to(browser: &Rc<Browser>, (x, y): (f64, f64), pressed: bool) -> Result<(
     deliver(browser, event)
 }
 
-fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): (f64, f64)) -> Result<(), HostError> {
+fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point) -> Result<(), HostError> {
     let mut event = gdk::Event::new(kind);
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: as in `move_to`.

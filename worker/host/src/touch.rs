@@ -34,7 +34,8 @@ pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep], aimed: bool) -> 
         if let Some(pause) = due.checked_duration_since(Instant::now()) {
             glib::timeout_future(pause).await;
         }
-        send(browser, FINGER, step.phase, (step.x, step.y))?;
+        pointer::accompany(browser, FINGER, step.phase, (step.x, step.y)).await?;
+        send_touch(browser, FINGER, step.phase, (step.x, step.y))?;
         if aimed && number == 0 {
             acknowledgement::wait(browser, self::arrivals, arrivals + 1).await;
             if reports.misses.get() > misses || browser.scripts.documents() != documents {
@@ -65,9 +66,13 @@ fn is_tap(steps: &[TouchStep]) -> bool {
     steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
 }
 
-/// Sends one step of a finger to the view.
-pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
-    pointer::accompany(browser, finger, phase, (x, y))?;
+/// Sends one step of a finger to the view, without waiting for the page.
+pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
+    pointer::accompany_at_once(browser, finger, phase, at)?;
+    send_touch(browser, finger, phase, at)
+}
+
+fn send_touch(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     let device = gdk::Display::default()
         .and_then(|display| display.default_seat())
