@@ -1,0 +1,185 @@
+//! `interact`: a tap reaches its element wherever a user could tap it, and no other element.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::webkit::Scene;
+
+/// End of each page: records what was tapped in `#log`.
+const LOG: &str = "<pre id=log style='position:fixed;bottom:0;margin:0;pointer-events:none'></pre>
+<script>function say(x) { log.textContent += x + ' ' }</script>";
+
+impl Scene {
+    /// Shows a page that can call `say`.
+    async fn show_logging(&self, html: &str) {
+        self.show(&format!("<!doctype html><style>body {{ margin: 0 }}</style>{html}{LOG}")).await;
+    }
+
+    async fn assert_logged(&self, expected: &str, page: &str) {
+        eventually(Duration::from_secs(5), &format!("{expected:?} on {page}"), async || {
+            (self.text("#log").await == expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn try_to(&self, action: Value) -> Value {
+        let body = json!({"action": action, "timeout_ms": 1_500, "on_timeout": "return"});
+        self.operate("interact", body).await.expect(200).body
+    }
+}
+
+const FRAME: &str = "srcdoc='<body style=margin:0 onclick=parent.say(event.target.id)>
+<button id=a style=width:80px;height:40px>A</button><button id=b style=width:80px;height:40px>B</button>'";
+
+/// Contract: operations 10, 15. Scrolling, fixed bars, transforms, zoom and frames do not change which element is tapped.
+#[tokio::test]
+async fn tap_reaches_clipped_covered_and_transformed_elements() {
+    let scene = Scene::start().await;
+    let rows: String = (0..40).map(|row| format!("<tr><td style=height:40px><button id=r{row} onclick=say({row})>R</button>")).collect();
+    let button = "<button id=b onclick=say('b')>B</button>";
+    let pages = [
+        ("#r30", "30", format!("<div style='height:150px;overflow:auto'><table>{rows}</table></div>")),
+        (
+            "#b",
+            "b",
+            "<div style='height:200px;overflow:auto'><div style=height:600px></div><div style='height:120px;overflow:auto;width:150px'>
+             <div style='height:300px;width:600px;position:relative'>
+             <button id=b style='position:absolute;left:500px;top:250px' onclick=say('b')>B</button></div></div><div style=height:600px>"
+                .to_owned(),
+        ),
+        ("#b", "b", format!("<div style='height:100px;overflow:hidden'><div style=height:500px></div>{button}</div>")),
+        ("#b", "b", format!("<dialog id=d style='height:200px;overflow:auto'><div style=height:700px></div>{button}</dialog><script>d.showModal()</script>")),
+        ("#b", "b", format!("<div style='position:fixed;bottom:0;width:100%;height:140px;background:#eee'></div><div style=height:600px></div>{button}<div style=height:2000px>")),
+        (
+            "#b",
+            "b",
+            format!(
+                "<div style='position:fixed;top:0;width:100%;height:250px;background:#eee'></div>
+                 <div style='position:fixed;bottom:0;width:100%;height:300px;background:#eee'></div><div style=height:1000px></div>{button}
+                 <div style=height:2000px>"
+            ),
+        ),
+        // Under the place of a scroll bar of a desktop.
+        ("#b", "b", "<div style='height:300px;overflow:auto;position:relative'><div style=height:900px></div>
+          <button id=b style='position:absolute;right:0;top:50px;width:12px;height:40px;padding:0' onclick=say('b')>B".to_owned()),
+        ("#f >>> #b", "b", format!("<div style=height:900px></div><iframe id=f style='width:250px;height:60px' {FRAME}></iframe><div style=height:900px>")),
+        ("#f >>> #b", "b", format!("<iframe id=f style='width:250px;height:120px;border:0;transform:scale(.75);transform-origin:0 0' {FRAME}></iframe>")),
+        ("#f >>> #b", "b", format!("<div style='transform:scale(2);transform-origin:0 0'><iframe id=f style='width:180px;height:60px;border:0' {FRAME}></iframe></div>")),
+        ("#f >>> #b", "b", format!("<div style=height:100px></div><iframe id=f style='width:250px;height:120px;border:3px solid;padding:5px;transform:rotate(90deg)' {FRAME}></iframe>")),
+        ("#f >>> #b", "b", format!("<div style='zoom:1.3'><iframe id=f style='width:250px;height:120px' {FRAME}></iframe></div>")),
+        ("#b", "b", "<div style='zoom:.5' onclick=say(event.target.id)><div style=height:300px></div>
+          <button id=a style='width:80px;height:40px'>A</button><button id=b style='width:80px;height:40px'>B</button></div>".to_owned()),
+        // Text inside of a button receives no events itself.
+        ("#s", "b", "<button onclick=say('b')><span id=s style='pointer-events:none'>Buy</span></button>".to_owned()),
+        // The point in the middle belongs to another control.
+        ("#c", "c", "<div id=c onclick=say(event.target.id) style='width:300px;height:200px;position:relative'>
+          <button id=inner style='position:absolute;left:100px;top:70px;width:100px;height:60px'>I</button></div>".to_owned()),
+    ];
+    for (selector, logged, page) in pages {
+        scene.show_logging(&page).await;
+        let tapped = scene.try_to(json!({"kind": "tap", "selector": selector})).await;
+        assert_eq!(tapped["ok"], true, "{tapped} on {page}");
+        scene.assert_logged(logged, &page).await;
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 3, 10. A tap that cannot reach its element acts on no other element, and names the reason.
+#[tokio::test]
+async fn tap_that_cannot_reach_its_element_names_the_reason() {
+    let scene = Scene::start().await;
+    let moving = |seconds: u32| {
+        format!(
+            "<style>@keyframes m {{ to {{ left: 250px }} }}</style><div onclick=say('wrong') style=height:300px>
+             <button id=b onclick=event.stopPropagation(),say('b')
+             style='position:absolute;left:0;width:60px;height:50px;animation:m {seconds}s infinite alternate linear'>B</button></div>"
+        )
+    };
+    let button = "<button id=b onclick=say('b')>B</button>";
+    for (page, reason) in [
+        (moving(1), "moving"),
+        (format!("{button}<div style='position:fixed;inset:0'></div>"), "covered"),
+        ("<button id=b disabled onclick=say('b')>B</button>".to_owned(), "disabled"),
+        (format!("<div aria-disabled=true>{button}</div>"), "disabled"),
+        (format!("<fieldset disabled>{button}</fieldset>"), "disabled"),
+        ("<button id=b hidden>B</button>".to_owned(), "not_visible"),
+        ("<p>nothing".to_owned(), "not_found"),
+        (format!("<div style='position:fixed;left:-500px'>{button}</div>"), "outside"),
+    ] {
+        scene.show_logging(&page).await;
+        let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b"})).await;
+        assert_eq!((&tapped["ok"], &tapped["reason"], &tapped["delivered"]), (&json!(false), &json!(reason), &json!(false)), "{page}");
+        assert_eq!(scene.text("#log").await, "", "{page}");
+    }
+    scene.show_logging("<select id=s><option>x</select>").await;
+    let chosen = scene.try_to(json!({"kind": "select", "selector": "#s", "option": "y"})).await;
+    assert_eq!((&chosen["ok"], &chosen["reason"]), (&json!(false), &json!("no_option")));
+    scene.show_logging("<input id=i readonly>").await;
+    let typed = scene.try_to(json!({"kind": "type", "selector": "#i", "text": "x"})).await;
+    assert_eq!((&typed["ok"], &typed["reason"]), (&json!(false), &json!("not_editable")));
+
+    // A point is tapped without waiting until the element rests.
+    scene.show_logging(&moving(3)).await;
+    let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b", "at": {"x": 30, "y": 25}})).await;
+    assert_eq!(tapped["ok"], true, "{tapped}");
+    scene.assert_logged("b", "the page that moves").await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10. A control that is disabled is waited for.
+#[tokio::test]
+async fn tap_waits_until_a_control_is_enabled() {
+    let scene = Scene::start().await;
+    for (page, enable) in [
+        ("<button id=b disabled onclick=say('b')>B</button>", "b.disabled = false"),
+        ("<div id=b role=button aria-disabled=true onclick=say('b')>B</div>", "b.removeAttribute('aria-disabled')"),
+        ("<fieldset id=f disabled><button id=b type=button onclick=say('b')>B</button></fieldset>", "f.disabled = false"),
+    ] {
+        scene.show_logging(&format!("{page}<script>setTimeout(() => {{ {enable} }}, 500)</script>")).await;
+        assert_eq!(scene.try_to(json!({"kind": "tap", "selector": "#b"})).await["ok"], true, "{page}");
+        scene.assert_logged("b", page).await;
+    }
+    let legend = "<fieldset disabled><legend><button id=b type=button onclick=say('b')>B</button></legend></fieldset>";
+    scene.show_logging(legend).await;
+    scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    scene.assert_logged("b", legend).await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10. `at` is a point of the element, or of the viewport. A point outside is a 400.
+#[tokio::test]
+async fn tap_at_a_point() {
+    let scene = Scene::start().await;
+    let page = "<div style=height:40px></div><div id=c onclick=say(event.offsetX+'/'+event.offsetY) style='width:300px;height:200px'></div>";
+    scene.show_logging(page).await;
+    scene.act(json!({"kind": "tap", "selector": "#c", "at": {"x": 12, "y": 9}})).await.expect(200);
+    scene.act(json!({"kind": "tap", "at": {"x": 100, "y": 90}})).await.expect(200);
+    scene.assert_logged("12/9 100/50", page).await;
+    for (selector, at) in [(Some("#c"), json!({"x": 301, "y": 1})), (None, json!({"x": 500, "y": 1})), (None, json!({"x": -1, "y": 1}))] {
+        scene.act(json!({"kind": "tap", "selector": selector, "at": at})).await.invalid("action.at");
+    }
+    scene.act(json!({"kind": "tap"})).await.invalid("action.selector");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10, archetypes. Events of a tap come in the order and with the types of a phone, and are trusted.
+#[tokio::test]
+async fn tap_fires_the_events_of_a_phone() {
+    let scene = Scene::start().await;
+    let page = "<button id=b style='width:100px;height:60px'>B</button><script>
+      for (const type of ['over', 'enter', 'down', 'move', 'up', 'out', 'leave', 'cancel'].flatMap((name) => [`pointer${name}`, `mouse${name}`])
+        .concat('touchstart', 'touchend', 'click', 'dblclick', 'contextmenu')) {
+        b.addEventListener(type, (event) => say(type + (event.pointerType ? ':' + event.pointerType : '') + (event.isTrusted ? '' : '!')
+          + (event.screenX > 1000 ? '?' : '')));
+      }</script>";
+    scene.show_logging(page).await;
+    scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    let events = "pointerover:touch pointerenter:touch pointerdown:touch touchstart pointerup:touch pointerout:touch \
+                  pointerleave:touch touchend mouseover mouseenter mousemove mousedown mouseup click:touch";
+    scene.assert_logged(events, page).await;
+    scene.app.stop().await;
+}
