@@ -131,6 +131,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
     Ok(match request.command {
         HostCommand::Configure(device) => json(&browser.configure(device).await?),
         HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        HostCommand::EndNavigation => json(&navigation::end(browser)),
         HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
         HostCommand::Reload => json(&history::reload(browser).await?),
         HostCommand::HoldSubmissions { rule } => json(&submissions::follow(browser, rule).await),

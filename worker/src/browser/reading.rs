@@ -255,7 +255,7 @@ fn page_state(lifecycle: Lifecycle) -> PageState {
     PageState { state, error }
 }
 
-fn page_error(error: protocol::PageError) -> PageError {
+pub(super) fn page_error(error: protocol::PageError) -> PageError {
     let kind = match error.kind {
         protocol::PageErrorKind::Http => PageErrorKind::Http,
         protocol::PageErrorKind::Tls => PageErrorKind::Tls,
