@@ -409,6 +409,9 @@ async fn capture_and_extract_validate_their_input() {
         (json!({"kind": "gif"}), "kind"),
         (json!({"kind": 1}), "kind"),
         (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
+        (json!({"kind": "screenshot", "full_page": true, "reveal": "yes"}), "reveal"),
+        (json!({"kind": "screenshot", "reveal": true}), "reveal"),
+        (json!({"kind": "pdf", "full_page": true, "reveal": true}), "reveal"),
     ];
     assert_rejected(&app, &client, &session, "capture", refused).await;
 

@@ -445,9 +445,12 @@ async fn hit(State(seen): State<Arc<Seen>>) -> Html<&'static str> {
 
 async fn picture(Query(Delay { ms }): Query<Delay>) -> Response {
     tokio::time::sleep(Duration::from_millis(ms)).await;
-    ([(header::CONTENT_TYPE, "image/svg+xml")], "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>")
-        .into_response()
+    ([(header::CONTENT_TYPE, "image/svg+xml")], BLUE_SVG).into_response()
 }
+
+const BLUE_SVG: &str =
+    "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' viewBox='0 0 9 9' preserveAspectRatio='none'>
+<rect width='9' height='9' fill='#0000ff'/></svg>";
 
 #[derive(Deserialize)]
 struct Amount {

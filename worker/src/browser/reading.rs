@@ -121,7 +121,9 @@ impl Webkit {
     async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
         let command = match capture.kind {
             CaptureKind::Pdf => HostCommand::Pdf { file: CAPTURE.to_owned() },
-            _ => HostCommand::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
+            _ => {
+                HostCommand::Snapshot { full_page: capture.full_page, reveal: capture.reveal, file: CAPTURE.to_owned() }
+            }
         };
         match self.host.call::<Value>(command).await {
             // The browser still works, but its engine cannot draw this page.

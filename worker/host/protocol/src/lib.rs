@@ -103,6 +103,8 @@ pub enum HostCommand {
     Snapshot {
         /// True for the whole document, false for the viewport.
         full_page: bool,
+        /// True to scroll through the whole document first, so that lazy content loads.
+        reveal: bool,
         /// File to write, in the browser's folder.
         file: String,
     },

@@ -53,6 +53,11 @@ impl Requests {
         self.busy_until = self.busy_until.max(Some(time));
     }
 
+    /// True when a request counts.
+    pub fn is_busy(&self, now: Instant) -> bool {
+        self.in_flight.values().any(|start| *start + COUNTED_FOR > now)
+    }
+
     /// Time at which the network is idle, unless another request starts.
     fn idle_at(&self, now: Instant) -> Instant {
         let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();
