@@ -311,6 +311,9 @@ impl Webkit {
                 OperationResult::Navigate(self.end_navigation(navigate, started).await?)
             }
             Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
+                if interact.action.navigates() {
+                    let _: protocol::Navigated = self.ask_host(HostCommand::EndNavigation).await?;
+                }
                 OperationResult::Interact(self.interacted(interact, false, started).await?)
             }
             Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {

@@ -54,7 +54,7 @@ pub enum HostCommand {
         /// State of the load that ends the command.
         until: WaitUntil,
     },
-    /// Stop waiting for a [`HostCommand::Navigate`], whose load continues. Replies with what is known of it, a [`Navigated`].
+    /// Stop waiting for a navigation, whose load continues. Replies with what is known of it, a [`Navigated`].
     EndNavigation,
     /// Go to a page of the history and reply with a [`Navigated`] when it has loaded.
     GoInHistory(Direction),
