@@ -62,7 +62,8 @@ use self::teams::Teams;
 pub use self::traces::Traces;
 pub use self::values::duration::parse as parse_duration;
 use self::values::{
-    BaseUrl, DatabaseUrl, duration, networks, optional_duration, optional_word, secret, socket_address, warm_pool, word,
+    BaseUrl, DatabaseUrl, duration, networks, optional_duration, optional_word, origins, secret, socket_address,
+    warm_pool, word,
 };
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
@@ -189,6 +190,9 @@ pub struct Server {
     /// Proxies whose `X-Forwarded-For` header is trusted.
     #[serde(with = "networks")]
     pub trusted_proxies: Vec<IpNet>,
+    /// Origins whose pages may call the API with an API key or an OAuth token.
+    #[serde(with = "origins")]
+    pub cors_origins: Vec<String>,
     /// Time limit for receiving the headers of a request.
     #[serde(with = "duration")]
     pub header_timeout: Duration,
@@ -213,6 +217,7 @@ impl Default for Server {
             base_url: None,
             errors_url: None,
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),

@@ -311,6 +311,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         },
         data_dir: config.data_dir.clone(),
         trusted_proxies: config.server.trusted_proxies.clone(),
+        cors_origins: config.server.cors_origins.clone(),
         auth: config.auth(),
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },

@@ -7,6 +7,7 @@ pub mod changes;
 pub mod client;
 pub mod client_disconnect;
 pub mod connections;
+pub mod cors;
 pub mod database_probe;
 pub mod deprecation;
 pub mod error;

@@ -4,7 +4,7 @@
 //! `router`, which brings them together, and `document`, which makes the contract of them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `board`, `deprecation`, `problems`, `pulse`,
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `cors`, `board`, `deprecation`, `problems`, `pulse`,
 //! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod document;

@@ -11,11 +11,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::document;
+use crate::http::cors::CorsRules;
 use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, DocumentConfig, ServeError};
 use crate::http::{
-    auth, database_probe, deprecation, observe, own_task, page_headers, problems, rate_limits, status_cache,
+    auth, cors, database_probe, deprecation, observe, own_task, page_headers, problems, rate_limits, status_cache,
     unknown_fields,
 };
 use crate::routes::docs::Contract;
@@ -120,6 +121,7 @@ pub fn openapi(config: &DocumentConfig<'_>) -> Value {
 /// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
 /// they know the route, whose row is in `rows`.
 fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
+    let cors_rules = CorsRules::new(&app.config.cors_origins);
     router
         .layer(from_fn_with_state((app.clone(), rows.clone()), auth::admit))
         .layer(from_fn(observe::panics))
@@ -130,6 +132,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn_with_state(rows, deprecation::announce))
         .layer(from_fn_with_state(Arc::clone(&app.board), status_cache::count))
         .layer(map_response(page_headers::protect))
+        .layer(from_fn_with_state(cors_rules, cors::apply))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)

@@ -28,7 +28,7 @@ pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeo
 pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES, Obstacle, Point};
 pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
 pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
-pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
+pub use self::navigate::{BrowserUrl, Navigate, Navigated, OnFailure, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
 pub use self::results::StoredResult;
 pub use self::snapshot::{PageSnapshot, Snapshot};
@@ -122,7 +122,7 @@ operations! {
     Login(Login) -> LoginResult;
 }
 
-/// Outcome of an interaction or a wait that times out (contract: operations 3).
+/// Outcome of a navigation, an interaction or a wait that times out (contract: operations 3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnTimeout {

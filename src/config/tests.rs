@@ -64,6 +64,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[worker]\nwarm_pool = -1", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
         ("[worker]\nplacement = \"fill\"", "`worker.placement`", ["`fill`", "`spread`", "`pack`"]),
         ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
+        ("[server]\ncors_origins = [\"*\"]", "`server.cors_origins`", ["\"*\"", "not an origin", "https://"]),
+        ("[server]\ncors_origins = \"null\"", "`server.cors_origins`", ["\"null\"", "not an origin", "https://"]),
         ("[live]\norigins = [\"*\"]", "`live.origins`", ["\"*\"", "not an origin", "https://"]),
         ("[live]\norigins = [\"https://a.example/\"]", "`live.origins`", ["a.example/", "not an origin", "https://"]),
         ("[sessions]\nmax_age = \"36501d\"", "`sessions.max_age`", ["36501d", "longer than", "36500d"]),

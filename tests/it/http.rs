@@ -2,6 +2,7 @@
 //! requests; errors; versioning; operators).
 
 mod bodies;
+mod cors;
 mod mistakes;
 
 use std::collections::BTreeSet;

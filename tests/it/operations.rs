@@ -178,6 +178,9 @@ async fn navigate_validates_its_input() {
         (json!({"url": good, "timeout_ms": 1e30}), "timeout_ms"),
         (json!({"url": good, "wait_until": "idle"}), "wait_until"),
         (json!({"url": good, "wait_until": "Load"}), "wait_until"),
+        (json!({"url": good, "on_timeout": "ignore"}), "on_timeout"),
+        (json!({"url": good, "on_failure": "ignore"}), "on_failure"),
+        (json!({"url": good, "on_failure": true}), "on_failure"),
     ];
     assert_rejected(&app, &client, &session, "navigate", refused).await;
     let taken = [
@@ -186,6 +189,8 @@ async fn navigate_validates_its_input() {
         json!({"url": good, "wait_until": "load"}),
         json!({"url": good, "wait_until": "domcontentloaded"}),
         json!({"url": good, "wait_until": "networkidle"}),
+        json!({"url": good, "on_timeout": "return", "on_failure": "return"}),
+        json!({"url": good, "on_timeout": null, "on_failure": null}),
         json!({"url": "HTTP://EXAMPLE.COM:8080/päth?q=ü#f"}),
         json!({"url": "http://8.8.8.8/"}),
         json!({"url": "http://[2606:4700:4700::1111]/"}),
@@ -404,6 +409,9 @@ async fn capture_and_extract_validate_their_input() {
         (json!({"kind": "gif"}), "kind"),
         (json!({"kind": 1}), "kind"),
         (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
+        (json!({"kind": "screenshot", "full_page": true, "reveal": "yes"}), "reveal"),
+        (json!({"kind": "screenshot", "reveal": true}), "reveal"),
+        (json!({"kind": "pdf", "full_page": true, "reveal": true}), "reveal"),
     ];
     assert_rejected(&app, &client, &session, "capture", refused).await;
 

@@ -100,6 +100,8 @@ pub struct ApiConfig {
     pub data_dir: PathBuf,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// Origins, as browsers spell them, whose pages may call the API.
+    pub cors_origins: Vec<String>,
     /// Authentication settings.
     pub auth: AuthConfig,
     /// Lifetime of a team invitation.
@@ -196,6 +198,7 @@ impl Default for ApiConfig {
             connections: ConnectionLimits { all: 256, per_address: 128 },
             data_dir: PathBuf::from(".kitfleet"),
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             auth: AuthConfig::default(),
             invite_ttl: Duration::from_hours(7 * 24),
             rate_limits: RateLimits::default(),

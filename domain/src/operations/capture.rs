@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::results::in_place;
 use super::{OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::limits::Limits;
+use crate::validation::Invalid;
 
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub struct Capture {
     pub kind: CaptureKind,
     /// True to capture the whole document instead of the viewport; for screenshots.
     pub full_page: bool,
+    /// True to scroll through the page first, so that lazy content loads.
+    #[serde(default)]
+    pub reveal: bool,
     /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
 }
@@ -31,7 +35,18 @@ impl Capture {
             CaptureKind::Pdf => Some(limits.pdf_bytes),
             CaptureKind::DomSnapshot => None,
         };
-        Self { kind, full_page, limit_bytes }
+        Self { kind, full_page, reveal: false, limit_bytes }
+    }
+
+    /// Sets whether to scroll through the page first.
+    ///
+    /// # Errors
+    /// On `reveal`, if this is not a screenshot of the whole page.
+    pub fn revealing(self, reveal: bool) -> Result<Self, Invalid> {
+        if reveal && !(self.full_page && self.kind == CaptureKind::Screenshot) {
+            return Err(Invalid::field("reveal", "requires a screenshot with `full_page`"));
+        }
+        Ok(Self { reveal, ..self })
     }
 }
 

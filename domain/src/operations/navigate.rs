@@ -7,7 +7,7 @@ use url::{Host, Url};
 use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
-use super::{OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
+use super::{OnTimeout, OperationOutput, OperationSpec, PageError, Parameters, UsageKind, parse_timeout};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
@@ -21,8 +21,14 @@ pub struct Navigate {
     pub url: BrowserUrl,
     /// Load state to wait for.
     pub wait_until: WaitUntil,
-    /// Time limit; the session errors when it is exceeded.
+    /// Time limit of the navigation.
     pub timeout: Duration,
+    /// Outcome of a timeout.
+    #[serde(default)]
+    pub on_timeout: OnTimeout,
+    /// Outcome of a navigation without a response.
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// True to hold back form submissions from now on: see [`super::Interact::hold_submissions`].
     #[serde(default)]
     pub hold_submissions: bool,
@@ -44,6 +50,8 @@ impl Parameters for Navigate {
 impl OperationOutput for Navigated {}
 
 impl Navigate {
+    /// Parses a navigation whose failures and timeouts error the session.
+    ///
     /// # Errors
     /// On `url` or `timeout_ms`.
     pub fn parse(
@@ -57,23 +65,39 @@ impl Navigate {
         rules.length(&url, 0, limits.url_chars, "url");
         let target = rules.check().and_then(|()| BrowserUrl::parse(&url, destinations));
         let (timeout, target) = both(parse_timeout(timeout_ms, NAVIGATE_TIMEOUT, limits), target)?;
-        Ok(Self { requested_url: url, url: target, wait_until, timeout, hold_submissions: false })
+        Ok(Self {
+            requested_url: url,
+            url: target,
+            wait_until,
+            timeout,
+            on_timeout: OnTimeout::default(),
+            on_failure: OnFailure::default(),
+            hold_submissions: false,
+        })
     }
 }
 
-/// Loaded page
+/// Outcome of a navigation
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"url": "https://example.com", "status": 200, "final_url": "https://example.com/", "duration_ms": 184}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Navigated {
     /// Address as requested
     pub url: String,
-    /// HTTP status of the main document
+    /// HTTP status of the main document, or of a response that leaves the previous document in place: 204, 205, 304 or a download.
+    /// Null only with `on_failure: return` or `on_timeout: return`, if there was no response
     #[schema(required = true)]
     pub status: Option<u16>,
     /// Address after redirects, limited to its first 32,768 characters like every address that a page can choose
     pub final_url: String,
     pub duration_ms: u64,
+    /// With `on_failure: return`, the reason why there was no response
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<PageError>,
+    /// True if the navigation timed out with `on_timeout: return` or `on_failure: return`; the page may still be loading
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
     /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
@@ -115,6 +139,17 @@ impl BrowserUrl {
     }
 }
 
+/// Outcome of a navigation that fails by DNS, TLS, the network or a timeout (contract: operations 7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// Return 502 or 504 and error the session.
+    #[default]
+    Fail,
+    /// Return 200 with the error and keep the session.
+    Return,
+}
+
 /// Load state at which a navigation is complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -124,6 +159,6 @@ pub enum WaitUntil {
     Load,
     /// The `DOMContentLoaded` event.
     DomContentLoaded,
-    /// No requests for 500 ms after `load`.
+    /// No requests for 500 ms after `load`, except for streams of events and requests that are in flight for longer.
     NetworkIdle,
 }

@@ -100,12 +100,21 @@ mod tests {
             status: Some(200),
             final_url: URL.to_owned(),
             duration_ms: 1,
+            error: None,
+            timed_out: false,
             page_submission_held: false,
         };
         assert_kept(
             OperationResult::Navigate(navigated.clone()),
             &navigated,
             r#"{"url":"https://example.com","status":200,"final_url":"https://example.com/","duration_ms":1}"#,
+        );
+        let error = PageError { kind: PageErrorKind::Timeout, http_status: None, message: "late".to_owned() };
+        let late = Navigated { status: None, error: Some(error), timed_out: true, ..navigated };
+        assert_kept(
+            OperationResult::Navigate(late.clone()),
+            &late,
+            r#"{"url":"https://example.com","status":null,"final_url":"https://example.com/","duration_ms":1,"error":{"kind":"timeout","message":"late"},"timed_out":true}"#,
         );
         let interacted = Interacted {
             ok: true,

@@ -25,8 +25,10 @@ use super::eventually;
 
 /// A running server. Dropping it ends it. The path selects the response:
 ///
-/// `/ok`, `/status/<code>`, `/hang` (no response), `/stall` (a body that stops), `/endless` (an endless body at full speed),
-/// `/headers` (endless headers), `/bomb` (a gzip bomb), `/reset` (closes the connection without a response), `/unsized/<code>` (a
+/// `/ok`, `/status/<code>`, `/hang` (no response), `/stall/<code>` (a body that stops; 200 without a code),
+/// `/silent/<code>` (a body that does not begin), `/cut/<code>` (a body that breaks off), `/endless` (an endless body at full speed),
+/// `/continue/<code>` (after two informational responses), `/headers` (endless headers at full speed), `/drip` (endless headers, one
+/// every 50 ms), `/bomb` (a gzip bomb), `/reset` (closes the connection without a response), `/unsized/<code>` (a
 /// body without a length, ended by closing the connection), `/early` (endless informational responses), `/redirect/<url>`,
 /// `/slow/<code>/<ms>` (after a delay), `/turns/<code>-<code>-…/<ms>/…` (the same with the next status at each request).
 /// `/first/<code>/<n>/…` returns this status to the first `n` requests of an event, or no response for `hang`, and 200 to the
@@ -226,7 +228,9 @@ async fn answer(
         Some("hang") => std::future::pending().await,
         Some("reset") => return Ok(false),
         Some("stall" | "endless") => {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await?;
+            let status = if first.is_empty() { "200" } else { first };
+            let head = format!("HTTP/1.1 {status} Status\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
+            stream.write_all(head.as_bytes()).await?;
             stream.flush().await?;
             if kind == Some("stall") {
                 std::future::pending::<()>().await;
@@ -235,6 +239,30 @@ async fn answer(
             loop {
                 stream.write_all(&chunk).await?;
             }
+        }
+        Some("silent" | "cut") => {
+            stream.write_all(format!("HTTP/1.1 {first} Status\r\ncontent-length: 100\r\n\r\n").as_bytes()).await?;
+            if kind == Some("cut") {
+                stream.write_all(b"hello").await?;
+            }
+            stream.flush().await?;
+            if kind == Some("silent") {
+                std::future::pending::<()>().await;
+            }
+            return Ok(false);
+        }
+        Some("drip") => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+            for number in 0.. {
+                stream.write_all(format!("x-{number}: more\r\n").as_bytes()).await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            return Ok(false);
+        }
+        Some("continue") => {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n").await?;
+            first.to_owned()
         }
         Some("bomb") => {
             let length = GZIP_BOMB.len();

@@ -1,5 +1,7 @@
 //! A web site for browsers in tests, with ordinary pages, hostile pages and misbehaving servers.
 
+use std::collections::HashSet;
+use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
+use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -35,6 +39,8 @@ struct Seen {
     hits: AtomicUsize,
     posts: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
+    /// Keys with which `/then` was requested.
+    keys: Mutex<HashSet<String>>,
 }
 
 impl Site {
@@ -77,8 +83,10 @@ impl Site {
             .route("/device", get(|| page(DEVICE)))
             .route("/fetch", get(fetch))
             .route("/embed", get(embed))
-            .route("/slow", get(slow))
-            .route("/never", get(never))
+            .route("/slow", get(slow).post(slow))
+            .route("/never", get(never).post(never))
+            .route("/stream", get(stream))
+            .route("/then", get(then))
             .route("/status", get(status))
             .route("/redirect", get(redirect).post(redirect))
             .route("/loop", get(|| async { Redirect::temporary("/loop") }))
@@ -372,6 +380,39 @@ async fn never() -> Response {
 }
 
 #[derive(Deserialize)]
+struct StreamType {
+    r#type: String,
+    /// Present when the body ends.
+    ends: Option<String>,
+}
+
+/// A body that begins and, without `ends`, never ends.
+async fn stream(Query(StreamType { r#type, ends }): Query<StreamType>) -> Response {
+    let start = futures_util::stream::once(ready(Ok::<_, Infallible>("retry: 50\ndata: hello\n\n")));
+    let body = if ends.is_some() {
+        Body::from_stream(start)
+    } else {
+        Body::from_stream(start.chain(futures_util::stream::pending()))
+    };
+    ([(header::CONTENT_TYPE, r#type)], body).into_response()
+}
+
+#[derive(Deserialize)]
+struct Then {
+    key: String,
+    code: u16,
+}
+
+/// A page for the first request with this key, and then this status.
+async fn then(State(seen): State<Arc<Seen>>, Query(Then { key, code }): Query<Then>) -> Response {
+    if seen.keys.lock().expect("no panic").insert(key) {
+        return ([(header::CACHE_CONTROL, "no-store")], Html("<title>Then</title><h1 id=title>then</h1>"))
+            .into_response();
+    }
+    (StatusCode::from_u16(code).expect("a status"), [(header::CACHE_CONTROL, "no-store")]).into_response()
+}
+
+#[derive(Deserialize)]
 struct Code {
     code: u16,
 }
@@ -404,9 +445,12 @@ async fn hit(State(seen): State<Arc<Seen>>) -> Html<&'static str> {
 
 async fn picture(Query(Delay { ms }): Query<Delay>) -> Response {
     tokio::time::sleep(Duration::from_millis(ms)).await;
-    ([(header::CONTENT_TYPE, "image/svg+xml")], "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>")
-        .into_response()
+    ([(header::CONTENT_TYPE, "image/svg+xml")], BLUE_SVG).into_response()
 }
+
+const BLUE_SVG: &str =
+    "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' viewBox='0 0 9 9' preserveAspectRatio='none'>
+<rect width='9' height='9' fill='#0000ff'/></svg>";
 
 #[derive(Deserialize)]
 struct Amount {

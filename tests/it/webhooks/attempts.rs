@@ -26,13 +26,13 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     let start = async |id: &str| send_test(&client, id).await;
     let (failing, late, hanging) =
         (endpoint("/status/503").await, endpoint("/first/500/2/").await, endpoint("/hang").await);
-    let (no_content, stalling) = (endpoint("/status/204").await, endpoint("/stall").await);
+    let (no_content, dripping) = (endpoint("/status/204").await, endpoint("/drip").await);
     let deliveries = [
         start(&failing).await,
         start(&late).await,
         start(&hanging).await,
         start(&no_content).await,
-        start(&stalling).await,
+        start(&dripping).await,
     ];
 
     let dead = wait_for_delivery(&client, &failing, &deliveries[0], "dlq").await;
@@ -52,7 +52,7 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     assert_eq!(delivered["attempts"], 3);
     assert_eq!(get(&client, &late).await["consecutive_failures"], 0);
     assert_eq!(wait_for_delivery(&client, &no_content, &deliveries[3], "delivered").await["last_response_status"], 204);
-    for (endpoint, delivery) in [(&hanging, &deliveries[2]), (&stalling, &deliveries[4])] {
+    for (endpoint, delivery) in [(&hanging, &deliveries[2]), (&dripping, &deliveries[4])] {
         let dead = wait_for_delivery(&client, endpoint, delivery, "dlq").await;
         assert_eq!((&dead["last_error"], &dead["attempts"]), (&json!("timeout"), &json!(6)));
     }
@@ -214,13 +214,52 @@ async fn answer_after_the_timeout_is_a_failed_attempt() {
         .start()
         .await;
     let client = app.client().await;
-    for path in ["/hang", "/stall", "/early"] {
+    for path in ["/hang", "/drip", "/early"] {
         let body = json!({"url": sink.url(path), "events": ["session.failed"], "description": "a\r\nX-Evil: 1"});
         let id = id_of(&client.post("/v1/webhooks", body).await.expect(201).body);
         let ended = send_test_until(&client, &id, "dlq").await;
         assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 2_000), "{path}: {ended}");
         assert!(ended["last_error"].is_string(), "{path}: {ended}");
         assert_eq!(sink.received(path)[0].header("x-evil"), "");
+    }
+    app.stop().await;
+}
+
+/// Contract: webhooks 17, 18. The status decides, whatever happens to the body: a body that is slow, never ends or breaks off changes
+/// neither the outcome nor `duration_ms`, and the part that arrived is the excerpt.
+#[tokio::test]
+async fn status_decides_although_the_body_is_slow_or_incomplete() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.timeout", "2s")
+        .start()
+        .await;
+    let client = app.client().await;
+    for (path, ends, status, excerpt) in [
+        ("/stall", "delivered", 200, "hello"),
+        ("/stall/201", "delivered", 201, "hello"),
+        ("/stall/302", "dlq", 302, "hello"),
+        ("/stall/404", "dlq", 404, "hello"),
+        ("/stall/503", "dlq", 503, "hello"),
+        ("/silent/200", "delivered", 200, ""),
+        ("/silent/500", "dlq", 500, ""),
+        ("/cut/200", "delivered", 200, "hello"),
+        ("/cut/500", "dlq", 500, "hello"),
+        ("/continue/200", "delivered", 200, "thank you"),
+    ] {
+        let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+        let ended = send_test_until(&client, &id, ends).await;
+        assert_eq!(
+            (&ended["last_response_status"], &ended["last_error"], &ended["attempts"]),
+            (&json!(status), &Value::Null, &json!(1)),
+            "{path}"
+        );
+        assert_eq!(ended["last_response_excerpt"], excerpt, "{path}");
+        assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 1_500), "{path}: {ended}");
+        assert_eq!(sink.received(path).len(), 1, "{path}");
+        client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
     }
     app.stop().await;
 }

@@ -118,6 +118,119 @@ async fn screenshot_of_thirty_thousand_points_is_complete() {
     scene.app.stop().await;
 }
 
+/// A page of 18 sections, each with a sticky heading and ten rows, below a fixed header and above a fixed footer. It has 18,480 points
+/// and, at a device pixel ratio of 2, more rows than one picture of WebKit. Its title is `Changed` when an element has changed
+/// since it has loaded.
+const FRAMED: &str = "<style>body { margin: 0 } #header, #footer { position: fixed; left: 0; right: 0; height: 60px; z-index: 9;
+transition: all 0.4s } #header { top: 0; background: #f00 } #footer { bottom: 0; background: #0f0 } h2 { position: sticky; top: 60px; height: 20px;
+margin: 0; background: #ff0 } .row { height: 100px }</style><div id=header></div><div style='padding: 60px 0'><script>
+for (let section = 0; section < 18; section++) { let html = '<h2></h2>'; for (let row = 0; row < 10; row++) html +=
+`<div class=row style='background: rgb(${10 * section}, ${20 * row}, 255)'></div>`; document.write(`<section>${html}</section>`) }
+</script></div><div id=footer></div><script>new MutationObserver(() => { document.title = 'Changed' })
+.observe(document.body, { subtree: true, childList: true, attributes: true })</script>";
+
+/// The colours of [`FRAMED`] from top to bottom at a device pixel ratio of 2, with the number of rows of each.
+fn framed_rows() -> Vec<([u8; 3], usize)> {
+    let mut rows = vec![([255, 0, 0], 120)];
+    for section in 0..18 {
+        rows.push(([255, 255, 0], 40));
+        rows.extend((0..10).map(|row| ([10 * section, 20 * row, 255], 200)));
+    }
+    rows.push(([0, 255, 0], 120));
+    rows
+}
+
+/// Colours from top to bottom, with the number of rows of each.
+fn runs(column: &[[u8; 3]]) -> Vec<([u8; 3], usize)> {
+    let same = column.chunk_by(|one, other| one == other);
+    same.map(|run| (run[0], run.len())).collect()
+}
+
+/// Contract: operations 23. In a picture that is put together from parts, elements that are fixed to the viewport or sticky appear
+/// once, and each row is visible. Afterwards the page is as before.
+#[tokio::test]
+async fn fixed_and_sticky_elements_appear_once_in_a_very_tall_picture() {
+    let mut scene = Scene::start().await;
+    scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
+    scene.show(FRAMED).await;
+    scene.act(json!({"kind": "scroll", "delta_x": 0, "delta_y": 900})).await.expect(200);
+    let before = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
+    let after = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!(scene.state().await["title"], "Written");
+    scene.assert_ready().await;
+    assert_eq!(runs(&decode(&whole).column), framed_rows());
+    // A transition of the header or the footer would have begun when the page was restored.
+    assert_eq!(runs(&after.column), runs(&before.column));
+    scene.app.stop().await;
+}
+
+/// Contract: operations 23. A page may hide its header or attach elements while it is scrolled, and may become longer. An element
+/// that an ancestor or an inner scrolling area holds is at its place.
+#[tokio::test]
+async fn page_that_changes_as_it_scrolls_has_each_row_in_a_very_tall_picture() {
+    let mut scene = Scene::start().await;
+    scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
+    for script in [
+        "let last = 0; onscroll = () => { header.style.transform = scrollY > last ? 'translateY(-60px)' : 'none'; last = scrollY }",
+        "onscroll = () => { if (document.querySelectorAll('.more').length < 5) footer.insertAdjacentHTML('beforebegin',
+            \"<div class=more style='height: 500px'></div>\") }",
+        "const host = document.createElement('div'); document.body.append(host); host.attachShadow({ mode: 'open' }).innerHTML =
+            '<div style=\"position: fixed; bottom: 0; width: 100%; height: 60px; background: #0f0; z-index: 10\"></div>'; footer.remove()",
+        "header.style.position = 'absolute'; onscroll = () => { header.style.position = scrollY > 0 ? 'fixed' : 'absolute' }",
+    ] {
+        scene.show(&format!("{FRAMED}<script>{script}</script>")).await;
+        let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
+        scene.assert_ready().await;
+        assert_eq!(runs(&decode(&whole).column), framed_rows(), "{script}");
+    }
+    // A held element has its place between the rows, and a fixed background has no seams.
+    let rows = "<div style='height: 9000px'></div>";
+    let held = "<div style='height: 100px; transform: translateX(0)'><div style='position: fixed; inset: 0; background: #f00'></div></div>";
+    let inner = "<div style='height: 100px; overflow: auto'><div style='height: 50px'></div><div style='position: sticky; top: 0; height: 50px;
+        background: #0f0'></div><div style='height: 900px; background: #fff'></div></div>";
+    let body = "<style>body { margin: 0; background: linear-gradient(#000, #00f) fixed }</style>";
+    scene.show(&format!("{body}{rows}{held}{inner}{rows}")).await;
+    let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await).column;
+    assert_eq!(whole.len(), 36_400);
+    assert!(whole[18_000..18_200].iter().all(|pixel| *pixel == [255, 0, 0]));
+    assert!(whole[18_300..18_400].iter().all(|pixel| *pixel == [0, 255, 0]));
+    for part in [&whole[..18_000], &whole[18_400..]] {
+        assert!(part.windows(2).all(|rows| rows[1][2].abs_diff(rows[0][2]) <= 3), "the background has a seam");
+    }
+    assert!(whole[0][2] < 5 && whole[36_399][2] > 250);
+    scene.app.stop().await;
+}
+
+/// Contract: operations 23. With `reveal`, content that loads as the page is scrolled is in the picture, and the scroll position stays.
+#[tokio::test]
+async fn revealed_screenshot_has_lazy_content() {
+    let scene = Scene::start().await;
+    let page = "<style>body { margin: 0 } .gap { height: 2500px; background: linear-gradient(#000, #fff) } #late, img { display: block; width: 100%; height: 100px }</style>
+        <div class=gap>top</div><div id=late></div><img loading=lazy src='/picture?ms=700'><div id=more></div><script>
+        new IntersectionObserver(entries => { if (entries.some(entry => entry.isIntersecting)) late.style.background = '#0f0' }).observe(late);
+        let pieces = 0; onscroll = () => { if (pieces < 2 && scrollY + innerHeight > document.body.scrollHeight - 10) { pieces++;
+        setTimeout(() => more.insertAdjacentHTML('beforeend', '<div style=\"height: 700px\"></div><div style=\"height: 50px; background: #f00\"></div>'), 100) } }
+        </script>";
+    scene.show(page).await;
+    let shot = async |reveal: bool| {
+        let body = json!({"kind": "screenshot", "full_page": true, "reveal": reveal});
+        decode(&scene.capture(body).await)
+    };
+    let (green, blue, red) = ([0, 255, 0], [0, 0, 255], [255, 0, 0]);
+    let count = |picture: &Picture, colour: [u8; 3]| picture.column.iter().filter(|pixel| **pixel == colour).count();
+    let hidden = shot(false).await;
+    assert_eq!((count(&hidden, green), count(&hidden, red)), (0, 0));
+    scene.act(json!({"kind": "scroll", "delta_x": 0, "delta_y": 300})).await.expect(200);
+    let before = scene.capture(json!({"kind": "screenshot"})).await;
+    let shown = shot(true).await;
+    assert_eq!((count(&shown, green), count(&shown, blue), count(&shown, red)), (300, 300, 300));
+    assert_eq!(shown.height, (2_700 + 1_500) * 3);
+    assert_eq!(scene.capture(json!({"kind": "screenshot"})).await, before);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
 /// Contract: operations 23. A page above the maximum number of pixels is a 502, and the session stays `ready`.
 #[tokio::test]
 async fn screenshot_above_the_pixel_limit_is_502() {

@@ -192,6 +192,12 @@ impl Browser {
         cut(self.view.uri().map(String::from).unwrap_or_default(), most)
     }
 
+    /// An address, truncated.
+    pub fn short_uri(&self, uri: String) -> String {
+        let (most, _) = self.lengths.get();
+        cut(uri, most).0
+    }
+
     /// Current title that WebKit has received, truncated.
     pub fn title(&self) -> Option<String> {
         let (_, most) = self.lengths.get();

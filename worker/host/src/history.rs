@@ -18,7 +18,7 @@ pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated
     let from = browser.view.back_forward_list().and_then(|list| list.current_item());
     let arrived = navigation::revisit(browser, target, LoadTrigger::History(item.clone())).await;
     // After a rejected load WebKit considers the frame as moved, and would go one page too far the next time.
-    if browser.submissions.has_stopped_own()
+    if (browser.submissions.has_stopped_own() || (arrived.is_ok() && browser.navigation.has_missed()))
         && is_at(browser, &item)
         && let Some(from) = from
     {

@@ -140,6 +140,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
     Ok(match request.command {
         HostCommand::Configure(device) => json(&browser.configure(device).await?),
         HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        HostCommand::EndNavigation => json(&navigation::end(browser)),
         HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
         HostCommand::Reload => json(&history::reload(browser).await?),
         HostCommand::HoldSubmissions { rule, requests } => json(&submissions::follow(browser, rule, requests).await),
@@ -151,8 +152,8 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::Touch { steps, aimed } => json(&touch::inject(browser, &steps, aimed).await?),
         HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),
         HostCommand::InsertText { text } => json(&keys::insert(browser, &text).await),
-        HostCommand::Snapshot { full_page, file } => {
-            json(&capture::snapshot(browser, full_page, browser.directory.join(file)).await?)
+        HostCommand::Snapshot { full_page, reveal, file } => {
+            json(&capture::snapshot(browser, full_page, reveal, browser.directory.join(file)).await?)
         }
         HostCommand::Pdf { file } => json(&capture::pdf(browser, &browser.directory.join(file)).await?),
         HostCommand::Cookies { at_most } => {

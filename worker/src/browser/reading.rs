@@ -134,7 +134,9 @@ impl Webkit {
     async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
         let command = match capture.kind {
             CaptureKind::Pdf => HostCommand::Pdf { file: CAPTURE.to_owned() },
-            _ => HostCommand::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
+            _ => {
+                HostCommand::Snapshot { full_page: capture.full_page, reveal: capture.reveal, file: CAPTURE.to_owned() }
+            }
         };
         match self.host.call::<Value>(command).await {
             // The browser still works, but its engine cannot draw this page.
@@ -273,7 +275,7 @@ fn page_state(lifecycle: Lifecycle) -> PageState {
     PageState { state, error }
 }
 
-fn page_error(error: protocol::PageError) -> PageError {
+pub(super) fn page_error(error: protocol::PageError) -> PageError {
     let kind = match error.kind {
         protocol::PageErrorKind::Http => PageErrorKind::Http,
         protocol::PageErrorKind::Tls => PageErrorKind::Tls,

@@ -97,6 +97,8 @@ impl Simulated {
                 status: Some(200),
                 final_url: url,
                 duration_ms,
+                error: None,
+                timed_out: false,
                 page_submission_held: false,
             }),
             Operation::Interact(interact) => OperationResult::Interact(Interacted {

@@ -10,8 +10,8 @@ use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, Obstacle, OnTimeout,
-    Operation, OperationResult, Wait, Waited,
+    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, Obstacle, OnFailure,
+    OnTimeout, Operation, OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -23,6 +23,7 @@ use kitfleet_host_protocol::{
     PageErrorKind, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -31,6 +32,7 @@ use super::confinement::Confinement;
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
+use super::reading::page_error;
 use super::sites;
 use super::view::View;
 use super::{NotSaved, OperationEnd};
@@ -171,7 +173,12 @@ impl Webkit {
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        let protocol::Navigated { final_uri, status } = self.load(command).await?;
+        let protocol::Navigated { final_uri, status, error } = self.load(command).await?;
+        let error = match error {
+            Some(error) if navigate.on_failure == OnFailure::Fail => return Err(self.not_loaded(&error)),
+            Some(error) => Some(PageError { message: self.explain(&error), ..error }),
+            None => None,
+        };
         let held_meanwhile = if navigate.hold_submissions {
             self.held_submission().await?.is_some()
         } else {
@@ -181,10 +188,32 @@ impl Webkit {
         };
         Ok(Navigated {
             url: navigate.requested_url.clone(),
-            status: Some(status),
+            status,
             final_url: final_uri,
             duration_ms: milliseconds(started),
+            error: error.map(page_error),
+            timed_out: false,
             page_submission_held: held_before || held_meanwhile,
+        })
+    }
+
+    /// Ends a navigation that has reached its time limit. Its load continues.
+    async fn end_navigation(&self, navigate: &Navigate, started: Instant) -> Result<Navigated, OperationEnd> {
+        let known: protocol::Navigated = self.ask_host(HostCommand::EndNavigation).await?;
+        let returns_error = navigate.on_timeout == OnTimeout::Fail;
+        let error = || operations::PageError {
+            kind: operations::PageErrorKind::Timeout,
+            http_status: None,
+            message: "the page did not load within the time limit".to_owned(),
+        };
+        Ok(Navigated {
+            url: navigate.requested_url.clone(),
+            status: known.status.filter(|_| !returns_error),
+            final_url: known.final_uri,
+            duration_ms: milliseconds(started),
+            error: returns_error.then(error),
+            timed_out: true,
+            page_submission_held: false,
         })
     }
 
@@ -193,9 +222,7 @@ impl Webkit {
         self.host.told().forget();
         match self.host.call(command).await {
             Ok(navigated) => Ok(navigated),
-            Err(CallError::Refused(HostError::Navigation(error))) => {
-                Err(OperationEnd::Failed(driver_failure(self.explain(&error))))
-            }
+            Err(CallError::Refused(HostError::Navigation(error))) => Err(self.not_loaded(&error)),
             Err(CallError::Refused(HostError::Nowhere)) => {
                 Err(OperationEnd::invalid("action.kind", "the history has no page to go to"))
             }
@@ -203,9 +230,8 @@ impl Webkit {
         }
     }
 
-    /// Describes a load error. For a failed connection the guard has a more precise reason than WebKit.
-    fn explain(&self, error: &PageError) -> String {
-        let refusal = self.guard.take_refusal();
+    /// The failure of an operation whose page did not load.
+    fn not_loaded(&self, error: &PageError) -> OperationEnd {
         let layer = match error.kind {
             PageErrorKind::Http => "HTTP",
             PageErrorKind::Tls => "TLS",
@@ -213,9 +239,16 @@ impl Webkit {
             PageErrorKind::Net => "network",
             PageErrorKind::Timeout => "timeout",
         };
+        let reason = self.explain(error);
+        let detail = format!("The page did not load ({layer}): {}.", reason.trim_end_matches('.'));
+        OperationEnd::Failed(driver_failure(detail))
+    }
+
+    /// Describes a load error. For a failed connection the guard has a more precise reason than WebKit.
+    fn explain(&self, error: &PageError) -> String {
+        let refusal = self.guard.take_refusal();
         let below_tls = matches!(error.kind, PageErrorKind::Dns | PageErrorKind::Net);
-        let words = refusal.filter(|_| below_tls).map_or_else(|| error.message.clone(), |refusal| refusal.to_string());
-        format!("The page did not load ({layer}): {}.", words.trim_end_matches('.'))
+        refusal.filter(|_| below_tls).map_or_else(|| error.message.clone(), |refusal| refusal.to_string())
     }
 
     async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Waited, OperationEnd> {
@@ -276,7 +309,15 @@ impl Webkit {
             self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         }
         let result = match operation {
+            Operation::Navigate(navigate)
+                if navigate.on_timeout == OnTimeout::Return || navigate.on_failure == OnFailure::Return =>
+            {
+                OperationResult::Navigate(self.end_navigation(navigate, started).await?)
+            }
             Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
+                if interact.action.navigates() {
+                    let _: protocol::Navigated = self.ask_host(HostCommand::EndNavigation).await?;
+                }
                 OperationResult::Interact(self.interacted(interact, false, started).await?)
             }
             Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {
@@ -303,8 +344,13 @@ impl Webkit {
 
     /// Returns state that the host has without asking the page.
     pub(super) async fn page(&self) -> Result<Page, OperationEnd> {
-        match timeout(ADDRESS_WITHIN, self.host.call(HostCommand::Page)).await {
-            Ok(page) => Ok(page?),
+        self.ask_host(HostCommand::Page).await
+    }
+
+    /// Runs a command that the host answers without asking the page.
+    async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
+        match timeout(ADDRESS_WITHIN, self.host.call(command)).await {
+            Ok(answer) => Ok(answer?),
             Err(_) => Err(OperationEnd::Failed(driver_failure("the browser does not answer"))),
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Only public internet addresses are dialled, never addresses of this machine or its local networks. The check happens
 //! at connection time: the connector's resolver filters the addresses of a name, and a literal address is checked before
-//! the request. Redirects are not followed. One time limit covers connect, headers and body. Reading of the body stops
-//! at the excerpt's size.
+//! the request. Redirects are not followed. One time limit covers connect, headers and body. The status decides the
+//! outcome: of the body only an excerpt is read, and its end does not matter.
 
 use std::error::Error;
 use std::io;
@@ -90,14 +90,23 @@ impl Target {
         Ok(Self { http: http.build()?, judge })
     }
 
-    /// Sends a delivery once and measures its duration.
+    /// Sends a delivery once and measures the time until its status arrives.
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> AttemptResult {
         let began = Instant::now();
-        let answered = self.ask(attempt, secrets).await;
-        ended(attempt, began.elapsed(), answered)
+        let response = self.ask(attempt, secrets).await;
+        let took = began.elapsed();
+        let answered = match response {
+            Ok(mut response) => {
+                let status = i32::from(response.status().as_u16());
+                Ok(Answered { status, excerpt: read_excerpt(&mut response).await })
+            }
+            Err(error) => Err(error),
+        };
+        ended(attempt, took, answered)
     }
 
-    async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
+    /// Returns the response when its status and headers have arrived.
+    async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Response, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
             && !self.judge.permits(literal)
@@ -107,10 +116,7 @@ impl Target {
         let body = attempt.body();
         let headers = headers(attempt, &signature(attempt.sent_at, &body, secrets))
             .map_err(|error| NotAnswered::transport(&error))?;
-        let mut response = self.http.post(url).headers(headers).body(body).send().await?;
-        let status = i32::from(response.status().as_u16());
-        let (excerpt, in_time) = read_excerpt(&mut response).await;
-        Ok(Answered { status, excerpt, in_time })
+        Ok(self.http.post(url).headers(headers).body(body).send().await?)
     }
 }
 
@@ -121,13 +127,9 @@ const UNKNOWN_NAME: &str = "the target's name does not resolve";
 /// Converts the response, or the failure, into the result of an attempt, and counts it.
 pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> AttemptResult {
     let (outcome, response_status, response_excerpt, error) = match answered {
-        Ok(Answered { status, excerpt, in_time }) => {
-            let (outcome, error) = match (in_time, (200..300).contains(&status)) {
-                (false, _) => (Outcome::Timeout, Some(TIMEOUT.to_owned())),
-                (true, true) => (Outcome::Success, None),
-                (true, false) => (Outcome::HttpError, None),
-            };
-            (outcome, Some(status), Some(excerpt), error)
+        Ok(Answered { status, excerpt }) => {
+            let outcome = if (200..300).contains(&status) { Outcome::Success } else { Outcome::HttpError };
+            (outcome, Some(status), Some(excerpt), None)
         }
         Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
     };
@@ -159,8 +161,6 @@ fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::hea
 pub(super) struct Answered {
     status: i32,
     excerpt: String,
-    /// True when the body ended within the time limit.
-    in_time: bool,
 }
 
 pub(super) struct NotAnswered {
@@ -226,24 +226,16 @@ fn broken_trust(error: &rustls::Error) -> &'static str {
     }
 }
 
-/// Reads the excerpt of a body, and reports whether it arrived in time. The rest is not read, which closes the
-/// connection. A body that breaks off does not change the result, because many servers end a response by closing the
-/// connection.
-async fn read_excerpt(response: &mut Response) -> (String, bool) {
+/// Reads the excerpt of a body. The rest is not read, which closes the connection. A body that breaks off or exceeds the
+/// time limit ends the excerpt: many servers end a response by closing the connection, and some never end it.
+async fn read_excerpt(response: &mut Response) -> String {
     let mut bytes = Vec::new();
-    let in_time = loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) => {
-                bytes.extend_from_slice(&chunk[..chunk.len().min(EXCERPT_BYTES - bytes.len())]);
-                if bytes.len() == EXCERPT_BYTES {
-                    break true;
-                }
-            }
-            Ok(None) => break true,
-            Err(error) => break !error.is_timeout(),
-        }
-    };
-    (kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES), in_time)
+    while bytes.len() < EXCERPT_BYTES
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        bytes.extend_from_slice(&chunk[..chunk.len().min(EXCERPT_BYTES - bytes.len())]);
+    }
+    kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES)
 }
 
 /// Text that the database can store, at most `chars` characters long. PostgreSQL rejects NUL.

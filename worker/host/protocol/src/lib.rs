@@ -56,13 +56,15 @@ pub enum Direction {
 pub enum HostCommand {
     /// Configure a blank host as a device. Sent once, before the first navigation. Replies `null`.
     Configure(Device),
-    /// Load a page and reply with a [`Navigated`] when it has reached `until`.
+    /// Load a page and reply with a [`Navigated`] when it has reached `until`, or when it is known that there is no page.
     Navigate {
         /// An absolute http or https URL.
         uri: String,
         /// State of the load that ends the command.
         until: WaitUntil,
     },
+    /// Stop waiting for a navigation, whose load continues. Replies with what is known of it, a [`Navigated`].
+    EndNavigation,
     /// Go to a page of the history and reply with a [`Navigated`] when it has loaded.
     GoInHistory(Direction),
     /// Reload the page and reply with a [`Navigated`] when it has loaded.
@@ -121,6 +123,8 @@ pub enum HostCommand {
     Snapshot {
         /// True for the whole document, false for the viewport.
         full_page: bool,
+        /// True to scroll through the whole document first, so that lazy content loads.
+        reveal: bool,
         /// File to write, in the browser's folder.
         file: String,
     },
@@ -182,6 +186,7 @@ impl HostCommand {
         match self {
             Self::Configure(_) => "configure",
             Self::Navigate { .. } => "navigate",
+            Self::EndNavigation => "end_navigation",
             Self::GoInHistory(_) => "go_in_history",
             Self::Reload => "reload",
             Self::HoldSubmissions { .. } => "hold_submissions",
@@ -351,7 +356,8 @@ pub enum WaitUntil {
     Load,
     /// The `DOMContentLoaded` event.
     DomContentLoaded,
-    /// The `load` event, then 500 ms without a request in flight.
+    /// The `load` event, then 500 ms without a request in flight. Event streams, beacons, and a request that has been in flight
+    /// for 500 ms, do not count.
     NetworkIdle,
 }
 
@@ -360,8 +366,11 @@ pub enum WaitUntil {
 pub struct Navigated {
     /// Address after redirects, truncated to the device's limit.
     pub final_uri: String,
-    /// HTTP status of the main document.
-    pub status: u16,
+    /// HTTP status of the response. `None` when there is none. The previous document stays after a response without a
+    /// document, such as a download.
+    pub status: Option<u16>,
+    /// Error of a [`HostCommand::Navigate`] whose load failed.
+    pub error: Option<PageError>,
 }
 
 /// One step of a touch.
@@ -655,7 +664,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostError {
-    /// The navigation failed. An HTTP error page is not an error.
+    /// A move in the history or a reload failed. An HTTP error page is not an error.
     Navigation(PageError),
     /// The script threw an exception, or its page was replaced.
     Script {

@@ -8,7 +8,7 @@ use webkit2gtk::{
     PolicyDecisionType, ResponsePolicyDecision, ResponsePolicyDecisionExt, URIRequestExt, URIResponseExt,
 };
 
-use super::{DOWNLOAD, LoadStage, LoadTarget, LoadTrigger, Navigation, arrived, same};
+use super::{DOWNLOAD, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navigation, arrived, same};
 use crate::browser::Browser;
 use crate::submissions::{self, Attempt};
 
@@ -102,8 +102,12 @@ fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> O
         let status = status.unwrap_or_default();
         navigation.status.set(status);
         if let Some(uri) = decision.request().and_then(|request| request.uri()) {
-            let is_page = is_supported && !matches!(status, 204 | 205);
+            let is_page = is_supported && !matches!(status, 204 | 205 | 304);
             navigation.judge_answered(&uri, if is_page { LoadTarget::Page } else { LoadTarget::NoPage });
+        }
+        // WebKit would show an empty page. The answer to a request that it has validated itself has the status of the page.
+        if status == 304 {
+            return Some(NO_DOCUMENT);
         }
     }
     (!is_supported).then_some(DOWNLOAD)

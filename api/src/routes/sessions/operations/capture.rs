@@ -34,7 +34,8 @@ async fn capture(
     path: IdPath<SessionId>,
     Json(body): Json<CaptureBody>,
 ) -> Result<Done> {
-    let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
+    let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits)
+        .revealing(body.reveal.unwrap_or_default())?;
     dispatch::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
 }
 
@@ -48,6 +49,9 @@ pub struct CaptureBody {
     /// True to capture the whole document instead of the viewport; for screenshots
     #[schema(default = false)]
     pub full_page: Option<bool>,
+    /// True to scroll through the whole page first, so that lazy content loads; for screenshots with `full_page`
+    #[schema(default = false)]
+    pub reveal: Option<bool>,
 }
 
 fn capture_kind() -> RefOr<Schema> {

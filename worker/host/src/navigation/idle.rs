@@ -1,0 +1,115 @@
+//! Detection of an idle network.
+//!
+//! The network is idle after [`IDLE_AFTER`] without a request that counts. A request counts while it is in flight, but not for
+//! longer than [`COUNTED_FOR`]: streams and long polling would otherwise keep a page busy for as long as it is open. Event
+//! streams and beacons do not count at all, so that a stream that reconnects often, and a frequent beacon, are ignored too.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use kitfleet_host_protocol::WaitUntil;
+use webkit2gtk::{URIRequest, URIRequestExt, WebResource, WebResourceExt};
+
+use super::{LoadStage, arrived};
+use crate::browser::Browser;
+
+/// Time without requests after which the network is idle.
+const IDLE_AFTER: Duration = Duration::from_millis(500);
+
+/// Maximum time for which a request counts.
+const COUNTED_FOR: Duration = Duration::from_millis(500);
+
+/// `Accept` header of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// Requests of the current document.
+#[derive(Default)]
+pub struct Requests {
+    /// Start of each request in flight.
+    in_flight: HashMap<WebResource, Instant>,
+    /// Last time at which a request counted that is no longer in flight, or at which the page has loaded.
+    busy_until: Option<Instant>,
+}
+
+impl Requests {
+    /// Drops all requests but this one.
+    pub fn keep_only(&mut self, resource: Option<&WebResource>) {
+        self.in_flight.retain(|other, _| Some(other) == resource);
+    }
+
+    fn begin(&mut self, resource: WebResource, now: Instant) {
+        self.in_flight.insert(resource, now);
+    }
+
+    fn end(&mut self, resource: &WebResource, now: Instant) {
+        if let Some(start) = self.in_flight.remove(resource) {
+            self.note(now.min(start + COUNTED_FOR));
+        }
+    }
+
+    /// Records that the network was busy at this time.
+    pub fn note(&mut self, time: Instant) {
+        self.busy_until = self.busy_until.max(Some(time));
+    }
+
+    /// True when a request counts.
+    pub fn is_busy(&self, now: Instant) -> bool {
+        self.in_flight.values().any(|start| *start + COUNTED_FOR > now)
+    }
+
+    /// Time at which the network is idle, unless another request starts.
+    fn idle_at(&self, now: Instant) -> Instant {
+        let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();
+        counted.max(self.busy_until).unwrap_or(now) + IDLE_AFTER
+    }
+}
+
+/// True for an event stream, and for a beacon, whose response no page can read.
+fn is_background(request: &URIRequest) -> bool {
+    let Some(headers) = request.http_headers() else { return false };
+    let is = |name, value: &str| headers.one(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value));
+    let is_beacon = request.http_method().as_deref() == Some("POST") && is("Sec-Fetch-Mode", "no-cors");
+    is_beacon || is("Accept", EVENT_STREAM)
+}
+
+/// Follows a request of the page until its end.
+pub fn on_started(browser: &Rc<Browser>, resource: &WebResource, request: &URIRequest) {
+    if is_background(request) {
+        return;
+    }
+    browser.navigation.stop_idle_timer();
+    browser.navigation.requests.borrow_mut().begin(resource.clone(), Instant::now());
+    wait(browser);
+    let ended = {
+        let browser = Rc::downgrade(browser);
+        move |resource: &WebResource| {
+            if let Some(browser) = browser.upgrade() {
+                browser.navigation.requests.borrow_mut().end(resource, Instant::now());
+                wait(&browser);
+            }
+        }
+    };
+    resource.connect_finished(ended.clone());
+    resource.connect_failed(move |resource, _| ended(resource));
+}
+
+/// Ends a command that waits for an idle network at the time at which the network will be idle, once the page has loaded.
+pub fn wait(browser: &Rc<Browser>) {
+    let navigation = &browser.navigation;
+    navigation.stop_idle_timer();
+    if navigation.stage.get() != LoadStage::Done || !navigation.awaits(WaitUntil::NetworkIdle) {
+        return;
+    }
+    let now = Instant::now();
+    let rest = navigation.requests.borrow().idle_at(now).saturating_duration_since(now);
+    let weak = Rc::downgrade(browser);
+    let timer = glib::timeout_add_local_once(rest, move || {
+        if let Some(browser) = weak.upgrade() {
+            // The source has removed itself from the main loop.
+            browser.navigation.idle_timer.take();
+            browser.navigation.reply(Ok(arrived(&browser)));
+        }
+    });
+    navigation.idle_timer.replace(Some(timer));
+}
