@@ -90,6 +90,20 @@ pub struct Secrets {
     pub(super) username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) header_values: Option<Vec<String>>,
+}
+
+impl Secrets {
+    /// Creates the secrets of extra headers.
+    pub(crate) fn of_headers(values: Vec<String>) -> Self {
+        Self { header_values: Some(values), ..Self::default() }
+    }
+
+    /// Returns the values of extra headers.
+    pub(crate) fn into_header_values(self) -> Vec<String> {
+        self.header_values.unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Secrets {
