@@ -65,8 +65,9 @@ struct Sentry {
 impl Sentry {
     /// Resolves when the browser is offline.
     async fn until_offline(&self) {
-        // The guard, which holds the sender, aborts its connections when it is dropped.
-        let _ = self.offline.clone().wait_for(|offline| *offline).await;
+        let mut offline = self.offline.clone();
+        // The wait fails without the guard, whose connections end with it.
+        let _ = offline.wait_for(|offline| *offline).await;
     }
 
     async fn connect(&self, command: Socks5Command, target: TargetAddr) -> Result<Connection, Refusal> {
@@ -420,7 +421,7 @@ mod tests {
         guard.set_offline(true);
         let cut = timeout(Duration::from_secs(20), stream.read(&mut [0; 1])).await.expect("in time");
         assert!(matches!(cut, Ok(0) | Err(_)));
-        for host in ["127.0.0.1", "welcome.kitfleet.internal"] {
+        for (host, port) in [("127.0.0.1", port), ("welcome.kitfleet.internal", 80)] {
             assert_eq!(ask(&guard, CONNECT, host, port).await.1, 3, "{host}");
             assert_eq!(guard.take_refusal(), Some(Refusal::Offline), "{host}");
         }
