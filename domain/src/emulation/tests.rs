@@ -121,7 +121,8 @@ fn origin_is_normalized() {
 
 #[test]
 fn header_is_set_once_for_an_origin() {
-    let (one, other) = (Some(["https://a.example"].as_slice()), Some(["https://b.example"].as_slice()));
+    let one: Option<&[&str]> = Some(&["https://a.example"]);
+    let other: Option<&[&str]> = Some(&["https://b.example"]);
     assert!(with_headers(vec![header("a", "1", one), header("A", "2", other)]).is_ok());
     for (first, second) in [(one, one), (None, one), (one, None), (None, None)] {
         let parsed = with_headers(vec![header("a", "1", first), header("A", "2", second)]);

@@ -50,7 +50,7 @@ impl<T> Change<T> {
 }
 
 /// `PATCH /v1/sessions/:id/emulation`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulate {
     /// Position.
@@ -85,6 +85,12 @@ impl Parameters for Emulate {
 impl OperationOutput for EmulationState {}
 
 impl Emulate {
+    /// True if the change keeps every member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Validates and normalizes the values.
     ///
     /// # Errors
