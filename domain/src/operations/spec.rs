@@ -12,7 +12,7 @@ const READ_BUDGET: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationSpec {
     /// Name in the event `session.failed` and in metrics, from a closed set: an operation that reads a page is an `extract`, one that loads
-    /// a page is a `navigate`.
+    /// a page is a `navigate`, and one that fits no other name is `unknown`.
     pub kind: &'static str,
     /// Last segment of its route. `None` for an operation that only the service itself runs.
     pub route: Option<&'static str>,
