@@ -112,7 +112,7 @@ pub fn parse(mut headers: Vec<ExtraHeader>) -> Result<Vec<ExtraHeader>, Invalid>
     let mut rules = Rules::default();
     for (at, header) in headers.iter_mut().enumerate() {
         check_name(&mut rules, header, at);
-        let message = "must have only printable characters of ASCII, spaces and tabs";
+        let message = "must have only printable characters of ASCII and spaces";
         rules.require(header.value.bytes().all(is_of_value), &format!("extra_headers.{at}.value"), message);
         if let Some(origins) = &mut header.origins {
             let message = "must name at least one origin; leave it out for all origins";
@@ -150,7 +150,7 @@ fn is_of_token(byte: u8) -> bool {
 }
 
 fn is_of_value(byte: u8) -> bool {
-    byte == b'\t' || (b' '..=b'~').contains(&byte)
+    (b' '..=b'~').contains(&byte)
 }
 
 /// Returns an origin in its usual form, or `None` if the text is not one.

@@ -70,11 +70,11 @@ fn position_is_on_the_globe() {
 
 #[test]
 fn header_is_a_token_with_a_printable_value() {
-    assert!(with_headers(vec![header("X-Preview", "a b\tc~", None), header("x", "", None)]).is_ok());
+    assert!(with_headers(vec![header("X-Preview", "a b c~", None), header("x", "", None)]).is_ok());
     for name in ["", "a b", "a:b", "ä", "a\r\nb", "(a)"] {
         assert_eq!(fields(with_headers(vec![header(name, "a", None)])), ["extra_headers.0.name"], "{name:?}");
     }
-    for value in ["a\r\nHost: b", "a\nb", "a\0b", "ä", "\u{7f}"] {
+    for value in ["a\r\nHost: b", "a\nb", "a\tb", "a\0b", "ä", "\u{7f}"] {
         assert_eq!(fields(with_headers(vec![header("a", value, None)])), ["extra_headers.0.value"], "{value:?}");
     }
 }

@@ -52,7 +52,7 @@ pub struct ExtraHeaderBody {
     /// Name. `Host`, `Cookie`, `Content-Length` and headers of a single connection are rejected
     #[schema(min_length = 1)]
     name: String,
-    /// Value: printable ASCII characters, spaces and tabs. It is never returned
+    /// Value: printable ASCII characters and spaces. It is never returned
     #[schema(format = Password)]
     value: String,
     /// Origins that receive the header, such as `https://example.com`; by default all. Required for `Authorization` and
