@@ -26,6 +26,7 @@ pub mod database;
 pub mod devices;
 pub mod email_addresses;
 pub mod emails;
+pub mod emulation;
 pub mod encryption_key;
 pub mod events;
 pub mod identities;

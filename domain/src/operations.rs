@@ -5,6 +5,7 @@
 //! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
 
 mod capture;
+mod emulate;
 mod extract;
 mod forms;
 mod interact;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
+pub use self::emulate::{Change, Emulate};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES, Obstacle, Point};
@@ -35,6 +37,7 @@ pub use self::snapshot::{PageSnapshot, Snapshot};
 pub use self::spec::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState, StateCapture};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
+use crate::emulation::EmulationState;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -112,6 +115,8 @@ operations! {
     Extract(Extract) -> Extracted;
     /// Reads the accessibility tree of the page.
     Snapshot(Snapshot) -> PageSnapshot;
+    /// Changes the emulation.
+    Emulate(Emulate) -> EmulationState;
     /// Finds the elements that a description matches.
     Locate(Locate) -> Located;
     /// Holds submissions that nothing has approved, and reports held ones.

@@ -28,10 +28,11 @@ use crate::accounts::{self, Tier};
 use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::audit::{self, Actor, Entry};
 use crate::challenges::ChallengeState;
+use crate::emulation::{Emulation, EmulationState};
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
-use crate::operations::Outcome;
+use crate::operations::{Outcome, Secrets};
 use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
@@ -88,6 +89,8 @@ pub struct Session {
     pub egress_capability_report: Option<Value>,
     /// Challenge that pauses the session.
     pub challenge: Option<Json<ChallengeState>>,
+    /// Emulation in force; `None` for the default.
+    pub emulation: Option<Json<EmulationState>>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time of the last change to the row.
@@ -170,6 +173,8 @@ pub struct NewSession<'a> {
     pub profile: Option<ProfileId>,
     /// True when detected challenges pause the session.
     pub detect_challenges: bool,
+    /// Emulation, with the values of its headers.
+    pub emulation: &'a Emulation,
     /// Saved proxy for the session's traffic, and the vault that opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -235,8 +240,8 @@ pub struct PlacementLimits<'a> {
 }
 
 /// Reserves a slot of the account and one of a worker, leases the profile, and stores the session, the `intent` that opens its
-/// browser and the audit entry `session.created`. Without a profile and a proxy, this is a single statement that commits by
-/// itself. `conn` is not in a transaction. The caller must notify the worker.
+/// browser and the audit entry `session.created`. Without a profile, a proxy and extra headers, this is a single statement that
+/// commits by itself. `conn` is not in a transaction. The caller must notify the worker.
 ///
 /// The account's row is locked from the reservation of the slots to the end of the transaction, so that simultaneous creations of
 /// one account count each other. A transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
@@ -250,8 +255,10 @@ pub async fn create(
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
-    if new.profile.is_none() && new.proxy.is_none() {
-        return write(conn, new, None, room, actor, (intent, reply)).await;
+    let mut emulation = new.emulation.clone();
+    let header_values = emulation.take_header_values().map(Secrets::of_headers);
+    if new.profile.is_none() && new.proxy.is_none() && header_values.is_none() {
+        return write(conn, new, emulation, None, room, actor, (intent, reply)).await;
     }
     let mut tx = conn.begin().await?;
     accounts::lock(&mut tx, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
@@ -270,7 +277,10 @@ pub async fn create(
         Some(id) => Some((id, profiles::take(&mut tx, new.account_id, id).await?)),
         None => None,
     };
-    let created = write(&mut tx, new, profile, room, actor, (intent, reply)).await?;
+    let created = write(&mut tx, new, emulation, profile, room, actor, (intent, reply)).await?;
+    if let Some(header_values) = header_values {
+        intents::seal(&mut tx, (intent, created.worker), &header_values).await?;
+    }
     if let Some((proxy, secrets)) = proxy {
         proxies::hand_over(&mut tx, created.session.id, created.worker, &proxy, &secrets).await?;
     }
@@ -278,11 +288,12 @@ pub async fn create(
     Ok(created)
 }
 
-/// The part of [`create`] that runs for every session. A session with a profile emulates the device the profile was made for,
-/// even after that device has left the catalogue (contract: sessions 5).
+/// The part of [`create`] that runs for every session. The headers of `emulation` have no values. A session with a profile emulates
+/// the device the profile was made for, even after that device has left the catalogue (contract: sessions 5).
 async fn write(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
+    emulation: Emulation,
     profile: Option<(ProfileId, profiles::LeasedProfile)>,
     room: PlacementLimits<'_>,
     actor: &Actor,
@@ -294,12 +305,14 @@ async fn write(
     let metadata = metadata(new, profile.as_ref());
     let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
+    let state = (*new.emulation != Emulation::default()).then(|| emulation.state());
     let open = OpenRequest {
         archetype: archetype.to_owned(),
         behavioral_profile: new.behavioral_profile,
         profile_id: new.profile,
         proxy_id: new.proxy.map(|(id, _)| id),
         detect_challenges: new.detect_challenges,
+        emulation,
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -313,8 +326,8 @@ async fn write(
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
-                    metadata, profile_id, profile_generation, proxy_id)
-               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20
+                    metadata, profile_id, profile_generation, proxy_id, emulation)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id, trace_parent)
@@ -345,6 +358,7 @@ async fn write(
         line.columns,
         open.proxy_id as _,
         reply.trace_parent.map(|parent| parent.to_string()),
+        state.as_ref().map(|state| json!(state)),
     )
     .fetch_optional(&mut *conn)
     .await?
@@ -372,6 +386,7 @@ async fn write(
         egress_capabilities: None,
         egress_capability_report: None,
         challenge: None,
+        emulation: state.map(Json),
         created_at,
         updated_at: created_at,
         last_state_at: None,
@@ -400,7 +415,8 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
-                  case when live then challenge end as "challenge: _", created_at, updated_at, last_state_at, destroyed_at
+                  case when live then challenge end as "challenge: _", emulation as "emulation: _", created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
@@ -438,7 +454,8 @@ pub async fn list(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
-                  case when live then challenge end as "challenge: _", created_at, updated_at, last_state_at, destroyed_at
+                  case when live then challenge end as "challenge: _", emulation as "emulation: _", created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions where id = any(array(
                (select id from sessions
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)

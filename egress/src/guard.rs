@@ -25,7 +25,7 @@ use fast_socks5::util::target_addr::TargetAddr;
 use kitfleet_domain::log_throttle::LogThrottle;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::either::Either;
@@ -50,6 +50,8 @@ pub struct Guard {
     port: Option<u16>,
     rules: Rules,
     record: Arc<Record>,
+    /// True while the browser is offline.
+    offline: watch::Sender<bool>,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -57,6 +59,23 @@ pub struct Guard {
 struct Sentry {
     way: Arc<EgressRoute>,
     record: Arc<Record>,
+    offline: watch::Receiver<bool>,
+}
+
+impl Sentry {
+    /// Resolves when the browser is offline.
+    async fn until_offline(&self) {
+        let mut offline = self.offline.clone();
+        // The wait fails without the guard, whose connections end with it.
+        let _ = offline.wait_for(|offline| *offline).await;
+    }
+
+    async fn connect(&self, command: Socks5Command, target: TargetAddr) -> Result<Connection, Refusal> {
+        if !matches!(command, Socks5Command::TCPConnect) {
+            return Err(Refusal::Unsupported);
+        }
+        self.way.connect(&Target::read(target)?).await
+    }
 }
 
 enum GuardListener {
@@ -117,15 +136,21 @@ impl Guard {
 
     fn serve(door: GuardListener, port: Option<u16>, way: Arc<EgressRoute>, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
-        let sentry = Arc::new(Sentry { way, record: Arc::clone(&record) });
+        let (offline, is_offline) = watch::channel(false);
+        let sentry = Arc::new(Sentry { way, record: Arc::clone(&record), offline: is_offline });
         let serving = tokio::spawn(serve(door, rules.connections, sentry));
-        Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
+        Self { port, rules: rules.clone(), record, offline, _serving: AbortOnDropHandle::new(serving) }
     }
 
     /// Loopback port, if the guard listens on one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// Cuts all connections of the browser and refuses new ones, or accepts connections again.
+    pub fn set_offline(&self, offline: bool) {
+        self.offline.send_replace(offline);
     }
 
     /// Returns the reason of the last refusal since the previous call.
@@ -177,23 +202,26 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
     let SocksRequest { browser, command, target } = wish?;
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
+    let is_offline = *sentry.offline.borrow();
+    if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) && !is_offline {
         let browser = browser.reply_success(unspecified).await?;
         if let Err(error) = welcome::serve(browser).await {
             tracing::debug!(%error, "browser closed the connection before it received the welcome page");
         }
         return Ok(());
     }
-    let connected = async {
-        if !matches!(command, Socks5Command::TCPConnect) {
-            return Err(Refusal::Unsupported);
-        }
-        sentry.way.connect(&Target::read(target)?).await
+    let connected = tokio::select! {
+        biased;
+        () = sentry.until_offline() => Err(Refusal::Offline),
+        connected = sentry.connect(command, target) => connected,
     };
-    match connected.await {
+    match connected {
         Ok(server) => {
             let browser = browser.reply_success(unspecified).await?;
-            relay(browser, server, &sentry.record).await;
+            tokio::select! {
+                () = relay(browser, server, &sentry.record) => {}
+                () = sentry.until_offline() => {}
+            }
             Ok(())
         }
         Err(refusal) => {
@@ -381,6 +409,24 @@ mod tests {
         let mut nothing = [0; 1];
         assert!(matches!(stream.read(&mut nothing).await, Ok(0) | Err(_)));
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn offline_cuts_connections_and_refuses_new_ones() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let guard = open(&rules(true)).await;
+        let (mut stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
+        assert_eq!(reply, 0);
+        guard.set_offline(true);
+        let cut = timeout(Duration::from_secs(20), stream.read(&mut [0; 1])).await.expect("in time");
+        assert!(matches!(cut, Ok(0) | Err(_)));
+        for (host, port) in [("127.0.0.1", port), ("welcome.kitfleet.internal", 80)] {
+            assert_eq!(ask(&guard, CONNECT, host, port).await.1, 3, "{host}");
+            assert_eq!(guard.take_refusal(), Some(Refusal::Offline), "{host}");
+        }
+        guard.set_offline(false);
+        assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 0);
     }
 
     /// The deployment's lists allow and deny networks; other private addresses stay denied.

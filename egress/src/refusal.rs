@@ -22,6 +22,9 @@ pub enum Refusal {
     /// The server did not answer in time.
     #[error("the server did not answer the connection in time")]
     TimedOut,
+    /// The session is offline.
+    #[error("the session is offline")]
+    Offline,
     /// The browser requested something other than a connection.
     #[error("the browser requested something other than a connection")]
     Unsupported,
@@ -104,7 +107,7 @@ impl Refusal {
                 ReplyError::ConnectionRefused
             }
             Self::Upstream(_) | Self::Tunnelled(ConnectError::TunnelDead) => ReplyError::GeneralFailure,
-            Self::Unreachable | Self::TimedOut | Self::Proxied(_) | Self::Tunnelled(_) => {
+            Self::Unreachable | Self::TimedOut | Self::Offline | Self::Proxied(_) | Self::Tunnelled(_) => {
                 ReplyError::NetworkUnreachable
             }
             Self::Unsupported => ReplyError::CommandNotSupported,

@@ -78,7 +78,11 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::NotAllowed => Fault::NotAllowed,
         Refusal::Refused => Fault::Refused,
         Refusal::TimedOut => Fault::TimedOut,
-        Refusal::Unreachable | Refusal::Unsupported | Refusal::Proxied(_) | Refusal::Tunnelled(_) => Fault::Unreachable,
+        Refusal::Unreachable
+        | Refusal::Offline
+        | Refusal::Unsupported
+        | Refusal::Proxied(_)
+        | Refusal::Tunnelled(_) => Fault::Unreachable,
         Refusal::Upstream(fault) => fault,
     }
 }

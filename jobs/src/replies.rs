@@ -139,13 +139,8 @@ impl Replies {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
                 let result = notice.result.map(|json| StoredResult { json, content: None });
                 let found = notice.outcome.map_or(ReplySource::InRow, |outcome| {
-                    ReplySource::Reply(IntentEnding {
-                        outcome,
-                        result,
-                        browser_time,
-                        usage: None,
-                        done_at: notice.done_at,
-                    })
+                    let done_at = notice.done_at;
+                    ReplySource::Reply(IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) })
                 });
                 if let Some(intent) = notice.intent {
                     self.hand_over(intent, found);

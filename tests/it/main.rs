@@ -26,6 +26,7 @@ mod devices;
 mod draining;
 mod egress;
 mod emails;
+mod emulation;
 mod faults;
 mod growth;
 mod http;

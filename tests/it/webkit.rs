@@ -8,6 +8,7 @@ mod challenges;
 mod confinement;
 mod deaths;
 mod device;
+mod emulation;
 mod fields;
 mod forms;
 mod frames;

@@ -13,6 +13,7 @@ mod challenges;
 mod confinement;
 mod demand;
 mod directories;
+mod emulation;
 mod finding;
 mod forms;
 mod host;

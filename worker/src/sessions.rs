@@ -17,6 +17,7 @@ use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
+use kitfleet_domain::sealing::NotSealedForUs;
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
 use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
 use kitfleet_domain::sessions::recovery;
@@ -173,8 +174,9 @@ pub(crate) fn note_count(sessions: usize) {
 /// session's actor.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(StartedIntent { session, request: Request::Open(wanted), request_id, trace_parent, .. }) => {
-            open(&context, intent, session, wanted, span(session, intent, "open", &request_id, trace_parent));
+        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent }) => {
+            let span = span(session, intent, "open", &request_id, trace_parent);
+            open(&context, intent, session, (wanted, sealed), span);
         }
         Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
@@ -191,8 +193,14 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
     }
 }
 
-/// Opens the browser of a new session and starts its actor.
-fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: OpenRequest, span: tracing::Span) {
+/// Opens the browser of a new session and starts its actor. The request comes with its sealed secrets.
+fn open(
+    context: &Arc<Context>,
+    intent: IntentId,
+    session: SessionId,
+    wanted: (OpenRequest, Option<Vec<u8>>),
+    span: tracing::Span,
+) {
     let ((orders, inbox), (looks, asked)) = (mpsc::channel(1), mpsc::channel(1));
     let (faults, faulted) = mpsc::channel(1);
     let close = CancellationToken::new();
@@ -217,7 +225,7 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
         has_profile: false,
         held: None,
         measuring: None,
-        watch: wanted.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
+        watch: wanted.0.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
     };
     context.sessions.actors.spawn(async move {
         if let Some(browser) = actor.open(intent, wanted).instrument(span).await {
@@ -307,7 +315,7 @@ impl Drop for Actor {
 
 impl Actor {
     /// Returns the open browser. `None` when the browser did not open, or the session ended meanwhile.
-    async fn open(&mut self, intent: IntentId, wanted: OpenRequest) -> Option<Browser> {
+    async fn open(&mut self, intent: IntentId, wanted: (OpenRequest, Option<Vec<u8>>)) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let opened = tokio::select! {
             opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
@@ -342,7 +350,7 @@ impl Actor {
         }
     }
 
-    async fn open_browser(&mut self, wanted: OpenRequest) -> Result<Browser, Failure> {
+    async fn open_browser(&mut self, (mut wanted, sealed): (OpenRequest, Option<Vec<u8>>)) -> Result<Browser, Failure> {
         let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
         // A profile's archetype may have been removed from the catalogue since the profile was created.
         let archetype = archetypes::find(&wanted.archetype)
@@ -352,11 +360,16 @@ impl Actor {
         if self.has_profile {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
+        if let Some(sealed) = sealed {
+            let secrets = self.context.opener.open(&sealed);
+            let failed = |error: NotSealedForUs| Failure { class: FailureClass::Driver, detail: error.to_string() };
+            wanted.restore_secrets(secrets.map_err(failed)?);
+        }
         let way = Arc::new(match wanted.proxy_id {
             Some(_) => Box::pin(egress_routes::open(&self.context, self.session)).await?,
             None => EgressRoute::direct(self.context.browsers.rules()),
         });
-        let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way);
+        let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way, &wanted.emulation);
         let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &way)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
@@ -483,7 +496,8 @@ impl Actor {
             watch.after(&operation);
         }
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
-        let ending = IntentEnding { outcome, result, browser_time, usage, done_at: None };
+        let sets_emulation = matches!(operation, Operation::Emulate(_));
+        let ending = IntentEnding { result, browser_time, usage, sets_emulation, ..IntentEnding::from(outcome) };
         match finish(&self.context, intent, &ending).await {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
             WriteOutcome::AsItIs => NextAction::GoOn,

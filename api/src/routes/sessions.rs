@@ -4,7 +4,7 @@ pub mod challenges;
 mod dispatch;
 pub mod live;
 mod live_links;
-mod operations;
+pub mod operations;
 mod wire;
 
 use std::time::Duration;
@@ -15,6 +15,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::ids::{IntentId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, IntentEnding};
@@ -94,7 +95,7 @@ async fn create(
     require_no_egress_policy(&app)?;
     let body = body?;
     let profile = body.named(|body| body.profile_id.as_ref()).map(|profile| profile.authorize(&caller)).transpose()?;
-    let body = body.check(|body| body.wishes().check(&app.config.limits).map(|()| body))?;
+    let body = body.check(|body| body.check(&app.config.limits))?;
     let profile = profile.map(|profile| profile.id()).transpose()?;
     open(&app, &caller, &hung_up, body, profile).await
 }
@@ -111,10 +112,7 @@ pub async fn launch(
     body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(app)?;
-    let body = body?.check(|body| {
-        let body = CreateBody::from(body);
-        body.wishes().check(&app.config.limits).map(|()| body)
-    })?;
+    let body = body?.check(|body| CreateBody::from(body).check(&app.config.limits))?;
     open(app, caller, hung_up, body, Some(profile.id()?)).await
 }
 
@@ -137,7 +135,7 @@ async fn open(
     app: &App,
     caller: &Caller,
     hung_up: &ClientDisconnect,
-    body: CreateBody,
+    (body, emulation): (CreateBody, Emulation),
     profile: Option<ProfileId>,
 ) -> Result<CreatedSession> {
     let wishes = body.wishes();
@@ -151,6 +149,7 @@ async fn open(
         metadata: body.metadata.clone(),
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
+        emulation: &emulation,
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
@@ -284,7 +283,10 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let filters = [status.map(SessionStatus::name), label];
     let scope = CursorScope { account, list: "sessions", filters: &filters };
     let id_of = |session: &sessions::Session| session.id.as_uuid();
-    let bytes_of = |session: &sessions::Session| session.metadata.as_ref().map_or(0, String::len);
+    let bytes_of = |session: &sessions::Session| {
+        let emulation = session.emulation.as_ref().map_or(0, |emulation| emulation.weight());
+        session.metadata.as_ref().map_or(0, String::len) + emulation
+    };
     let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
         sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
     });

@@ -12,7 +12,7 @@ const READ_BUDGET: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationSpec {
     /// Name in the event `session.failed` and in metrics, from a closed set: an operation that reads a page is an `extract`, one that loads
-    /// a page is a `navigate`.
+    /// a page is a `navigate`, and one that fits no other name is `unknown`.
     pub kind: &'static str,
     /// Last segment of its route. `None` for an operation that only the service itself runs.
     pub route: Option<&'static str>,
@@ -90,6 +90,20 @@ pub struct Secrets {
     pub(super) username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) header_values: Option<Vec<String>>,
+}
+
+impl Secrets {
+    /// Creates the secrets of extra headers.
+    pub(crate) fn of_headers(values: Vec<String>) -> Self {
+        Self { header_values: Some(values), ..Self::default() }
+    }
+
+    /// Returns the values of extra headers.
+    pub(crate) fn into_header_values(self) -> Vec<String> {
+        self.header_values.unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Secrets {

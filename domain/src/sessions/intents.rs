@@ -17,10 +17,11 @@ use super::{BehavioralProfile, SessionStatus};
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
+use crate::emulation::Emulation;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
-use crate::operations::UsageKind;
-use crate::operations::{Failure, Operation, Outcome, StoredResult};
+use crate::operations::{Failure, Operation, Outcome, Secrets, StoredResult, UsageKind};
+use crate::sealing;
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
 use crate::workers;
@@ -247,6 +248,28 @@ pub struct OpenRequest {
     /// True when detected challenges pause the session.
     #[serde(default)]
     pub detect_challenges: bool,
+    /// Emulation. In the stored request, its headers have no values.
+    #[serde(default)]
+    pub emulation: Emulation,
+}
+
+impl OpenRequest {
+    /// Puts back the secrets that were sealed beside the request.
+    pub fn restore_secrets(&mut self, secrets: Secrets) {
+        self.emulation.restore_header_values(secrets.into_header_values());
+    }
+}
+
+/// Seals the secrets of an intent that this transaction created to the worker that takes the intent.
+pub(super) async fn seal(
+    conn: &mut PgConnection,
+    (intent, worker): (IntentId, WorkerId),
+    secrets: &Secrets,
+) -> sqlx::Result<()> {
+    let public_key = workers::public_key(&mut *conn, worker).await?;
+    let sealed = sealing::seal(secrets, &public_key).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    sqlx::query!("update intents set sealed = $2 where id = $1", intent as _, sealed).execute(conn).await?;
+    Ok(())
 }
 
 /// Moves up to `limit` intents of a worker, oldest first, or `only` the given one, from `queued` to `running`.
@@ -345,13 +368,15 @@ pub struct IntentEnding {
     pub browser_time: Option<Duration>,
     /// Usage counter that a successful operation increments.
     pub usage: Option<UsageKind>,
+    /// True when the result of a successful operation is the emulation of the session, which is stored with the outcome.
+    pub sets_emulation: bool,
     /// Time the outcome was stored and the session released; `None` before that.
     pub done_at: Option<Timestamp>,
 }
 
 impl From<Outcome> for IntentEnding {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, result: None, browser_time: None, usage: None, done_at: None }
+        Self { outcome, result: None, browser_time: None, usage: None, sets_emulation: false, done_at: None }
     }
 }
 
@@ -386,13 +411,37 @@ impl ReplyNotice {
 /// # Errors
 /// Returns database errors.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
-    let Outcome::Failed { failure } = &ending.outcome else {
-        return Ok(end(conn, id, ending).await?.map(|ended| ended.notice));
+    let failure = match (&ending.outcome, &ending.result) {
+        (Outcome::Failed { failure }, _) => failure,
+        (Outcome::Done, Some(emulation)) if ending.sets_emulation => {
+            return finish_emulation(conn, id, ending, emulation).await;
+        }
+        _ => return Ok(end(conn, id, ending).await?.map(|ended| ended.notice)),
     };
     let mut tx = conn.begin().await?;
     let Some(EndedIntent { kind, of, notice }) = end(&mut tx, id, ending).await? else { return Ok(None) };
     let operation = if kind == "open" { "unknown" } else { &kind };
     record_failure(&mut tx, &of, operation, failure).await?;
+    tx.commit().await?;
+    Ok(Some(notice))
+}
+
+/// Ends an intent that changed the emulation of its session, and stores the emulation.
+async fn finish_emulation(
+    conn: &mut PgConnection,
+    id: IntentId,
+    ending: &IntentEnding,
+    emulation: &StoredResult,
+) -> sqlx::Result<Option<ReplyNotice>> {
+    let mut tx = conn.begin().await?;
+    let Some(EndedIntent { of, notice, .. }) = end(&mut tx, id, ending).await? else { return Ok(None) };
+    sqlx::query!(
+        "update sessions set emulation = $2::text::jsonb where id = $1",
+        of.session as _,
+        emulation.json.get(),
+    )
+    .execute(&mut *tx)
+    .await?;
     tx.commit().await?;
     Ok(Some(notice))
 }
@@ -606,7 +655,8 @@ pub async fn ending_within(
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
         let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
-        Ok(StoredEnding::Whole(IntentEnding { outcome, result, browser_time, usage: None, done_at: row.done_at }))
+        let done_at = row.done_at;
+        Ok(StoredEnding::Whole(IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) }))
     })
     .transpose()
 }

@@ -23,6 +23,10 @@ impl Route {
     fn post(path: String, body: Value) -> Self {
         Self { method: Method::POST, path, body: Some(body) }
     }
+
+    fn patch(path: String, body: Value) -> Self {
+        Self { method: Method::PATCH, path, body: Some(body) }
+    }
 }
 
 /// A sample request that changes nothing for any caller, because its resource does not exist or its body is invalid.
@@ -116,6 +120,7 @@ pub fn operations(session: &str) -> Vec<Route> {
         Route::post(at("capture"), json!({"kind": "dom_snapshot"})),
         Route::post(at("extract"), json!({"extractions": [extraction]})),
         Route::post(at("snapshot"), json!({})),
+        Route::patch(at("emulation"), json!({"offline": false})),
     ]
 }
 

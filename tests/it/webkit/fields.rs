@@ -77,7 +77,11 @@ async fn type_leaves_the_caret_where_the_page_puts_it() {
         ("<input id=i value=old onfocus=this.select()>".to_owned(), "new", "new"),
         ("<input id=i value=old onclick=this.select()>".to_owned(), "new", "new"),
         ("<input id=i value=' €' onfocus='setTimeout(() => this.setSelectionRange(0, 0))'>".to_owned(), "12", "12 €"),
-        (format!("<input id=i style=width:300px value='{long}'>"), "!", "a text that is longer than half of its field!"),
+        (
+            format!("<input id=i style=width:300px value='{long}'>"),
+            "!",
+            "a text that is longer than half of its field!",
+        ),
         ("<input id=i value=old autofocus>".to_owned(), "er", "older"),
         ("<input id=i type=number style=width:30px>".to_owned(), "5", "5"),
         ("<textarea id=i></textarea>".to_owned(), "a\tb\nc", "a\tb\nc"),
@@ -134,7 +138,9 @@ async fn fill_replaces_the_content_of_a_field() {
     fill("new").await.expect(200);
     assert_eq!(scene.text("#i").await, "new");
 
-    for page in ["<input id=i type=checkbox>", "<input id=i type=file>", "<select id=i><option>a</select>", "<p id=i>text</p>"] {
+    for page in
+        ["<input id=i type=checkbox>", "<input id=i type=file>", "<select id=i><option>a</select>", "<p id=i>text</p>"]
+    {
         scene.show(page).await;
         fill("x").await.invalid("action.selector");
     }

@@ -37,7 +37,9 @@ const FRAME: &str = "srcdoc='<body style=margin:0 onclick=parent.say(event.targe
 #[tokio::test]
 async fn tap_reaches_clipped_covered_and_transformed_elements() {
     let scene = Scene::start().await;
-    let rows: String = (0..40).map(|row| format!("<tr><td style=height:40px><button id=r{row} onclick=say({row})>R</button>")).collect();
+    let rows: String = (0..40)
+        .map(|row| format!("<tr><td style=height:40px><button id=r{row} onclick=say({row})>R</button>"))
+        .collect();
     let button = "<button id=b onclick=say('b')>B</button>";
     let pages = [
         ("#r30", "30", format!("<div style='height:150px;overflow:auto'><table>{rows}</table></div>")),
@@ -110,7 +112,11 @@ async fn tap_that_cannot_reach_its_element_names_the_reason() {
     ] {
         scene.show_logging(&page).await;
         let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b"})).await;
-        assert_eq!((&tapped["ok"], &tapped["reason"], &tapped["delivered"]), (&json!(false), &json!(reason), &json!(false)), "{page}");
+        assert_eq!(
+            (&tapped["ok"], &tapped["reason"], &tapped["delivered"]),
+            (&json!(false), &json!(reason), &json!(false)),
+            "{page}"
+        );
         assert_eq!(scene.text("#log").await, "", "{page}");
     }
     scene.show_logging("<select id=s><option>x</select>").await;
@@ -136,7 +142,10 @@ async fn tap_waits_until_a_control_is_enabled() {
     for (page, enable) in [
         ("<button id=b disabled onclick=say('b')>B</button>", "b.disabled = false"),
         ("<div id=b role=button aria-disabled=true onclick=say('b')>B</div>", "b.removeAttribute('aria-disabled')"),
-        ("<fieldset id=f disabled><button id=b type=button onclick=say('b')>B</button></fieldset>", "f.disabled = false"),
+        (
+            "<fieldset id=f disabled><button id=b type=button onclick=say('b')>B</button></fieldset>",
+            "f.disabled = false",
+        ),
     ] {
         scene.show_logging(&format!("{page}<script>setTimeout(() => {{ {enable} }}, 500)</script>")).await;
         assert_eq!(scene.try_to(json!({"kind": "tap", "selector": "#b"})).await["ok"], true, "{page}");
@@ -158,7 +167,9 @@ async fn tap_at_a_point() {
     scene.act(json!({"kind": "tap", "selector": "#c", "at": {"x": 12, "y": 9}})).await.expect(200);
     scene.act(json!({"kind": "tap", "at": {"x": 100, "y": 90}})).await.expect(200);
     scene.assert_logged("12/9 100/50", page).await;
-    for (selector, at) in [(Some("#c"), json!({"x": 301, "y": 1})), (None, json!({"x": 500, "y": 1})), (None, json!({"x": -1, "y": 1}))] {
+    for (selector, at) in
+        [(Some("#c"), json!({"x": 301, "y": 1})), (None, json!({"x": 500, "y": 1})), (None, json!({"x": -1, "y": 1}))]
+    {
         scene.act(json!({"kind": "tap", "selector": selector, "at": at})).await.invalid("action.at");
     }
     scene.act(json!({"kind": "tap"})).await.invalid("action.selector");

@@ -56,7 +56,7 @@ pub struct Browser {
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
-    window: gtk::Window,
+    pub window: gtk::Window,
     context: WebContext,
     settings: Settings,
     /// Scripts that are injected into pages.

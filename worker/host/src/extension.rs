@@ -108,9 +108,12 @@ pub fn set_headers(browser: &Rc<Browser>, headers: Vec<ExtraHeader>) -> Result<(
     if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
         return Err(failure::engine("there are too many headers"));
     }
-    let headers = headers.into_iter().map(checked).collect::<Result<_, _>>()?;
-    browser.extension.headers.replace(headers);
-    browser.extension.publish();
+    let headers: Vec<_> = headers.into_iter().map(checked).collect::<Result<_, _>>()?;
+    let is_new = *browser.extension.headers.borrow() != headers;
+    if is_new {
+        browser.extension.headers.replace(headers);
+        browser.extension.publish();
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod capture;
 mod channel;
 mod console;
 mod cookies;
+mod emulation;
 mod extension;
 mod failure;
 mod history;
@@ -138,7 +139,11 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
 
 async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
     Ok(match request.command {
-        HostCommand::Configure(device) => json(&browser.configure(device).await?),
+        HostCommand::Configure(device) => {
+            let emulation = device.emulation.clone();
+            browser.configure(device).await?;
+            json(&emulation::apply(browser, &emulation).await?)
+        }
         HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
         HostCommand::EndNavigation => json(&navigation::end(browser)),
         HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
@@ -162,6 +167,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
             json(&cookies)
         }
         HostCommand::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
         HostCommand::Leave => json(&navigation::leave(browser).await),
         HostCommand::Page => json(&browser.page().await),
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),

@@ -167,7 +167,7 @@ impl Confinement {
             );
         }
         let pages: Vec<_> = PAGES.split_whitespace().collect();
-        match probe(spawner, found.bubblewrap(host, folder), &pages).await {
+        match probe(spawner, found.bubblewrap(host, folder, None), &pages).await {
             None => found.pages = true,
             Some(obstacle) => tracing::warn!(obstacle, "web processes run without the sandbox of WebKit"),
         }
@@ -175,7 +175,7 @@ impl Confinement {
             // The loader resolves all symbols of the host's libraries at its start, so this probe fails if WebKit does
             // use the speech library.
             let without = Self { voiceless: true, ..found.clone() };
-            if probe(spawner, without.bubblewrap(host, folder), &[HOST, "--version"]).await.is_none() {
+            if probe(spawner, without.bubblewrap(host, folder, None), &[HOST, "--version"]).await.is_none() {
                 found = without;
             }
             tracing::info!(web_processes = found.pages, "each browser is confined to its own folder");
@@ -188,7 +188,7 @@ impl Confinement {
         if let Err(error) = self.hand_over(&folder.session(), folder) {
             return Some(error.to_string());
         }
-        probe(spawner, self.bubblewrap(host, folder), &[KEEPER, "--version"]).await
+        probe(spawner, self.bubblewrap(host, folder, None), &[KEEPER, "--version"]).await
     }
 
     /// True when whole families are confined.
@@ -196,10 +196,11 @@ impl Confinement {
         self.walls.is_some()
     }
 
-    /// Returns the command that starts a family. The caller adds the remaining arguments of the host.
-    pub fn family(&self, host: &Path, folder: &BrowserDirectory) -> Command {
+    /// Returns the command that starts a family, in this time zone instead of the machine's. The caller adds the
+    /// remaining arguments of the host.
+    pub fn family(&self, host: &Path, folder: &BrowserDirectory, timezone: Option<&str>) -> Command {
         let mut command = if self.is_whole() {
-            let mut command = self.bubblewrap(host, folder);
+            let mut command = self.bubblewrap(host, folder, timezone);
             command.args([KEEPER, "--confined", "--data-dir", FOLDER, HOST, "--data-dir", FOLDER]);
             command.args(["--extension-dir", EXTENSIONS]);
             command
@@ -207,6 +208,7 @@ impl Confinement {
             let mut command = Command::new(keeper_of(host));
             command.env_clear().envs(inherited()).env("LANG", "C.UTF-8");
             let folder = folder.session();
+            command.envs(timezone.map(|timezone| ("TZ", timezone)));
             command.arg("--data-dir").arg(&folder).arg(host).arg("--data-dir").arg(&folder);
             let extension = extension_of(host);
             command.arg("--extension-dir").arg(extension.parent().unwrap_or(Path::new(".")));
@@ -226,7 +228,7 @@ impl Confinement {
 
     /// Returns the bubblewrap command up to the program to run. Without confinement, returns a command that only sets
     /// the environment.
-    fn bubblewrap(&self, host: &Path, folder: &BrowserDirectory) -> Command {
+    fn bubblewrap(&self, host: &Path, folder: &BrowserDirectory, timezone: Option<&str>) -> Command {
         let Some(walls) = self.walls else {
             let mut command = Command::new("env");
             command.env_clear().envs(inherited());
@@ -235,7 +237,7 @@ impl Confinement {
         let mut command = Command::new("bwrap");
         command.env_clear().envs(inherited());
         command.arg("--clearenv");
-        for (name, value) in ENVIRONMENT {
+        for (name, value) in ENVIRONMENT.into_iter().chain(timezone.map(|timezone| ("TZ", timezone))) {
             command.args(["--setenv", name, value]);
         }
         for folder in EMPTY {

@@ -46,6 +46,8 @@ pub struct HostLaunch<'a> {
     pub program: &'a Path,
     /// Initial device. It can be changed later to another one of the same pixel ratio, which takes additional time.
     pub archetype: &'a Archetype,
+    /// Time zone instead of the machine's. It is fixed for the life of the host.
+    pub timezone: Option<&'a str>,
     pub confinement: &'a Confinement,
     /// The host's folder, which is deleted with the host.
     pub directory: BrowserDirectory,
@@ -135,10 +137,11 @@ pub enum CallError {
 impl Host {
     /// Starts a host and waits until it shows its blank page. The caller limits the time.
     pub async fn start(start: HostLaunch<'_>) -> Result<Self, Failure> {
-        let HostLaunch { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
+        let HostLaunch { program, archetype, timezone, confinement, directory, watchdog, spawner, stopping, tasks } =
+            start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session(), &directory).map_err(failed)?;
-        let mut command = confinement.family(program, &directory);
+        let mut command = confinement.family(program, &directory, timezone);
         let size = |Size { width, height }: Size| format!("{width}x{height}");
         command.args(["--scale", &archetype.device_pixel_ratio.to_string()]);
         command.args(["--viewport", &size(archetype.viewport), "--screen", &size(archetype.screen)]);

@@ -1,7 +1,8 @@
 //! Warm browsers: hosts that already show a blank page, so that a session opens in milliseconds.
 //!
 //! They use the device pixel ratio of the default archetype, because GTK fixes the ratio at its start. All other
-//! properties of a device can be set on a running host. Browsers with other ratios start cold.
+//! properties of a device can be set on a running host. Browsers with other ratios, or with a time zone of their own,
+//! start cold.
 //!
 //! `demand.rs` determines the number of warm browsers. A browser that is taken is replaced at once. Several start in
 //! parallel, but not while a session is opening, which needs the processors. A session without a warm browser takes
@@ -16,6 +17,7 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
+use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
 use kitfleet_domain::operations::{Failure, FailureClass};
@@ -84,7 +86,7 @@ impl Pool {
         &self.rules
     }
 
-    /// Opens a browser with this device and egress route. The caller limits the time.
+    /// Opens a browser with this device, egress route and emulation. The caller limits the time.
     ///
     /// # Errors
     /// When the worker has no browsers, or the browser does not open.
@@ -93,13 +95,14 @@ impl Pool {
         archetype: &'static Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
+        emulation: &Emulation,
     ) -> Result<Browser, Failure> {
         let engine = match &self.kind {
             Kind::Webkit(slots) => {
-                let (browser, place) = slots.hosts.open(archetype, profile, way).await?;
+                let (browser, place) = slots.hosts.open(archetype, profile, way, emulation).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
-            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way))),
+            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way), emulation)),
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
                 return Err(Failure { class: FailureClass::NotIntegrated, detail });
@@ -223,11 +226,13 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
+        emulation: &Emulation,
     ) -> Result<(Webkit, CountedBrowser), Failure> {
         let opening = async {
             let place = self.shelf.place();
-            let turn = match self.find(archetype).await? {
-                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way).await {
+            let timezone = emulation.timezone.as_deref();
+            let turn = match self.find(archetype, timezone).await? {
+                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way, emulation).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
                         tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
@@ -236,15 +241,15 @@ impl Hosts {
                 },
                 PooledBrowser::Turn(turn) => turn,
             };
-            let host = self.start_host(archetype, turn).await?;
-            Ok((self.dress(host, archetype, profile, way).await?, place))
+            let host = self.start_host(archetype, timezone, turn).await?;
+            Ok((self.dress(host, archetype, profile, way, emulation).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
     }
 
-    async fn find(&self, archetype: &Archetype) -> Result<PooledBrowser<'_>, Failure> {
-        if archetype.device_pixel_ratio != archetypes::launch().device_pixel_ratio {
+    async fn find(&self, archetype: &Archetype, timezone: Option<&str>) -> Result<PooledBrowser<'_>, Failure> {
+        if archetype.device_pixel_ratio != archetypes::launch().device_pixel_ratio || timezone.is_some() {
             return self.turn().await.map(PooledBrowser::Turn);
         }
         self.shelf.note(self.config.clock.now());
@@ -264,22 +269,29 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
+        emulation: &Emulation,
     ) -> Result<Webkit, Failure> {
         let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
-        Webkit::open(host, archetype, profile, (way, &self.rules), limits, confinement).await
+        Webkit::open(host, archetype, (profile, emulation), (way, &self.rules), limits, confinement).await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
         self.starts.acquire().await.map_err(|error| driver_failure(error.to_string()))
     }
 
-    async fn start_host(&self, archetype: &Archetype, _turn: SemaphorePermit<'_>) -> Result<Host, Failure> {
+    async fn start_host(
+        &self,
+        archetype: &Archetype,
+        timezone: Option<&str>,
+        _turn: SemaphorePermit<'_>,
+    ) -> Result<Host, Failure> {
         let directory = self.directory.browser();
         let directory = directory.map_err(|error| driver_failure(format!("no folder for a browser: {error}")))?;
         let start = HostLaunch {
             program: &self.program,
             archetype,
+            timezone,
             confinement: &self.confinement,
             directory,
             watchdog: &self.watchdog,
@@ -291,7 +303,7 @@ impl Hosts {
     }
 
     async fn start_hot(&self, turn: SemaphorePermit<'_>) -> Result<(), Failure> {
-        let start = timeout(self.config.open_timeout, self.start_host(archetypes::launch(), turn));
+        let start = timeout(self.config.open_timeout, self.start_host(archetypes::launch(), None, turn));
         let host = start.await.map_err(|_| driver_failure("the browser did not start in time"))??;
         self.shelf.put(host);
         Ok(())

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use kitfleet_domain::archetypes::{Archetype, Size};
+use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
+use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::operations::{
     Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted,
     Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
@@ -21,7 +22,8 @@ use url::Url;
 
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
-use super::view::View;
+use super::emulation::DeviceSizes;
+use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
 /// An image of one white pixel.
@@ -38,20 +40,32 @@ pub struct Simulated {
     pages: u64,
     /// Number of checks of this page for challenges.
     looks: AtomicU32,
-    viewport: Size,
+    emulation: Emulation,
+    /// Sizes of the upright device.
+    sizes: DeviceSizes,
+    viewport: SharedSize,
     ends: DropGuard,
     /// Egress route, which stays open as long as the browser.
     _way: Arc<EgressRoute>,
 }
 
 impl Simulated {
-    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>) -> Self {
-        let (viewport, ends) = (archetype.viewport, CancellationToken::new().drop_guard());
-        Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), viewport, ends, _way: way }
+    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation) -> Self {
+        let sizes = DeviceSizes::of(archetype);
+        Self {
+            url: "about:blank".to_owned(),
+            pages: 0,
+            looks: AtomicU32::new(0),
+            emulation: emulation.clone(),
+            sizes,
+            viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
+            ends: CancellationToken::new().drop_guard(),
+            _way: way,
+        }
     }
 
     pub fn view(&self) -> View {
-        View::simulated(self.ends.token().clone(), self.viewport)
+        View::simulated(self.ends.token().clone(), self.viewport.clone())
     }
 
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
@@ -66,6 +80,10 @@ impl Simulated {
             navigate.url.as_str().clone_into(&mut self.url);
             self.pages += 1;
             self.looks = AtomicU32::new(0);
+        }
+        if let Operation::Emulate(change) = operation {
+            self.emulation = change.applied_to(&self.emulation);
+            self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
         }
         OperationEnd::done(self.result(operation, started))
     }
@@ -136,6 +154,7 @@ impl Simulated {
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
                 foreign: String::new(),
             }),
+            Operation::Emulate(_) => OperationResult::Emulate(self.emulation.state()),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
             Operation::Search(search) => OperationResult::Search(SearchResult {

@@ -2,7 +2,7 @@
 //! nothing, and a person who sends input holds the session's claim.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::operations::Failure;
@@ -16,10 +16,29 @@ use super::host::{CallError, HostHandle, driver_failure};
 #[derive(Clone)]
 pub struct View {
     source: Source,
-    size: Size,
+    size: SharedSize,
     /// Distinguishes consecutive viewers.
     watcher: u64,
     watchers: Arc<AtomicU64>,
+}
+
+/// Size of a viewport, which changes with the orientation.
+#[derive(Clone)]
+pub(super) struct SharedSize(Arc<[AtomicU32; 2]>);
+
+impl SharedSize {
+    pub fn new(Size { width, height }: Size) -> Self {
+        Self(Arc::new([width, height].map(AtomicU32::new)))
+    }
+
+    pub fn set(&self, Size { width, height }: Size) {
+        self.0[0].store(width, Ordering::Relaxed);
+        self.0[1].store(height, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Size {
+        Size { width: self.0[0].load(Ordering::Relaxed), height: self.0[1].load(Ordering::Relaxed) }
+    }
 }
 
 #[derive(Clone)]
@@ -41,15 +60,15 @@ pub enum InputOutcome {
 }
 
 impl View {
-    pub(super) fn of_host(line: HostHandle, size: Size) -> Self {
+    pub(super) fn of_host(line: HostHandle, size: SharedSize) -> Self {
         Self::of(Source::Host(line), size)
     }
 
-    pub(super) fn simulated(ends: CancellationToken, size: Size) -> Self {
+    pub(super) fn simulated(ends: CancellationToken, size: SharedSize) -> Self {
         Self::of(Source::Simulated(ends), size)
     }
 
-    fn of(source: Source, size: Size) -> Self {
+    fn of(source: Source, size: SharedSize) -> Self {
         Self { source, size, watcher: 0, watchers: Arc::default() }
     }
 
@@ -59,10 +78,10 @@ impl View {
         Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
     }
 
-    /// Viewport in CSS pixels.
+    /// Current viewport in CSS pixels.
     #[must_use]
     pub fn size(&self) -> Size {
-        self.size
+        self.size.get()
     }
 
     /// Waits for a change, or returns the complete picture if `whole` is set. The browser paints from the first call

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::{Archetype, Size};
+use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
@@ -29,12 +30,13 @@ use tokio::time::{sleep, timeout};
 
 use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
+use super::emulation::{self, DeviceSizes};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
 use super::reading::page_error;
 use super::sites;
-use super::view::View;
+use super::view::{SharedSize, View};
 use super::{NotSaved, OperationEnd};
 
 /// Maximum time of the host's answer for the current address. A page cannot keep the host busy.
@@ -66,10 +68,17 @@ pub struct Webkit {
     pub(super) refs: u64,
     /// True when the page's submissions are held back.
     pub(super) holds_submissions: bool,
+    /// Viewport in the current orientation.
     pub(super) viewport: Size,
+    /// The same viewport, for viewers.
+    pub(super) shared_viewport: SharedSize,
+    /// Sizes of the upright device.
+    pub(super) sizes: DeviceSizes,
+    /// Emulation in force, with the values of its headers.
+    pub(super) emulation: Emulation,
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
-    guard: Guard,
+    pub(super) guard: Guard,
     confinement: Confinement,
 }
 
@@ -81,7 +90,7 @@ impl Webkit {
     pub async fn open(
         host: Host,
         archetype: &Archetype,
-        profile: BehavioralProfile,
+        (profile, emulation): (BehavioralProfile, &Emulation),
         (way, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
@@ -94,15 +103,20 @@ impl Webkit {
             }
         };
         let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
+        guard.set_offline(emulation.offline);
+        let sizes = DeviceSizes::of(archetype);
+        let DeviceSizes { viewport, screen } = sizes.in_orientation(emulation.orientation);
         let device = Device {
-            viewport_width: archetype.viewport.width,
-            viewport_height: archetype.viewport.height,
-            screen_width: archetype.screen.width,
-            screen_height: archetype.screen.height,
+            viewport_width: viewport.width,
+            viewport_height: viewport.height,
+            screen_width: screen.width,
+            screen_height: screen.height,
             user_agent: archetype.user_agent.clone(),
             platform: archetype.platform.clone(),
             max_touch_points: archetype.max_touch_points,
-            languages: vec!["en-US".to_owned()],
+            languages: vec![emulation.locale().to_owned()],
+            accept_language: emulation.accept_language(),
+            emulation: emulation::for_host(emulation, sizes),
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
@@ -118,7 +132,10 @@ impl Webkit {
             options: None,
             refs: 0,
             holds_submissions: false,
-            viewport: archetype.viewport,
+            viewport,
+            shared_viewport: SharedSize::new(viewport),
+            sizes,
+            emulation: emulation.clone(),
             patterns: Patterns::new(1),
             guard,
             confinement,
@@ -126,7 +143,7 @@ impl Webkit {
     }
 
     pub fn view(&self) -> View {
-        View::of_host(self.host.line(), self.viewport)
+        View::of_host(self.host.line(), self.shared_viewport.clone())
     }
 
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
@@ -158,6 +175,7 @@ impl Webkit {
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
             Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
+            Operation::Emulate(change) => OperationResult::Emulate(self.emulate(change).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),

@@ -16,6 +16,7 @@ use super::input_session::{InputSession, ViewerInput};
 use super::pictures::Pictures;
 use super::viewers::{Control, Viewers};
 use crate::Context;
+use crate::browser::View;
 use crate::sessions::LiveHandle;
 
 /// Interval of the checks of the viewers and of the driver.
@@ -37,7 +38,7 @@ pub struct Hub {
     pub deeds: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
-    viewport: Size,
+    view: View,
     look: Notify,
     /// Notified after each check of the viewers.
     pub looked: Notify,
@@ -60,16 +61,16 @@ impl Hub {
             pictures: Pictures::default(),
             deeds,
             ended: CancellationToken::new(),
-            viewport: stage.view.size(),
+            view: stage.view.clone(),
             look: Notify::new(),
             looked: Notify::new(),
         };
         (Arc::new(hub), Parts { stage, deeds: waiting })
     }
 
-    /// Viewport in CSS pixels.
+    /// Current viewport in CSS pixels.
     pub fn viewport(&self) -> Size {
-        self.viewport
+        self.view.size()
     }
 
     /// Requests an early check of the viewers and of the driver.

@@ -115,8 +115,10 @@ async fn make(
     key: Option<&str>,
 ) -> Result<Option<New>> {
     let (used, body) = request?;
-    let (body, token_budget) =
-        body.check(|body| body.check(&app.config.agents, &app.config.limits).map(|budget| (body, budget)))?;
+    let (body, (token_budget, emulation)) = body.check(|mut body| {
+        let checked = body.check(&app.config.agents, &app.config.limits)?;
+        Ok((body, checked))
+    })?;
     if used.proxy.is_none() && app.config.require_customer_egress {
         let message = "this deployment requires customer egress; set a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
@@ -134,6 +136,7 @@ async fn make(
         metadata: None,
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
+        emulation: &emulation,
         proxy: proxy.map(|id| Ok::<_, Problem>((id, app.vault()?))).transpose()?,
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);

@@ -1,11 +1,12 @@
 //! Request and response bodies of agent sessions.
 
 use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
+use kitfleet_domain::emulation::{Block, ColorScheme, Emulation, EmulationParams, Geolocation, Orientation};
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::CreateParams;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -16,6 +17,7 @@ use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::path::IdPath;
 use crate::http::resource_ref::ResourceRef;
+use crate::routes::sessions::operations::emulation::{self, ExtraHeaderBody};
 
 /// Body of `POST /v1/agent-sessions`; every field is optional
 #[derive(Deserialize, ToSchema)]
@@ -42,6 +44,27 @@ pub struct CreateBody {
     pub label: Option<String>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
+    /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
+    #[schema(max_length = 35, default = "en-US", example = "de-CH")]
+    pub locale: Option<String>,
+    /// Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
+    /// session, whose browser takes longer to open
+    #[schema(example = "Europe/Zurich")]
+    pub timezone: Option<String>,
+    /// Position that pages of secure origins see; by default they are denied it
+    pub geolocation: Option<Geolocation>,
+    /// Color scheme that pages see; `light` by default
+    pub color_scheme: Option<ColorScheme>,
+    /// Orientation of the device; `portrait` by default
+    pub orientation: Option<Orientation>,
+    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and WebSockets may not carry them
+    #[schema(max_items = 20)]
+    pub extra_headers: Option<Vec<ExtraHeaderBody>>,
+    /// True to cut the browser off from the network
+    #[schema(default = false)]
+    pub offline: Option<bool>,
+    /// Requests that the browser does not send
+    pub block: Option<Block>,
 }
 
 /// Resources of a create that the caller is authorized to use.
@@ -72,19 +95,31 @@ impl CreateBody {
         CreateParams { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
     }
 
-    /// Validated token budget.
+    /// Takes out the members that set the emulation.
+    fn take_emulation(&mut self) -> EmulationParams {
+        emulation::params(
+            (self.locale.take(), self.timezone.take()),
+            self.geolocation,
+            (self.color_scheme, self.orientation),
+            self.extra_headers.take(),
+            (self.offline, self.block.take()),
+        )
+    }
+
+    /// Validated token budget and emulation.
     ///
     /// # Errors
     /// On invalid fields.
-    pub fn check(&self, settings: &Settings, limits: &Limits) -> Result<i32, Invalid> {
+    pub fn check(&mut self, settings: &Settings, limits: &Limits) -> Result<(i32, Emulation), Invalid> {
+        let emulation = Emulation::parse(self.take_emulation());
         let mut rules = Rules::default();
         rules.note(self.wishes().check(limits).err());
         let (budget, most) =
             (self.token_budget.unwrap_or(settings.default_token_budget.into()), settings.max_token_budget);
         let bounded = (1..=u64::from(most)).contains(&budget) || self.token_budget.is_none();
         rules.require(bounded, "token_budget", format!("must be 1 to {most}"));
-        rules.check()?;
-        Ok(i32::try_from(budget).unwrap_or(i32::MAX))
+        let ((), emulation) = both(rules.check(), emulation)?;
+        Ok((i32::try_from(budget).unwrap_or(i32::MAX), emulation))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
 
 mod capture;
+pub mod emulation;
 mod extract;
 mod interact;
 mod login;
@@ -39,6 +40,7 @@ pub fn routes() -> Routes {
         .merge(capture::routes())
         .merge(extract::routes())
         .merge(snapshot::routes())
+        .merge(emulation::routes())
         .merge(search::routes())
         .merge(login::routes())
 }

@@ -1,8 +1,13 @@
 //! Request and response bodies of sessions.
 
+use kitfleet_domain::emulation::{
+    Block, ColorScheme, Emulation, EmulationParams, EmulationState, Geolocation, Orientation,
+};
 use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
+use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, both};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,6 +16,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::challenges::SessionChallenge;
+use super::operations::emulation::{self, ExtraHeaderBody};
 use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::resource_ref::ResourceRef;
@@ -44,6 +50,27 @@ pub struct CreateBody {
     pub wait_timeout_ms: Option<u64>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
+    /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
+    #[schema(max_length = 35, default = "en-US", example = "de-CH")]
+    pub locale: Option<String>,
+    /// Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
+    /// session, whose browser takes longer to open
+    #[schema(example = "Europe/Zurich")]
+    pub timezone: Option<String>,
+    /// Position that pages of secure origins see; by default they are denied it
+    pub geolocation: Option<Geolocation>,
+    /// Color scheme that pages see; `light` by default
+    pub color_scheme: Option<ColorScheme>,
+    /// Orientation of the device; `portrait` by default
+    pub orientation: Option<Orientation>,
+    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and WebSockets may not carry them
+    #[schema(max_items = 20)]
+    pub extra_headers: Option<Vec<ExtraHeaderBody>>,
+    /// True to cut the browser off from the network
+    #[schema(default = false)]
+    pub offline: Option<bool>,
+    /// Requests that the browser does not send
+    pub block: Option<Block>,
     /// A body with this field is rejected during deserialization and never reaches a handler.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -71,6 +98,27 @@ pub struct LaunchBody {
     wait_timeout_ms: Option<u64>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     detect_challenges: Option<bool>,
+    /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
+    #[schema(max_length = 35, default = "en-US", example = "de-CH")]
+    locale: Option<String>,
+    /// Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
+    /// session, whose browser takes longer to open
+    #[schema(example = "Europe/Zurich")]
+    timezone: Option<String>,
+    /// Position that pages of secure origins see; by default they are denied it
+    geolocation: Option<Geolocation>,
+    /// Color scheme that pages see; `light` by default
+    color_scheme: Option<ColorScheme>,
+    /// Orientation of the device; `portrait` by default
+    orientation: Option<Orientation>,
+    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and WebSockets may not carry them
+    #[schema(max_items = 20)]
+    extra_headers: Option<Vec<ExtraHeaderBody>>,
+    /// True to cut the browser off from the network
+    #[schema(default = false)]
+    offline: Option<bool>,
+    /// Requests that the browser does not send
+    block: Option<Block>,
     /// Rejected during deserialization, as on a direct create.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -79,18 +127,23 @@ pub struct LaunchBody {
 
 impl From<LaunchBody> for CreateBody {
     fn from(body: LaunchBody) -> Self {
-        let LaunchBody { purpose, label, metadata, behavioral_profile, wait_timeout_ms, detect_challenges, _proxy: () } =
-            body;
-        let (archetype, profile_id) = (None, None);
         Self {
-            archetype,
-            purpose,
-            label,
-            metadata,
-            profile_id,
-            behavioral_profile,
-            wait_timeout_ms,
-            detect_challenges,
+            archetype: None,
+            purpose: body.purpose,
+            label: body.label,
+            metadata: body.metadata,
+            profile_id: None,
+            behavioral_profile: body.behavioral_profile,
+            wait_timeout_ms: body.wait_timeout_ms,
+            detect_challenges: body.detect_challenges,
+            locale: body.locale,
+            timezone: body.timezone,
+            geolocation: body.geolocation,
+            color_scheme: body.color_scheme,
+            orientation: body.orientation,
+            extra_headers: body.extra_headers,
+            offline: body.offline,
+            block: body.block,
             _proxy: (),
         }
     }
@@ -118,6 +171,27 @@ impl CreateBody {
             wait_timeout_ms: self.wait_timeout_ms,
         }
     }
+
+    /// Takes out the members that set the emulation.
+    pub fn take_emulation(&mut self) -> EmulationParams {
+        emulation::params(
+            (self.locale.take(), self.timezone.take()),
+            self.geolocation,
+            (self.color_scheme, self.orientation),
+            self.extra_headers.take(),
+            (self.offline, self.block.take()),
+        )
+    }
+
+    /// Validates the body and returns its emulation.
+    ///
+    /// # Errors
+    /// On invalid members.
+    pub fn check(mut self, limits: &Limits) -> Result<(Self, Emulation), Invalid> {
+        let emulation = Emulation::parse(self.take_emulation());
+        let ((), emulation) = both(self.wishes().check(limits), emulation)?;
+        Ok((self, emulation))
+    }
 }
 
 /// Session
@@ -126,7 +200,10 @@ impl CreateBody {
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
     "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
-    "egress_capability_report": null, "challenge": null, "created_at": "2026-11-20T18:05:00.123Z",
+    "egress_capability_report": null, "challenge": null, "emulation": {
+        "locale": "en-US", "timezone": null, "geolocation": null, "color_scheme": "light", "orientation": "portrait",
+        "extra_headers": [], "offline": false, "block": {"resource_types": [], "hosts": []},
+    }, "created_at": "2026-11-20T18:05:00.123Z",
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
@@ -161,6 +238,8 @@ pub struct Session {
     /// Challenge that pauses the session
     #[schema(required = true)]
     challenge: Option<SessionChallenge>,
+    /// Emulation in force, without the values of headers
+    emulation: EmulationState,
     /// Time the session was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -194,6 +273,7 @@ impl From<sessions::Session> for Session {
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
             challenge: session.challenge.map(|challenge| challenge.0.into()),
+            emulation: session.emulation.map(|emulation| emulation.0).unwrap_or_default(),
             created_at: session.created_at,
             updated_at: session.updated_at,
             last_state_at: session.last_state_at,

@@ -143,6 +143,11 @@ pub enum HostCommand {
         /// Cookies of all hosts, including session cookies.
         cookies: Vec<Cookie>,
     },
+    /// Change the emulation, of the current page too. Replies `null` when it is in force.
+    Emulate {
+        /// The complete emulation.
+        emulation: Emulation,
+    },
     /// Leave the page for a blank one, so that its handlers for leaving can save data. Replies `null` when the page is
     /// gone. A page that blocks its main thread delays the reply without limit.
     Leave,
@@ -202,6 +207,7 @@ impl HostCommand {
             Self::Pdf { .. } => "pdf",
             Self::Cookies { .. } => "cookies",
             Self::ReplaceCookies { .. } => "replace_cookies",
+            Self::Emulate { .. } => "emulate",
             Self::Leave => "leave",
             Self::Page => "page",
             Self::Watch { .. } => "watch",
@@ -337,8 +343,12 @@ pub struct Device {
     pub platform: String,
     /// `navigator.maxTouchPoints`.
     pub max_touch_points: u32,
-    /// `navigator.languages`, and the `Accept-Language` header.
+    /// `navigator.languages`.
     pub languages: Vec<String>,
+    /// The `Accept-Language` header. It has more entries than `navigator.languages`.
+    pub accept_language: String,
+    /// Emulation that is in force from the first page on. Its sizes are those of this device.
+    pub emulation: Emulation,
     /// URL of the proxy, such as `socks5://127.0.0.1:40001`. It is the only egress route.
     pub proxy: String,
     /// Maximum length of an address in characters. Longer ones are truncated, because a page can give itself an address
@@ -346,6 +356,90 @@ pub struct Device {
     pub uri_chars: usize,
     /// Maximum length of a title in characters. Longer ones are truncated.
     pub title_chars: usize,
+}
+
+/// Emulation of a session that can change while its browser is open. A time zone cannot change, so it is an environment
+/// variable of the host (`TZ`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Emulation {
+    /// Position that the Geolocation API reports to secure origins. `None` denies the permission.
+    pub geolocation: Option<Geolocation>,
+    /// `prefers-color-scheme`.
+    pub color_scheme: ColorScheme,
+    /// `screen.orientation`.
+    pub orientation: Orientation,
+    /// `innerWidth` and `innerHeight` in this orientation, in CSS pixels.
+    pub viewport: [u32; 2],
+    /// `screen.width` and `screen.height` in this orientation, in CSS pixels.
+    pub screen: [u32; 2],
+    /// Headers that are added to requests.
+    pub extra_headers: Vec<ExtraHeader>,
+    /// `!navigator.onLine`. The egress guard cuts the connections.
+    pub offline: bool,
+    /// Requests that are not sent.
+    pub block: Block,
+}
+
+/// Position on the globe.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Geolocation {
+    /// Degrees north.
+    pub latitude: f64,
+    /// Degrees east.
+    pub longitude: f64,
+    /// Accuracy in meters.
+    pub accuracy: f64,
+}
+
+/// Value of `prefers-color-scheme`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColorScheme {
+    /// Dark text on a light background.
+    #[default]
+    Light,
+    /// Light text on a dark background.
+    Dark,
+}
+
+/// Orientation of the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Orientation {
+    /// Upright.
+    #[default]
+    Portrait,
+    /// On its side.
+    Landscape,
+}
+
+/// Requests that are not sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Types of requests.
+    pub resource_types: Vec<ResourceType>,
+    /// Hosts in the form that URLs have them. Each covers its subdomains.
+    pub hosts: Vec<String>,
+}
+
+/// Type of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceType {
+    /// Picture.
+    Image,
+    /// Audio or video.
+    Media,
+    /// Font.
+    Font,
+    /// Style sheet.
+    Stylesheet,
+    /// Script.
+    Script,
+    /// WebSocket.
+    Websocket,
+    /// Request of a script, by `XMLHttpRequest` or `fetch`.
+    Xhr,
 }
 
 /// State of a load that ends a navigation.
