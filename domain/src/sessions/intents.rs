@@ -650,7 +650,7 @@ pub async fn ending_within(
         if bytes > most_bytes {
             return Ok(StoredEnding::Larger(bytes));
         }
-        let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
+        let outcome: Outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
         let json = row.result.map(|text| run_blocking(text.len(), || RawValue::from_string(text))).transpose();
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
         let result = json.map(|json| StoredResult { json, content: row.content });
