@@ -75,7 +75,7 @@ impl AgentScene {
 }
 
 fn tap(selector: &str) -> Action {
-    Action::Tap { element: Element::Selector(selector.to_owned()) }
+    Action::Tap { element: Some(Element::Selector(selector.to_owned())), at: None }
 }
 
 fn names(located: &Located) -> Vec<&str> {

@@ -200,8 +200,8 @@ async fn skipped_content_is_extracted_unnoticed() {
         list("whole", ".c:nth-child(31)")
     ]);
     let value = scene.operate("extract", json!({"extractions": extractions})).await.expect(200).body["value"].clone();
-    assert_eq!(value["names"], (0..30).map(|i| format!("Item {i}")).collect::<Vec<_>>().into());
-    assert_eq!(value["prices"], (0..30).map(|i| f64::from(i) + 0.5).collect::<Vec<_>>().into());
+    assert_eq!(value["names"], json!((0..30).map(|i| format!("Item {i}")).collect::<Vec<_>>()));
+    assert_eq!(value["prices"], json!((0..30).map(|i| f64::from(i) + 0.5).collect::<Vec<_>>()));
     assert_eq!(value["items"], json!([{"title": "Item 29", "text": "One two"}]));
     assert_eq!(value["whole"], json!(["Item 29\n\nOne two\n\n$29.50NEW"]));
     let others = ["leaf", "shadow", "hidden", "contents"].map(|name| value[name][0].as_str().unwrap_or_default());
