@@ -27,7 +27,10 @@ pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding}
 pub use self::emulate::{Change, Emulate};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
-pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES, Obstacle, Point};
+pub use self::interact::{
+    Action, ActionKind, DEFAULT_DRAG_MS, Direction, DragCourse, Interact, Interacted, KEY_TAKES, Obstacle, Point,
+    PointerKind,
+};
 pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
 pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, OnFailure, WaitUntil};

@@ -12,6 +12,7 @@ mod emulation;
 mod fields;
 mod forms;
 mod frames;
+mod gestures;
 mod history;
 mod hostile;
 mod interaction;

@@ -44,6 +44,51 @@ pub enum Action {
         element: Option<Element>,
         /// Point to tap, from the top left corner of the element or of the viewport. `None` for any point of the element.
         at: Option<Point>,
+        /// Number of taps in quick succession.
+        count: u8,
+        /// Time that the finger stays; `None` uses the behavioral profile.
+        hold_ms: Option<u64>,
+    },
+    /// Move a mouse to an element or a point, without a press.
+    Hover {
+        /// Element to move to. `None` only together with `at`.
+        element: Option<Element>,
+        /// Point, as in [`Action::Tap`].
+        at: Option<Point>,
+    },
+    /// Swipe with a finger on the page or an element.
+    Swipe {
+        /// Element to swipe on; `None` swipes on the page.
+        element: Option<Element>,
+        /// Direction of the finger.
+        direction: Direction,
+        /// CSS pixels; `None` is 60 % of the element or the viewport.
+        distance: Option<u32>,
+        /// Duration of the movement.
+        duration_ms: u64,
+    },
+    /// Drag with a finger or a mouse.
+    Drag {
+        /// Element where the drag starts. `None` only together with a path of the viewport.
+        element: Option<Element>,
+        /// Course of the drag.
+        course: DragCourse,
+        /// Duration of the movement.
+        duration_ms: u64,
+        /// Pointing device.
+        pointer: PointerKind,
+    },
+    /// Set the state of a checkbox, a switch or a radio button.
+    Check {
+        /// Control to check.
+        element: Element,
+        /// Wanted state.
+        checked: bool,
+    },
+    /// Remove the content of a field.
+    Clear {
+        /// Field to clear.
+        element: Element,
     },
     /// Type text into an element.
     Type {
@@ -81,8 +126,10 @@ pub enum Action {
     Select {
         /// The `<select>` element.
         element: Element,
-        /// Value or label of the option.
-        option: String,
+        /// Values or labels of the options. Several replace the selection of a menu with multiple selection.
+        options: Vec<String>,
+        /// True if the request has a list of options.
+        is_list: bool,
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
@@ -91,6 +138,53 @@ pub enum Action {
     /// Reload the page.
     Reload,
 }
+
+/// Direction of a finger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Direction {
+    Up,
+    Down,
+    Left,
+    Right,
+}
+
+/// Pointing device of a drag.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum PointerKind {
+    #[default]
+    Touch,
+    Mouse,
+}
+
+/// Course of a drag.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DragCourse {
+    /// Points from the top left corner of the element, or of the viewport.
+    Path(Vec<Point>),
+    /// From the element to another one.
+    To {
+        /// Element where the drag ends.
+        element: Element,
+        /// Point of that element; `None` for any point.
+        at: Option<Point>,
+    },
+}
+
+/// Range of the number of points of a path.
+pub const PATH_POINTS: std::ops::RangeInclusive<usize> = 2..=200;
+/// Duration of a drag or a swipe without one in the request.
+pub const DEFAULT_DRAG_MS: u64 = 300;
+const TAP_COUNT: std::ops::RangeInclusive<u8> = 1..=3;
+const MAX_HOLD_MS: u64 = 5_000;
+const DRAG_MS: std::ops::RangeInclusive<u64> = 50..=10_000;
+const SWIPE_MS: std::ops::RangeInclusive<u64> = 50..=5_000;
+const SWIPE_DISTANCE: std::ops::RangeInclusive<u32> = 10..=5_000;
+const SELECT_OPTIONS: std::ops::RangeInclusive<usize> = 1..=100;
 
 /// Point in CSS pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -128,7 +222,7 @@ impl Action {
     /// True if the action touches a control, which can submit its form. Scrolling and loading pages cannot submit a form.
     #[must_use]
     pub fn touches(&self) -> bool {
-        !self.navigates() && !matches!(self, Self::Scroll { .. })
+        !self.navigates() && !matches!(self, Self::Scroll { .. } | Self::Hover { .. } | Self::Swipe { .. })
     }
 
     /// True if the action loads a page and therefore counts as a navigation (contract: usage 7).
@@ -148,6 +242,9 @@ impl Action {
         let (text, delay_ms) = match self {
             Self::Type { text, delay_ms, .. } => (text, *delay_ms),
             Self::Fill { value, .. } => (value, None),
+            Self::Drag { duration_ms, .. } | Self::Swipe { duration_ms, .. } => {
+                return Ok(INTERACT_TIMEOUT.saturating_add(Duration::from_millis(*duration_ms)));
+            }
             _ => return Ok(INTERACT_TIMEOUT),
         };
         let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
@@ -252,12 +349,36 @@ impl Interact {
     ) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         match &action {
-            Action::Tap { element, at } => {
-                if let Some(element) = element {
-                    require_element(&mut rules, element, limits, "action");
+            Action::Tap { element, at, count, hold_ms } => {
+                require_place(&mut rules, element.as_ref(), at.as_ref(), limits);
+                rules.require(TAP_COUNT.contains(count), "action.count", "must be 1 to 3");
+                let is_hold = hold_ms.is_none_or(|ms| ms <= MAX_HOLD_MS);
+                rules.require(is_hold, "action.hold_ms", format!("must be 0 to {MAX_HOLD_MS}"));
+            }
+            Action::Hover { element, at } => require_place(&mut rules, element.as_ref(), at.as_ref(), limits),
+            Action::Swipe { element, distance, duration_ms, .. } => {
+                require_place(&mut rules, element.as_ref(), None, limits);
+                let is_distance = distance.is_none_or(|distance| SWIPE_DISTANCE.contains(&distance));
+                rules.require(is_distance, "action.distance", "must be 10 to 5000");
+                rules.require(SWIPE_MS.contains(duration_ms), "action.duration_ms", "must be 50 to 5000");
+            }
+            Action::Drag { element, course, duration_ms, .. } => {
+                require_place(&mut rules, element.as_ref(), None, limits);
+                rules.require(DRAG_MS.contains(duration_ms), "action.duration_ms", "must be 50 to 10000");
+                match course {
+                    DragCourse::Path(path) => {
+                        rules.require(PATH_POINTS.contains(&path.len()), "action.path", "must have 2 to 200 points");
+                        let are_finite = path.iter().all(|at| at.x.is_finite() && at.y.is_finite());
+                        rules.require(are_finite, "action.path", "must have finite coordinates");
+                    }
+                    DragCourse::To { element, at } => {
+                        require_element(&mut rules, element, limits, "action.to");
+                        require_point(&mut rules, at.as_ref(), "action.to.at");
+                    }
                 }
-                let is_point = |at: &Point| [at.x, at.y].iter().all(|side| side.is_finite() && *side >= 0.0);
-                rules.require(at.as_ref().is_none_or(is_point), "action.at", "must be a point of 0 or more CSS pixels");
+            }
+            Action::Check { element, .. } | Action::Clear { element } => {
+                require_element(&mut rules, element, limits, "action");
             }
             Action::Fill { element, value } => {
                 require_element(&mut rules, element, limits, "action");
@@ -275,9 +396,13 @@ impl Interact {
                 }
             }
             Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
-            Action::Select { element, option } => {
+            Action::Select { element, options, is_list } => {
                 require_element(&mut rules, element, limits, "action");
-                rules.length(option, 0, limits.locator_chars, "action.option");
+                let field = if *is_list { "action.options" } else { "action.option" };
+                rules.require(SELECT_OPTIONS.contains(&options.len()), field, "must have 1 to 100 options");
+                for option in options {
+                    rules.length(option, 0, limits.locator_chars, field);
+                }
             }
             Action::Back | Action::Forward | Action::Reload => {}
         }
@@ -287,6 +412,18 @@ impl Interact {
         let timeout = if timeout_ms.is_some() { timeout } else { default };
         Ok(Self { action, timeout, on_timeout, hold_submissions: false, approved: false, release_submission: false })
     }
+}
+
+fn require_place(rules: &mut Rules, element: Option<&Element>, at: Option<&Point>, limits: &Limits) {
+    if let Some(element) = element {
+        require_element(rules, element, limits, "action");
+    }
+    require_point(rules, at, "action.at");
+}
+
+fn require_point(rules: &mut Rules, at: Option<&Point>, field: &str) {
+    let is_point = |at: &Point| [at.x, at.y].iter().all(|side| side.is_finite() && *side >= 0.0);
+    rules.require(at.is_none_or(is_point), field, "must be a point of 0 or more CSS pixels");
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub enum Element {
     Selector(String),
     /// Locator by a property. An action fails if several elements match.
     Target(Target),
+    /// The same, but the words must be the whole text, in the same case.
+    Exact(Target),
 }
 
 /// Locator of an element.
@@ -123,10 +125,10 @@ impl Element {
     ///
     /// # Errors
     /// If both are given.
-    pub fn chosen(selector: Option<String>, target: Option<Target>, of: &str) -> Result<Option<Self>, Invalid> {
+    pub fn chosen(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Option<Self>, Invalid> {
         match (selector, target) {
             (Some(_), Some(_)) => Err(Invalid::field(format!("{of}.target"), "must not be combined with selector")),
-            (selector, target) => Ok(selector.map(Self::Selector).or(target.map(Self::Target))),
+            (selector, target) => Ok(selector.map(Self::Selector).or(target)),
         }
     }
 
@@ -134,7 +136,7 @@ impl Element {
     ///
     /// # Errors
     /// If both are given, or neither.
-    pub fn required(selector: Option<String>, target: Option<Target>, of: &str) -> Result<Self, Invalid> {
+    pub fn required(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Self, Invalid> {
         let missing = || Invalid::field(format!("{of}.selector"), "is required unless target is given");
         Self::chosen(selector, target, of)?.ok_or_else(missing)
     }
@@ -144,7 +146,7 @@ impl Element {
     pub fn field(&self, of: &str) -> String {
         match self {
             Self::Selector(_) => format!("{of}.selector"),
-            Self::Target(_) => format!("{of}.target"),
+            Self::Target(_) | Self::Exact(_) => format!("{of}.target"),
         }
     }
 }
@@ -172,7 +174,7 @@ pub(super) fn require_element(rules: &mut Rules, element: &Element, limits: &Lim
     let field = element.field(of);
     match element {
         Element::Selector(selector) => require_selector(rules, selector, limits, &field),
-        Element::Target(target) => require_target(rules, target, limits, &field),
+        Element::Target(target) | Element::Exact(target) => require_target(rules, target, limits, &field),
     }
 }
 

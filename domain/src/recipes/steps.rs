@@ -93,7 +93,7 @@ impl RecipeLocator {
     pub fn selector(&self) -> Option<&str> {
         match &self.by {
             operations::Element::Selector(selector) => Some(selector),
-            operations::Element::Target(_) => None,
+            operations::Element::Target(_) | operations::Element::Exact(_) => None,
         }
     }
 

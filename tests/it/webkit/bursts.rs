@@ -107,7 +107,7 @@ async fn number_of_warm_browsers_follows_recent_bursts() {
 async fn failed_browser_starts_are_retried() {
     let programs = TempDir::new().expect("a folder");
     let built = Path::new(env!("CARGO_BIN_EXE_kitfleet"));
-    for name in ["kitfleet-host", "kitfleet-keeper"] {
+    for name in ["kitfleet-host", "kitfleet-keeper", "libkitfleet_extension.so"] {
         fs::copy(built.with_file_name(name), programs.path().join(name)).expect("a copy");
     }
     let (host, away) = (programs.path().join("kitfleet-host"), programs.path().join("away"));

@@ -47,3 +47,54 @@ async fn page_sees_the_device_of_the_catalogue() {
     }
     app.stop().await;
 }
+
+/// Rows of the table in the contract: expression and value.
+fn facts() -> Vec<(String, String)> {
+    let page = include_str!("../../../docs/contract/device-facts.md");
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
+        cells[0].parse::<u32>().ok()?;
+        let bare =
+            |cell: &str| cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')).unwrap_or_default().to_owned();
+        Some((bare(cells[1]), bare(cells[2])))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+/// Contract: device facts. Each row holds on each kind of device.
+#[tokio::test]
+async fn page_sees_the_facts_of_the_contract() {
+    let facts = facts();
+    assert!(facts.len() >= 60, "{} rows", facts.len());
+    let Scene { app, site, client, .. } = Scene::start().await;
+    let expressions: Vec<&String> = facts.iter().map(|(expression, _)| expression).collect();
+    let page = format!(
+        "<!doctype html><meta name=viewport content='width=device-width'><pre id=o></pre><script>
+         const read = (text) => {{ try {{ return String((0, eval)(text)); }} catch (error) {{ return String(error); }} }};
+         o.textContent = JSON.stringify({}.map(read))</script>",
+        json!(expressions)
+    );
+    for id in ["iphone-16-ios-18", "iphone-se-3-ios-18", "ipad-10-ipados-18"] {
+        let device = archetypes::find(id).expect("an entry of the catalogue");
+        let session = client.session_with(json!({"archetype": id})).await;
+        client.navigate(&session, &site.written(&page)).await;
+        let seen = text(&client, &session, "#o").await;
+        let seen: Vec<String> = serde_json::from_str(seen.as_str().expect("text")).expect("JSON");
+        for ((expression, value), seen) in facts.iter().zip(seen) {
+            let value = match value.as_str() {
+                "{platform}" => device.platform.clone(),
+                "{user_agent}" => device.user_agent.clone(),
+                "{max_touch_points}" => device.max_touch_points.to_string(),
+                "{device_pixel_ratio}" => device.device_pixel_ratio.to_string(),
+                "{screen.width}" => device.screen.width.to_string(),
+                "{screen.height}" => device.screen.height.to_string(),
+                "{viewport.width}" => device.viewport.width.to_string(),
+                "{viewport.height}" => device.viewport.height.to_string(),
+                other => other.to_owned(),
+            };
+            assert_eq!(seen, value, "{expression} of {id}");
+        }
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    app.stop().await;
+}

@@ -79,7 +79,7 @@ async fn other_requests_of_an_unapproved_tap_are_sent() {
     }
     // The ping of a link is discarded, and its link is followed.
     scene.show("<a href=/list ping=/hit>List</a>").await;
-    let turn = agent.say("tap List, wait for the address to contain \"list\"").await;
+    let turn = agent.say("tap \"List\", wait for the address to contain \"list\"").await;
     assert_eq!(step_statuses(&turn), ["done", "done"], "{turn}");
     scene.assert_ready().await;
     agent.scene.app.stop().await;

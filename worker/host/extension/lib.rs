@@ -2,7 +2,7 @@
 //!
 //! It connects the frames of a page (`frames.rs`), it decides about requests before they leave the process
 //! (`requests.rs`), and it reports console lines (`console.rs`). The host sends it the headers to set and whether to hold
-//! requests; it reports held requests.
+//! requests, and whether pages are offline (`network.rs`); it reports held requests.
 //!
 //! It runs inside the process that a hostile page may control. It therefore holds no secret except for the headers that
 //! the customer set, and the host treats its messages as untrusted.
@@ -17,6 +17,7 @@ mod console;
 mod ffi;
 mod frames;
 mod messages;
+mod network;
 mod requests;
 
 use std::ffi::{c_char, c_void};

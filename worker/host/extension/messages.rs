@@ -2,7 +2,7 @@
 //!
 //! | from | name | parameters | meaning |
 //! |---|---|---|---|
-//! | host | `state` | `(ba(ssas))` | whether to hold requests, and the headers to set |
+//! | host | `state` | `(bba(ssas))` | whether to hold requests, whether pages are offline, and the headers to set |
 //! | host | `settle` | | asks a page for an answer, which follows all its earlier reports |
 //! | extension | `ready` | | it is loaded |
 //! | extension | `held` | | it has held a request |
@@ -22,11 +22,11 @@ use webkit2gtk_sys::{
     webkit_user_message_send_reply,
 };
 
-use crate::copied;
 use crate::ffi::{
     WebKitWebExtension, WebKitWebPage, webkit_web_extension_send_message_to_context,
     webkit_web_page_send_message_to_view,
 };
+use crate::{copied, network};
 
 /// State that the host sets.
 #[derive(Default)]
@@ -56,8 +56,9 @@ pub unsafe fn apply_state(state: *mut GVariant) {
     }
     // SAFETY: the caller guarantees it. The wrapper takes a reference of its own.
     let state: Variant = unsafe { from_glib_none(state) };
-    if let Some((holds, headers)) = state.get() {
+    if let Some((holds, is_offline, headers)) = state.get() {
         STATE.replace(State { holds, headers });
+        network::set_offline(is_offline);
     }
 }
 

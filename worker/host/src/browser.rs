@@ -12,12 +12,12 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{Device, HostError, Message, Page};
 use serde_json::{Value, json};
 use webkit2gtk::{
-    CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, HardwareAccelerationPolicy,
-    NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, PermissionRequestExt, ScriptDialog,
-    ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
-    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet,
-    WebContext, WebContextExt, WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager,
-    WebsiteDataManagerExt,
+    CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, GeolocationPermissionRequest,
+    HardwareAccelerationPolicy, NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu,
+    PermissionRequestExt, ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt,
+    UserContentInjectedFrames, UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime,
+    UserStyleLevel, UserStyleSheet, WebContext, WebContextExt, WebProcessTerminationReason, WebView, WebViewExt,
+    WebsiteDataManager, WebsiteDataManagerExt,
 };
 
 use crate::acknowledgement::{self, Acknowledgements};
@@ -29,13 +29,13 @@ use crate::navigation::{self, Navigation};
 use crate::pointer::{MARK, Pointer};
 use crate::script::{self, Scripts};
 use crate::submissions::{self, Submissions};
-use crate::{Arguments, failure, screen};
+use crate::{Arguments, emulation, failure, screen};
 
 /// Address without a listener. A browser has no egress route before it is configured.
 const NOWHERE: &str = "socks5://127.0.0.1:1";
 
 /// Position outside of the screen, in pixels of either scale.
-const BESIDE: i32 = 1_000;
+pub const BESIDE: i32 = 1_000;
 
 /// Maximum time for a page to return its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
@@ -50,6 +50,7 @@ pub struct Browser {
     pub scripts: Scripts,
     pub acknowledgements: Acknowledgements,
     pub pointer: Pointer,
+    pub emulation: emulation::Current,
     pub submissions: Submissions,
     pub extension: Extension,
     pub console: Console,
@@ -57,7 +58,7 @@ pub struct Browser {
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
     pub window: gtk::Window,
-    context: WebContext,
+    pub context: WebContext,
     settings: Settings,
     /// Scripts that are injected into pages.
     pub content: UserContentManager,
@@ -95,6 +96,7 @@ impl Browser {
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
             pointer: Pointer::default(),
+            emulation: emulation::Current::default(),
             submissions: Submissions::default(),
             extension,
             console: Console::default(),
@@ -109,6 +111,7 @@ impl Browser {
         browser.listen();
         extension::listen(&browser);
         browser.refuse();
+        emulation::provide_position(&browser);
         browser.view.connect_web_process_terminated({
             let output = output.clone();
             move |_, reason| {
@@ -147,6 +150,7 @@ impl Browser {
         self.settings.set_user_agent(Some(&device.user_agent));
         let languages: Vec<&str> = device.languages.iter().map(String::as_str).collect();
         self.context.set_preferred_languages(&languages);
+        self.extension.set_accept_language(device.accept_language.clone());
         if let Some(manager) = self.context.website_data_manager() {
             use_proxy(&manager, &device.proxy);
         }
@@ -278,8 +282,14 @@ impl Browser {
             }
             true
         });
-        self.view.connect_permission_request(|_, request| {
-            request.deny();
+        let browser = Rc::downgrade(self);
+        self.view.connect_permission_request(move |_, request| {
+            let has_position = browser.upgrade().is_some_and(|browser| browser.emulation.has_position());
+            if has_position && request.is::<GeolocationPermissionRequest>() {
+                request.allow();
+            } else {
+                request.deny();
+            }
             true
         });
         self.view.connect_authenticate(|_, request| {
@@ -479,28 +489,68 @@ fn disguise(device: &Device) -> String {
     replace(Navigator.prototype, name, 'get', (native, self, list) => (apply(native, self, list), value));
   }}
   // Mouse events that accompany a touch are marked by their place on the screen (`pointer.rs`).
-  replace(MouseEvent.prototype, 'screenX', 'get', (native, self, list) => apply(native, self, list) % {MARK});
+  const {{ get: place }} = Object.getOwnPropertyDescriptor(MouseEvent.prototype, 'screenX');
+  const atOrigin = (value) => (value >= {BESIDE} ? value - {BESIDE} : value);
+  replace(MouseEvent.prototype, 'screenX', 'get', (native, self, list) => atOrigin(apply(native, self, list) % {MARK}));
+  replace(MouseEvent.prototype, 'screenY', 'get', (native, self, list) => atOrigin(apply(native, self, list)));
   replace(PointerEvent.prototype, 'pointerType', 'get', (native, self, list) => {{
     const type = apply(native, self, list);
-    return type === 'mouse' ? 'touch' : type;
+    return type === 'mouse' && apply(place, self, []) < 2 * {MARK} ? 'touch' : type;
   }});
-  // The orientation of a phone, which is never turned.
+  // A window of a phone is at the origin of its screen.
+  for (const name of ['screenX', 'screenY', 'screenLeft', 'screenTop']) {{
+    replace(globalThis, name, 'get', (native, self, list) => (apply(native, self, list), 0));
+  }}
+  // Safari on iOS has notifications in web applications of the home screen only.
+  delete globalThis.Notification;
+  const {{ get: online }} = Object.getOwnPropertyDescriptor(Navigator.prototype, 'onLine');
+  const standalone = new Proxy(online, {{
+    apply: (target, self, list) => (apply(target, self, list), false),
+    get: (target, name) => (name === 'name' ? 'get standalone' : target[name]),
+  }});
+  natives[natives.length] = {{ proxy: standalone, native: online, from: 'onLine', to: 'standalone' }};
+  Object.defineProperty(Navigator.prototype, 'standalone', {{ get: standalone, set: undefined, enumerable: true, configurable: true }});
+  // The orientation of a phone, by the size of its screen.
+  const sides = ['width', 'height'].map((name) => Object.getOwnPropertyDescriptor(Screen.prototype, name).get);
+  const {{ screen }} = globalThis;
+  const isLandscape = () => apply(sides[0], screen, []) > apply(sides[1], screen, []);
+  const turn = () => (isLandscape() ? 90 : 0);
   if (globalThis.ScreenOrientation) {{
-    replace(ScreenOrientation.prototype, 'type', 'get', (native, self, list) => (apply(native, self, list), 'portrait-primary'));
+    const type = () => (isLandscape() ? 'landscape-primary' : 'portrait-primary');
+    replace(ScreenOrientation.prototype, 'type', 'get', (native, self, list) => (apply(native, self, list), type()));
+    replace(ScreenOrientation.prototype, 'angle', 'get', (native, self, list) => (apply(native, self, list), turn()));
   }}
   const {{ get: width }} = Object.getOwnPropertyDescriptor(globalThis, 'innerWidth');
   const angle = new Proxy(width, {{
-    apply: (target, self, list) => (apply(target, self, list), 0),
+    apply: (target, self, list) => (apply(target, self, list), turn()),
     get: (target, name) => (name === 'name' ? 'get orientation' : target[name]),
   }});
-  natives[natives.length] = {{ proxy: angle, native: width, named: 'orientation' }};
+  natives[natives.length] = {{ proxy: angle, native: width, from: 'innerWidth', to: 'orientation' }};
   Object.defineProperty(globalThis, 'orientation', {{ get: angle, set: undefined, enumerable: true, configurable: true }});
-  globalThis.onorientationchange = null;
+  let handler = null;
+  Object.defineProperty(globalThis, 'onorientationchange', {{
+    get: () => handler,
+    set: (value) => {{ handler = typeof value === 'function' ? value : null; }},
+    enumerable: true,
+    configurable: true,
+  }});
+  const dispatch = EventTarget.prototype.dispatchEvent;
+  const [NativeEvent, window, orientation] = [Event, globalThis, screen.orientation];
+  let before = turn();
+  addEventListener('resize', () => {{
+    if (turn() === before) return;
+    before = turn();
+    const event = new NativeEvent('orientationchange');
+    if (handler) apply(handler, window, [event]);
+    apply(dispatch, window, [event]);
+    if (orientation) apply(dispatch, orientation, [new NativeEvent('change')]);
+  }}, true);
   replace(Function.prototype, 'toString', 'value', (native, self, list) => {{
     for (let index = 0; index < natives.length; index++) {{
       if (natives[index].proxy !== self) continue;
-      const text = apply(native, natives[index].native, list);
-      return natives[index].named ? apply(replaceText, text, ['innerWidth', natives[index].named]) : text;
+      const {{ native: real, from, to }} = natives[index];
+      const text = apply(native, real, list);
+      return from ? apply(replaceText, text, [from, to]) : text;
     }}
     return apply(native, self, list);
   }});

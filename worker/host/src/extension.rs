@@ -30,6 +30,9 @@ pub struct Extension {
     /// True when the first page was loaded without the extension.
     pub is_missing: Cell<bool>,
     holds: Cell<bool>,
+    is_offline: Cell<bool>,
+    /// Value of `Accept-Language`, which WebKit derives from the languages without the language of a region.
+    accept_language: RefCell<Option<String>>,
     headers: RefCell<Vec<Header>>,
 }
 
@@ -56,6 +59,8 @@ impl Extension {
             is_ready,
             is_missing: Cell::new(false),
             holds: Cell::new(false),
+            is_offline: Cell::new(false),
+            accept_language: RefCell::default(),
             headers: RefCell::default(),
         };
         extension.publish();
@@ -74,9 +79,25 @@ impl Extension {
         }
     }
 
+    /// Sets whether pages see that they are offline.
+    pub fn set_offline(&self, is_offline: bool) {
+        if self.is_offline.replace(is_offline) != is_offline {
+            self.publish();
+        }
+    }
+
+    /// Sets the value of `Accept-Language`. A header of the customer with this name replaces it.
+    pub fn set_accept_language(&self, value: String) {
+        self.accept_language.replace(Some(value));
+        self.publish();
+    }
+
     /// Sends the state to all processes, and sets it for those that start later.
     fn publish(&self) {
-        let state = (self.holds.get(), &*self.headers.borrow()).to_variant();
+        let language = self.accept_language.borrow().clone();
+        let language = language.map(|value| ("Accept-Language".to_owned(), value, Vec::new()));
+        let headers: Vec<Header> = language.into_iter().chain(self.headers.borrow().iter().cloned()).collect();
+        let state = (self.holds.get(), self.is_offline.get(), headers).to_variant();
         self.context.set_web_extensions_initialization_user_data(&state);
         self.context.send_message_to_all_extensions(&UserMessage::new("state", Some(&state)));
     }

@@ -155,6 +155,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::TakeConsole => json(&browser.console.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
         HostCommand::Touch { steps, aimed } => json(&touch::inject(browser, &steps, aimed).await?),
+        HostCommand::Mouse { steps } => json(&pointer::inject(browser, &steps).await?),
         HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),
         HostCommand::InsertText { text } => json(&keys::insert(browser, &text).await),
         HostCommand::Snapshot { full_page, reveal, file } => {

@@ -8,17 +8,22 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, TouchPhase};
+use kitfleet_host_protocol::{HostError, MouseKind, MouseStep, TouchPhase};
 
 use crate::browser::Browser;
 use crate::touch::milliseconds;
-use crate::{acknowledgement, failure};
+use crate::{acknowledgement, failure, script};
 
-/// Offset of the place on the screen that marks an event.
+/// Offset of the place on the screen that marks an event of a mouse that accompanies a touch. A mouse of its own has twice
+/// this offset.
 pub const MARK: f64 = 1e6;
+
+/// Place of the window on the screen, from which WebKit computes the place of its own events.
+const BESIDE: f64 = crate::browser::BESIDE as f64;
 
 /// Position in CSS pixels.
 type Point = (f64, f64);
@@ -50,9 +55,32 @@ pub fn accompany_at_once(browser: &Rc<Browser>, finger: usize, phase: TouchPhase
     events(browser, finger, phase).iter().try_for_each(|(send, _)| send.deliver(browser, at))
 }
 
-/// One event of the mouse.
+/// Injects the steps of a mouse of its own, whose events pages see as those of a mouse.
+pub async fn inject(browser: &Rc<Browser>, steps: &[MouseStep]) -> Result<(), HostError> {
+    for step in steps {
+        if step.after_ms > 0 {
+            glib::timeout_future(Duration::from_millis(step.after_ms)).await;
+        }
+        let (at, mark) = ((step.x, step.y), 2.0 * MARK);
+        let reports = browser.acknowledgements.pointers.get();
+        match step.kind {
+            MouseKind::Move => move_to(browser, at, false, mark)?,
+            MouseKind::Drag => move_to(browser, at, true, mark)?,
+            MouseKind::Press => press(browser, gdk::EventType::ButtonPress, at, mark)?,
+            MouseKind::Release => press(browser, gdk::EventType::ButtonRelease, at, mark)?,
+        }
+        if matches!(step.kind, MouseKind::Press | MouseKind::Release) {
+            acknowledgement::wait(browser, |come| come.pointers.get(), reports + 1).await;
+        }
+    }
+    // Scripts do not overtake the last event by more than one turn of the page.
+    let _ = script::evaluate(browser, "await new Promise((done) => setTimeout(done))").await;
+    Ok(())
+}
+
+/// One event of the mouse that accompanies a touch.
 #[derive(Clone, Copy)]
-enum MouseStep {
+enum Companion {
     Move { pressed: bool },
     Press,
     Release,
@@ -60,34 +88,34 @@ enum MouseStep {
 }
 
 /// Returns the events that accompany a step, and whether the listeners report them.
-fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(MouseStep, bool)] {
+fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(Companion, bool)] {
     let accompanied = &browser.pointer.finger;
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
-        return &[(MouseStep::Move { pressed: false }, false), (MouseStep::Press, true)];
+        return &[(Companion::Move { pressed: false }, false), (Companion::Press, true)];
     }
     if accompanied.get() != Some(finger) {
         return &[];
     }
     if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
-        return &[(MouseStep::Move { pressed: true }, false)];
+        return &[(Companion::Move { pressed: true }, false)];
     }
     accompanied.set(None);
-    &[(MouseStep::Release, true), (MouseStep::Leave, true)]
+    &[(Companion::Release, true), (Companion::Leave, true)]
 }
 
-impl MouseStep {
+impl Companion {
     fn deliver(self, browser: &Rc<Browser>, at: Point) -> Result<(), HostError> {
         match self {
-            Self::Move { pressed } => move_to(browser, at, pressed),
-            Self::Press => press(browser, gdk::EventType::ButtonPress, at),
-            Self::Release => press(browser, gdk::EventType::ButtonRelease, at),
-            Self::Leave => move_to(browser, AWAY, false),
+            Self::Move { pressed } => move_to(browser, at, pressed, MARK),
+            Self::Press => press(browser, gdk::EventType::ButtonPress, at, MARK),
+            Self::Release => press(browser, gdk::EventType::ButtonRelease, at, MARK),
+            Self::Leave => move_to(browser, AWAY, false, MARK),
         }
     }
 }
 
-fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool) -> Result<(), HostError> {
+fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool, mark: f64) -> Result<(), HostError> {
     let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
@@ -98,13 +126,13 @@ fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool) -> Result<(), Ho
         (*motion).window = surface.to_glib_full();
         (*motion).time = milliseconds();
         ((*motion).x, (*motion).y) = (x, y);
-        ((*motion).x_root, (*motion).y_root) = (MARK + x.max(0.0), y);
+        ((*motion).x_root, (*motion).y_root) = (mark + BESIDE + x.max(0.0), BESIDE + y);
         (*motion).state = state(pressed);
     }
     deliver(browser, event)
 }
 
-fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point) -> Result<(), HostError> {
+fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Result<(), HostError> {
     let mut event = gdk::Event::new(kind);
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: as in `move_to`.
@@ -114,7 +142,7 @@ fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point) -> Result<(
         (*button).window = surface.to_glib_full();
         (*button).time = milliseconds();
         ((*button).x, (*button).y) = (x, y);
-        ((*button).x_root, (*button).y_root) = (MARK + x.max(0.0), y);
+        ((*button).x_root, (*button).y_root) = (mark + BESIDE + x.max(0.0), BESIDE + y);
         (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
         (*button).state = state(kind == gdk::EventType::ButtonRelease);
     }

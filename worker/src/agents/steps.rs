@@ -416,7 +416,7 @@ impl RunningTurn<'_> {
                 Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
             }
             Command::Tap { target } | Command::Check { target, .. } => {
-                interact(Action::Tap { element: Some(element(target)), at: None })
+                interact(Action::Tap { element: Some(element(target)), at: None, count: 1, hold_ms: None })
             }
             Command::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());
@@ -424,7 +424,7 @@ impl RunningTurn<'_> {
             }
             Command::Press { key } => interact(Action::Press { key: key.clone() }),
             Command::Select { target, option } => {
-                interact(Action::Select { element: element(target), option: option.clone() })
+                interact(Action::Select { element: element(target), options: vec![option.clone()], is_list: false })
             }
             Command::Scroll { delta_x, delta_y, target } => {
                 let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });

@@ -67,7 +67,7 @@ impl Webkit {
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, OperationEnd> {
         self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         let target = match &locate.sought {
-            LocateBy::Target(target) => Some(PageQuery::Target { target, field: "target" }),
+            LocateBy::Target(target) => Some(PageQuery::Target { target, field: "target", exact: false }),
             LocateBy::Described { .. } | LocateBy::Focused => None,
         };
         let input = self.input(json!({ "by": locate.sought, "target": target, "within_ms": within_ms() }));

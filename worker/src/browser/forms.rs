@@ -135,7 +135,7 @@ impl Webkit {
         let button = PageQuery::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();
         if is_chosen || self.shows(button).await? == Some(true) {
-            return match within(login.step_timeout, self.tap(button, None)).await? {
+            return match within(login.step_timeout, self.tap(button)).await? {
                 None if is_chosen => {
                     Err(OperationEnd::invalid("submit_selector", "no button was found that can be tapped"))
                 }

@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
-use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES, Obstacle, Point};
+use kitfleet_domain::operations::{
+    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
+};
 use kitfleet_host_protocol::{
-    Direction, Held, HostCommand, HostError, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
+    Direction, Held, HostCommand, HostError, MouseKind, MouseStep, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,11 +26,17 @@ const PATIENCE: u32 = 10;
 /// an element that it covered before.
 const SCROLL_EVERY: u32 = 10;
 
+/// Interval of the movements of a drag, as a screen reports them.
+const MOVE_MS: u64 = 16;
+
+/// Part of an element that a swipe without a distance moves over.
+const SWIPED_PART: f64 = 0.6;
+
 /// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
 const PACED_KEYS: usize = 200;
 
 /// Result of [`page::REACH`].
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum TargetState {
     Absent,
@@ -39,10 +47,14 @@ enum TargetState {
     Ready(ElementPosition),
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct ElementPosition {
     x: f64,
     y: f64,
+    width: f64,
+    height: f64,
+    /// Points of the path of the request, in the viewport.
+    path: Vec<(f64, f64)>,
     takes: InputKind,
     /// True when the element takes text of several lines.
     multiline: bool,
@@ -111,10 +123,31 @@ impl Webkit {
         // A submission that was held before now does not belong to this interaction.
         let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
         match &interact.action {
-            Action::Tap { element: Some(element), at } => {
-                self.tap(PageQuery::written(element, &element.field("action")), *at).await?;
+            Action::Tap { element: Some(element), at, count, hold_ms } => {
+                let hold_ms = hold_ms.unwrap_or_else(|| self.pace.hold_ms());
+                self.tap_with(PageQuery::written(element, &element.field("action")), *at, hold_ms).await?;
+                self.tap_again(count.saturating_sub(1), hold_ms).await?;
             }
-            Action::Tap { element: None, at } => self.tap_viewport(at.unwrap_or_default()).await?,
+            Action::Tap { element: None, at, count, hold_ms } => {
+                let hold_ms = hold_ms.unwrap_or_else(|| self.pace.hold_ms());
+                let at = self.within_viewport(at.unwrap_or_default(), "action.at")?;
+                self.touch(at, false, hold_ms).await?;
+                self.tap_again(count.saturating_sub(1), hold_ms).await?;
+            }
+            Action::Hover { element, at } => self.hover(element.as_ref(), *at).await?,
+            Action::Swipe { element, direction, distance, duration_ms } => {
+                self.swipe(element.as_ref(), *direction, *distance, *duration_ms).await?;
+            }
+            Action::Drag { element, course, duration_ms, pointer } => {
+                let points = self.course(element.as_ref(), course).await?;
+                self.drag(&points, *duration_ms, *pointer).await?;
+            }
+            Action::Check { element, checked } => {
+                self.check(PageQuery::written(element, &element.field("action")), *checked).await?;
+            }
+            Action::Clear { element } => {
+                self.replace_content(PageQuery::written(element, &element.field("action")), "").await?;
+            }
             Action::Type { element, text, delay_ms, .. } => {
                 let field = element.field("action");
                 let target = PageQuery::written(element, &field);
@@ -139,8 +172,8 @@ impl Webkit {
                 }
                 pressed => pressed?,
             },
-            Action::Select { element, option } => {
-                self.choose(PageQuery::written(element, &element.field("action")), option).await?;
+            Action::Select { element, options, is_list } => {
+                self.choose(PageQuery::written(element, &element.field("action")), options, *is_list).await?;
             }
             Action::Back => drop(self.load(HostCommand::GoInHistory(Direction::Back)).await?),
             Action::Forward => drop(self.load(HostCommand::GoInHistory(Direction::Forward)).await?),
@@ -206,13 +239,21 @@ impl Webkit {
         })
     }
 
-    /// Taps an element once it can be tapped. A tap that misses it is repeated.
-    pub(super) async fn tap(&mut self, target: PageQuery<'_>, at: Option<Point>) -> Result<(), OperationEnd> {
+    /// Taps an element once it can be tapped.
+    pub(super) async fn tap(&mut self, target: PageQuery<'_>) -> Result<(), OperationEnd> {
+        let hold_ms = self.pace.hold_ms();
+        self.tap_with(target, None, hold_ms).await
+    }
+
+    /// Taps an element, or a point of it, once it can be tapped. A tap that misses it is repeated.
+    async fn tap_with(&mut self, target: PageQuery<'_>, at: Option<Point>, hold_ms: u64) -> Result<(), OperationEnd> {
         for attempt in 0.. {
-            if let Some(TargetState::Ready(place)) = self.reach(target, at, attempt).await? {
+            let search = Search { at, aims: true, ..Search::attempt(attempt) };
+            if let Some(TargetState::Ready(place)) = self.reach(target, search).await? {
+                self.touched = (place.x, place.y);
                 if place.disabled {
                     self.hindered(Obstacle::Disabled, "the element is disabled");
-                } else if self.touch((place.x, place.y), true).await? {
+                } else if self.touch(self.touched, true, hold_ms).await? {
                     break;
                 }
             }
@@ -221,16 +262,159 @@ impl Webkit {
         Ok(())
     }
 
-    /// Taps a point of the viewport, whatever is there.
-    async fn tap_viewport(&mut self, at: Point) -> Result<(), OperationEnd> {
-        if at.x >= f64::from(self.viewport.width) || at.y >= f64::from(self.viewport.height) {
-            let message = format!(
-                "must be inside the viewport, which has {} by {} CSS pixels",
-                self.viewport.width, self.viewport.height
-            );
-            return Err(OperationEnd::invalid("action.at", message));
+    /// Repeats the last tap at its point.
+    async fn tap_again(&mut self, times: u8, hold_ms: u64) -> Result<(), OperationEnd> {
+        for _ in 0..times {
+            self.touch(self.touched, false, hold_ms).await?;
         }
-        self.touch((at.x, at.y), false).await.map(drop)
+        Ok(())
+    }
+
+    /// Waits until an element, or a point of it, can be touched. Without an element, returns the point of the viewport.
+    async fn place(
+        &mut self,
+        element: Option<&Element>,
+        field: &str,
+        search: Search<'_>,
+    ) -> Result<ElementPosition, OperationEnd> {
+        let Some(element) = element else {
+            let path = search.path.iter().map(|at| (at.x, at.y)).collect();
+            let (width, height) = (f64::from(self.viewport.width), f64::from(self.viewport.height));
+            let (x, y) = match search.at {
+                Some(at) => self.within_viewport(at, "action.at")?,
+                None => (width / 2.0, height / 2.0),
+            };
+            return Ok(ElementPosition { x, y, width, height, path, ..ElementPosition::nothing() });
+        };
+        let field = element.field(field);
+        for attempt in 0u32.. {
+            let search = Search { scrolls: search.scrolls && attempt.is_multiple_of(SCROLL_EVERY), ..search };
+            match self.reach(PageQuery::written(element, &field), search).await? {
+                Some(TargetState::Ready(place)) => return Ok(place),
+                Some(TargetState::Covered(place)) if search.covered_too => return Ok(place),
+                _ => sleep(POLL).await,
+            }
+        }
+        unreachable!("the loop has no end")
+    }
+
+    fn within_viewport(&mut self, at: Point, field: &str) -> Result<(f64, f64), OperationEnd> {
+        let (width, height) = (f64::from(self.viewport.width), f64::from(self.viewport.height));
+        if !(0.0..width).contains(&at.x) || !(0.0..height).contains(&at.y) {
+            let message = format!("must be inside the viewport, which has {width} by {height} CSS pixels");
+            return Err(OperationEnd::invalid(field, message));
+        }
+        self.touched = (at.x, at.y);
+        Ok(self.touched)
+    }
+
+    async fn hover(&mut self, element: Option<&Element>, at: Option<Point>) -> Result<(), OperationEnd> {
+        let place = self.place(element, "action", Search { at, ..Search::attempt(0) }).await?;
+        self.delivered = true;
+        let step = MouseStep { kind: MouseKind::Move, x: place.x, y: place.y, after_ms: 0 };
+        Ok(self.host.call::<()>(HostCommand::Mouse { steps: vec![step] }).await?)
+    }
+
+    async fn swipe(
+        &mut self,
+        element: Option<&Element>,
+        direction: operations::Direction,
+        distance: Option<u32>,
+        duration_ms: u64,
+    ) -> Result<(), OperationEnd> {
+        let place = self.place(element, "action", Search::attempt(0)).await?;
+        let (dx, dy, size) = match direction {
+            operations::Direction::Up => (0.0, -1.0, place.height),
+            operations::Direction::Down => (0.0, 1.0, place.height),
+            operations::Direction::Left => (-1.0, 0.0, place.width),
+            operations::Direction::Right => (1.0, 0.0, place.width),
+        };
+        let half = distance.map_or(size * SWIPED_PART, f64::from) / 2.0;
+        let (width, height) = (f64::from(self.viewport.width), f64::from(self.viewport.height));
+        // A finger cannot leave the screen.
+        let inside = |x: f64, y: f64| (x.clamp(1.0, width - 1.0), y.clamp(1.0, height - 1.0));
+        let points =
+            [inside(place.x - dx * half, place.y - dy * half), inside(place.x + dx * half, place.y + dy * half)];
+        self.drag(&points, duration_ms, PointerKind::Touch).await
+    }
+
+    /// Returns the points of a drag in the viewport.
+    async fn course(
+        &mut self,
+        element: Option<&Element>,
+        course: &DragCourse,
+    ) -> Result<Vec<(f64, f64)>, OperationEnd> {
+        let (points, field) = match course {
+            DragCourse::Path(path) => {
+                let search = Search { at: element.and(path.first().copied()), path, ..Search::attempt(0) };
+                (self.place(element, "action", search).await?.path, "action.path")
+            }
+            DragCourse::To { element: end, at } => {
+                // Scrolling to one of the elements moves the other, so both are found again without it.
+                let anywhere = Search { covered_too: true, at: *at, ..Search::attempt(0) };
+                self.place(Some(end), "action.to", anywhere).await?;
+                let start = self.place(element, "action", Search::attempt(0)).await?;
+                let end = self.place(Some(end), "action.to", Search { scrolls: false, ..anywhere }).await?;
+                (vec![(start.x, start.y), (end.x, end.y)], "action.to")
+            }
+        };
+        for (x, y) in &points {
+            self.within_viewport(Point { x: *x, y: *y }, field)?;
+        }
+        Ok(points)
+    }
+
+    /// Drags along the points, with movements as often as a screen reports them.
+    async fn drag(
+        &mut self,
+        points: &[(f64, f64)],
+        duration_ms: u64,
+        pointer: PointerKind,
+    ) -> Result<(), OperationEnd> {
+        self.obstacle = "the page does not react to the drag";
+        self.delivered = true;
+        let moves = course_of(points, duration_ms);
+        let (first, last) = (points[0], points[points.len() - 1]);
+        match pointer {
+            PointerKind::Touch => {
+                let step = |phase, (x, y), after_ms| TouchStep { phase, x, y, after_ms };
+                let mut steps = vec![step(TouchPhase::Begin, first, 0)];
+                steps.extend(moves.into_iter().map(|(at, after_ms)| step(TouchPhase::Update, at, after_ms)));
+                steps.push(step(TouchPhase::End, last, MOVE_MS));
+                self.host.call::<TouchOutcome>(HostCommand::Touch { steps, aimed: false }).await?;
+            }
+            PointerKind::Mouse => {
+                let step = |kind, (x, y), after_ms| MouseStep { kind, x, y, after_ms };
+                let mut steps = vec![step(MouseKind::Move, first, 0), step(MouseKind::Press, first, 0)];
+                steps.extend(moves.into_iter().map(|(at, after_ms)| step(MouseKind::Drag, at, after_ms)));
+                steps.push(step(MouseKind::Release, last, MOVE_MS));
+                self.host.call::<()>(HostCommand::Mouse { steps }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Taps a checkbox unless it has the wanted state, and waits until it has.
+    async fn check(&mut self, target: PageQuery<'_>, wanted: bool) -> Result<(), OperationEnd> {
+        let input = self.input(json!({ "target": target, "checked": wanted }));
+        let mut is_tapped = false;
+        loop {
+            match page::ask(&self.host, page::CHECKED.about(target), &input).await? {
+                None => self.obstacle = "the page does not answer",
+                Some(CheckState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
+                Some(CheckState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
+                Some(CheckState::Known { checked }) if checked == Some(wanted) => return Ok(()),
+                Some(CheckState::Known { .. }) if is_tapped => {
+                    self.obstacle = "the control does not change its state";
+                }
+                Some(CheckState::Known { .. }) => {
+                    self.tap(target).await?;
+                    is_tapped = true;
+                    continue;
+                }
+            }
+            sleep(POLL).await;
+        }
     }
 
     /// Focuses a field, with a tap if the field can be tapped.
@@ -247,7 +431,7 @@ impl Webkit {
     ) -> Result<(InputKind, bool), OperationEnd> {
         let mut covered = 0;
         for attempt in 0.. {
-            let place = match self.reach(target, None, attempt).await? {
+            let place = match self.reach(target, Search { aims: true, ..Search::attempt(attempt) }).await? {
                 Some(TargetState::Ready(place)) => Some(place),
                 Some(TargetState::Covered(place) | TargetState::Outside(place)) => {
                     covered += 1;
@@ -256,7 +440,7 @@ impl Webkit {
                 _ => None,
             };
             if let Some(place) = place
-                && self.focus_at(target, place, covered > 0, existing).await?
+                && self.focus_at(target, &place, covered > 0, existing).await?
             {
                 return Ok((place.takes, place.multiline));
             }
@@ -268,7 +452,7 @@ impl Webkit {
     async fn focus_at(
         &mut self,
         target: PageQuery<'_>,
-        place: ElementPosition,
+        place: &ElementPosition,
         covered: bool,
         existing: ExistingText,
     ) -> Result<bool, OperationEnd> {
@@ -283,7 +467,7 @@ impl Webkit {
         // A tap would open a menu or a picker. Keys also choose an option of a menu that is closed. A caret that is in
         // the field already stays where it is.
         let has_caret = place.has_focus && place.entered;
-        if !covered && !has_caret && place.takes == InputKind::Text && !self.touch((place.x, place.y), true).await? {
+        if !covered && !has_caret && place.takes == InputKind::Text && !self.tap_field(place).await? {
             return Ok(false);
         }
         self.hindered(Obstacle::NotEditable, "the field does not take the focus");
@@ -291,18 +475,18 @@ impl Webkit {
         Ok(page::ask(&self.host, page::FOCUS.about(target), &input).await?.unwrap_or(false))
     }
 
+    async fn tap_field(&mut self, place: &ElementPosition) -> Result<bool, OperationEnd> {
+        let hold_ms = self.pace.hold_ms();
+        self.touch((place.x, place.y), true, hold_ms).await
+    }
+
     /// Looks for a point where the element can be tapped.
-    async fn reach(
-        &mut self,
-        target: PageQuery<'_>,
-        at: Option<Point>,
-        attempt: u32,
-    ) -> Result<Option<TargetState>, OperationEnd> {
+    async fn reach(&mut self, target: PageQuery<'_>, search: Search<'_>) -> Result<Option<TargetState>, OperationEnd> {
         if self.obstacle.is_empty() {
             self.obstacle = "the page does not answer";
         }
-        let scrolls = attempt.is_multiple_of(SCROLL_EVERY);
-        let input = self.input(json!({ "target": target, "at": at, "scrolls": scrolls }));
+        let Search { at, path, aims, scrolls, .. } = search;
+        let input = self.input(json!({ "target": target, "at": at, "path": path, "aims": aims, "scrolls": scrolls }));
         let reached = page::ask(&self.host, page::REACH.about(target), &input).await?;
         match reached {
             None => self.obstacle = "the page does not answer",
@@ -324,10 +508,10 @@ impl Webkit {
     }
 
     /// Taps a point of the viewport. Returns whether the tap has reached the element that was looked for, if `aimed`.
-    async fn touch(&mut self, (x, y): (f64, f64), aimed: bool) -> Result<bool, OperationEnd> {
+    async fn touch(&mut self, (x, y): (f64, f64), aimed: bool, hold_ms: u64) -> Result<bool, OperationEnd> {
         self.obstacle = "the page does not react to the tap";
         let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
-        let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: self.pace.hold_ms() };
+        let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: hold_ms };
         let outcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
         match outcome {
             TouchOutcome::Missed => self.hindered(Obstacle::Moving, "the element has moved away from the tap"),
@@ -416,8 +600,8 @@ impl Webkit {
     }
 
     /// Chooses an option of a menu once it is available. If it is already chosen, no event is sent.
-    async fn choose(&mut self, target: PageQuery<'_>, option: &str) -> Result<(), OperationEnd> {
-        let input = self.input(json!({ "target": target, "option": option }));
+    async fn choose(&mut self, target: PageQuery<'_>, options: &[String], is_list: bool) -> Result<(), OperationEnd> {
+        let input = self.input(json!({ "target": target, "options": options, "is_list": is_list }));
         loop {
             match page::ask(&self.host, page::CHOOSE.about(target), &input).await? {
                 None => self.obstacle = "the page does not answer",
@@ -449,6 +633,74 @@ impl Webkit {
             sleep(POLL).await;
         }
     }
+}
+
+/// What [`page::REACH`] looks for.
+#[derive(Debug, Clone, Copy)]
+struct Search<'a> {
+    /// Point of the element.
+    at: Option<Point>,
+    /// Further points of the element, to be converted.
+    path: &'a [Point],
+    /// True when a touch follows that must reach the element.
+    aims: bool,
+    scrolls: bool,
+    /// True when a point that something covers is good too.
+    covered_too: bool,
+}
+
+impl Search<'_> {
+    fn attempt(attempt: u32) -> Self {
+        let scrolls = attempt.is_multiple_of(SCROLL_EVERY);
+        Self { at: None, path: &[], aims: false, scrolls, covered_too: false }
+    }
+}
+
+impl ElementPosition {
+    /// Position without an element.
+    fn nothing() -> Self {
+        Self {
+            x: 0.0,
+            y: 0.0,
+            width: 0.0,
+            height: 0.0,
+            path: Vec::new(),
+            takes: InputKind::Nothing,
+            multiline: false,
+            locked: false,
+            disabled: false,
+            has_focus: false,
+            entered: false,
+        }
+    }
+}
+
+/// Returns the points of a movement along a polyline, each with the pause before it. Each leg takes the same time.
+#[allow(clippy::cast_precision_loss, reason = "a drag has at most some hundred points")]
+fn course_of(points: &[(f64, f64)], duration_ms: u64) -> Vec<((f64, f64), u64)> {
+    let legs = points.len().saturating_sub(1).max(1) as u64;
+    let steps = (duration_ms / MOVE_MS / legs).max(1);
+    let mut course = Vec::new();
+    for leg in points.windows(2) {
+        for step in 1..=steps {
+            let part = step as f64 / steps as f64;
+            let at = (leg[0].0 + (leg[1].0 - leg[0].0) * part, leg[0].1 + (leg[1].1 - leg[0].1) * part);
+            course.push((at, duration_ms / legs / steps));
+        }
+    }
+    course
+}
+
+/// Result of [`page::CHECKED`].
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum CheckState {
+    Absent,
+    Hidden,
+    Known {
+        /// `None` for a mixed state.
+        checked: Option<bool>,
+    },
 }
 
 /// Result of [`page::CHOOSE`] and [`page::FILL`].
@@ -483,6 +735,15 @@ pub fn keys_of(text: &str, field: &str, multiline: bool) -> Result<Vec<String>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drag_moves_evenly_along_its_points() {
+        let course = course_of(&[(0.0, 0.0), (100.0, 0.0), (100.0, 50.0)], 320);
+        assert_eq!(course.len(), 20);
+        assert_eq!((course[9].0, course[19].0), ((100.0, 0.0), (100.0, 50.0)));
+        assert_eq!(course.iter().map(|(_, pause)| pause).sum::<u64>(), 320);
+        assert_eq!(course_of(&[(0.0, 0.0), (1.0, 1.0)], 5), [((1.0, 1.0), 5)]);
+    }
 
     #[test]
     fn text_is_converted_to_keys() {

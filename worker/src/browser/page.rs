@@ -80,6 +80,8 @@ pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
 pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
 /// Completes the change of a field.
 pub const FILL: Script = Script::of("fill", include_str!("scripts/fill.js"));
+/// Reads the state of a checkbox.
+pub const CHECKED: Script = Script::of("checked", include_str!("scripts/checked.js"));
 /// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.
@@ -117,6 +119,8 @@ pub enum PageQuery<'a> {
         target: &'a Target,
         /// Field of the request.
         field: &'a str,
+        /// True when words must be the whole text, in the same case.
+        exact: bool,
     },
     /// By appearance.
     Looks {
@@ -149,7 +153,8 @@ impl<'a> PageQuery<'a> {
     pub fn written(element: &'a Element, field: &'a str) -> Self {
         match element {
             Element::Selector(selector) => Self::Selector { selector, field },
-            Element::Target(target) => Self::Target { target, field },
+            Element::Target(target) => Self::Target { target, field, exact: false },
+            Element::Exact(target) => Self::Target { target, field, exact: true },
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Webkit {
     pub(super) obstacle: &'static str,
     /// The obstacle as a member of the result.
     pub(super) reason: Option<Obstacle>,
+    /// Point of the last tap.
+    pub(super) touched: (f64, f64),
     /// True when the page has received input of the current interaction.
     pub(super) delivered: bool,
     /// Options of a menu that has not the option of the current interaction.
@@ -128,6 +130,7 @@ impl Webkit {
             limits,
             obstacle: "",
             reason: None,
+            touched: (0.0, 0.0),
             delivered: false,
             options: None,
             refs: 0,

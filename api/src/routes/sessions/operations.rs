@@ -181,14 +181,17 @@ mod tests {
 
     fn is_within(element: &Element, limits: &Limits) -> bool {
         match element {
-            Element::Selector(text) | Element::Target(Target::Selector(text)) => chars(text) <= limits.selector_chars,
-            Element::Target(Target::Role { role, name }) => {
+            Element::Selector(text)
+            | Element::Target(Target::Selector(text))
+            | Element::Exact(Target::Selector(text)) => chars(text) <= limits.selector_chars,
+            Element::Target(Target::Role { role, name }) | Element::Exact(Target::Role { role, name }) => {
                 ROLES.contains(&role.as_str()) && name.as_ref().is_none_or(|name| chars(name) <= limits.locator_chars)
             }
-            Element::Target(Target::Label(text) | Target::Text(text) | Target::Placeholder(text)) => {
+            Element::Target(Target::Label(text) | Target::Text(text) | Target::Placeholder(text))
+            | Element::Exact(Target::Label(text) | Target::Text(text) | Target::Placeholder(text)) => {
                 (1..=limits.locator_chars).contains(&chars(text))
             }
-            Element::Target(Target::Ref(text)) => (2..=10).contains(&chars(text)),
+            Element::Target(Target::Ref(text)) | Element::Exact(Target::Ref(text)) => (2..=10).contains(&chars(text)),
         }
     }
 
@@ -224,8 +227,16 @@ mod tests {
             {
                 prop_assert!(times.contains(&interact.timeout));
                 let element = match &interact.action {
-                    Action::Type { element, .. } | Action::Fill { element, .. } | Action::Select { element, .. } => Some(element),
-                    Action::Tap { element, .. } | Action::Scroll { element, .. } => element.as_ref(),
+                    Action::Type { element, .. }
+                    | Action::Fill { element, .. }
+                    | Action::Select { element, .. }
+                    | Action::Check { element, .. }
+                    | Action::Clear { element } => Some(element),
+                    Action::Tap { element, .. }
+                    | Action::Scroll { element, .. }
+                    | Action::Hover { element, .. }
+                    | Action::Swipe { element, .. }
+                    | Action::Drag { element, .. } => element.as_ref(),
                     _ => None,
                 };
                 prop_assert!(element.is_none_or(|element| is_within(element, &limits)));

@@ -107,6 +107,11 @@ pub enum HostCommand {
         /// True to cancel the touch unless it reaches the node that a script has marked in the isolated world.
         aimed: bool,
     },
+    /// Inject trusted mouse events, at CSS pixels of the viewport. Replies `null` when the page has handled them.
+    Mouse {
+        /// Steps in order.
+        steps: Vec<MouseStep>,
+    },
     /// Inject trusted key events into the focused element, as fast as the page handles them. Replies `null` after the
     /// last one. The worker adds pauses between keys by separate commands, so that an abandoned text stops.
     Keys {
@@ -201,6 +206,7 @@ impl HostCommand {
             Self::TakeConsole => "take_console",
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
+            Self::Mouse { .. } => "mouse",
             Self::Keys { .. } => "keys",
             Self::InsertText { .. } => "insert_text",
             Self::Snapshot { .. } => "snapshot",
@@ -478,6 +484,33 @@ pub struct TouchStep {
     pub y: f64,
     /// Milliseconds to wait before this step.
     pub after_ms: u64,
+}
+
+/// One step of a mouse.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MouseStep {
+    /// What the mouse does.
+    pub kind: MouseKind,
+    /// CSS pixels from the viewport's left edge.
+    pub x: f64,
+    /// CSS pixels from the viewport's top edge.
+    pub y: f64,
+    /// Milliseconds to wait before this step.
+    pub after_ms: u64,
+}
+
+/// What a mouse does in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MouseKind {
+    /// It moves without a pressed button.
+    Move,
+    /// Its first button is pressed.
+    Press,
+    /// It moves with the button pressed.
+    Drag,
+    /// The button is released.
+    Release,
 }
 
 /// Outcome of a touch.

@@ -135,8 +135,15 @@ if (!judged) {
   const { width, height } = view(documentOf(element));
   const isOutside = points().every(([x, y]) => x < 0 || y < 0 || x >= width || y >= height);
   const [x, y] = points()[0] ?? [0, 0];
-  return { state: isOutside ? 'outside' : 'covered', x, y, ...found };
+  return { state: isOutside ? 'outside' : 'covered', x, y, width: 0, height: 0, path: [], ...found };
 }
+// Points of a path, from the top left corner of the element, in the viewport of the page.
+const path = (input.path ?? []).map(({ x, y }) => {
+  const [zoom, { left, top }] = [zoomOf(element), boxOf(element)];
+  let at = [left * zoom + x, top * zoom + y];
+  for (let frame = frameOf(element); frame; frame = frameOf(frame)) at = toOuter(frame, at);
+  return at;
+});
 // A point that the caller has chosen may be on an element that moves all the time.
 if (!input.at) {
   await frame();
@@ -145,5 +152,20 @@ if (!input.at) {
   judged = seek();
   if (!judged || Math.hypot(judged.at[0] - before[0], judged.at[1] - before[1]) > 0.5) return { state: 'moving' };
 }
-judged.node[Symbol.for('kitfleet.aim')] = { field: found.takes === 'text' && !input.at ? element : null };
-return { state: 'ready', x: judged.at[0], y: judged.at[1], ...found };
+const AIM = Symbol.for('kitfleet.aim');
+const AIMED = Symbol.for('kitfleet.aimed');
+// Nodes that an earlier attempt has marked are no aim any more.
+for (const earlier of globalThis[AIMED] ?? []) delete earlier.deref()?.[AIM];
+if (input.aims) {
+  // A frame does not receive the touch itself, but a document in it does.
+  const MOST_FRAMES = 100;
+  const marked = [judged.node];
+  for (let next = 0; next < marked.length && marked.length < MOST_FRAMES; next++) {
+    const root = frameDocument(marked[next]);
+    if (root && documentElement(root)) marked.push(documentElement(root), ...queryIn(root, 'iframe, frame'));
+  }
+  for (const node of marked) node[AIM] = { field: found.takes === 'text' && !input.at ? element : null };
+  globalThis[AIMED] = marked.map((node) => new WeakRef(node));
+}
+const { width, height } = boxOf(element);
+return { state: 'ready', x: judged.at[0], y: judged.at[1], width: width * zoomOf(element), height: height * zoomOf(element), path, ...found };

@@ -171,29 +171,34 @@ const innermost = (one, other) => {
   return node;
 };
 
-// Words without a character that is shown match nothing.
-const byWords = (search, value) => {
+// Returns the comparison with a caller's words: they are a part of the text, or the whole text in the same case.
+const shownText = (text) => collapse(text.replace(/\p{Default_Ignorable_Code_Point}/gu, ''));
+const comparison = (value, exact) => {
+  if (exact) return (text) => shownText(text) === shownText(value);
   const words = fold(value);
-  return words === '' ? [] : search((text) => has(text, words));
+  return (text) => has(text, words);
 };
+
+// Words without a character that is shown match nothing.
+const byWords = (search, value, exact) => (fold(value) === '' ? [] : search(comparison(value, exact)));
 
 // Returns the visible elements that match a target. An element of a ref may be hidden, and a toggle is visible if its
 // label is.
-const told = ({ target, field }) => {
+const told = ({ target, field, exact }) => {
   const [[by, value]] = Object.entries(target);
   switch (by) {
     case 'selector':
       return queryAll({ selector: value, field: `${field}.selector` }).filter(isPresented);
-    case 'role': {
-      const words = value.name === null ? '' : fold(value.name);
-      return byRole((role) => role === value.role, (name) => has(name, words));
-    }
+    case 'role':
+      return byRole((role) => role === value.role, comparison(value.name ?? '', exact && value.name !== null));
     case 'label':
-      return byWords(byLabel, value);
-    case 'text':
-      return byText(fold(value), () => true);
+      return byWords(byLabel, value, exact);
+    case 'text': {
+      const same = comparison(value, true);
+      return byText(fold(value), (element) => !exact || same(spoken(element, false) || element.value || ''));
+    }
     case 'placeholder':
-      return byWords(byPlaceholder, value);
+      return byWords(byPlaceholder, value, exact);
     case 'ref':
       return byRef(value, `${field}.ref`);
   }

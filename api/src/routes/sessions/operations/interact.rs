@@ -3,7 +3,10 @@
 use axum::extract::State;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{Action, Interact, Interacted, OnTimeout, Operation, Point, parse_timeout};
+use kitfleet_domain::operations::{
+    Action, DEFAULT_DRAG_MS, Direction, DragCourse, Element, Interact, Interacted, OnTimeout, Operation, Point,
+    PointerKind, parse_timeout,
+};
 use kitfleet_domain::validation::Invalid;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -73,6 +76,104 @@ struct Tap {
     target: Option<TargetBody>,
     /// Point to tap, from the top left corner of the element, or of the viewport without an element
     at: Option<Point>,
+    /// Number of taps in quick succession
+    #[schema(minimum = 1, maximum = 3, default = 1)]
+    count: Option<u8>,
+    /// Milliseconds that the finger stays on the screen, for a long press. If absent, those of the behavioral profile
+    #[schema(maximum = 5_000)]
+    hold_ms: Option<u64>,
+}
+
+/// Move a mouse to an element or a point, without a press
+#[derive(Deserialize, ToSchema)]
+struct Hover {
+    /// CSS selector; alternative to `target`. Both can be absent if `at` is given
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Point, from the top left corner of the element, or of the viewport without an element
+    at: Option<Point>,
+}
+
+/// Swipe on the page or an element
+#[derive(Deserialize, ToSchema)]
+struct Swipe {
+    /// CSS selector; alternative to `target`. If both are absent, the finger swipes on the page
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Direction of the finger. The content moves in the same direction
+    direction: Direction,
+    /// CSS pixels. If absent, 60 % of the element or of the viewport
+    #[schema(minimum = 10, maximum = 5_000)]
+    distance: Option<u32>,
+    /// Duration of the movement in milliseconds
+    #[schema(minimum = 50, maximum = 5_000, default = 300)]
+    duration_ms: Option<u64>,
+}
+
+/// Drag with a finger or a mouse, along a path or to another element
+#[derive(Deserialize, ToSchema)]
+struct Drag {
+    /// CSS selector of the element where the drag starts; alternative to `target`. Both can be absent with `path`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Points from the top left corner of the element, or of the viewport without an element; alternative to `to`
+    #[schema(min_items = 2, max_items = 200)]
+    path: Option<Vec<Point>>,
+    /// Element where the drag ends; alternative to `path`
+    to: Option<DragEnd>,
+    /// Duration of the movement in milliseconds
+    #[schema(minimum = 50, maximum = 10_000, default = 300)]
+    duration_ms: Option<u64>,
+    /// Pointing device
+    #[schema(default = "touch")]
+    pointer: Option<PointerKind>,
+}
+
+/// End of a drag
+#[derive(Deserialize, ToSchema)]
+struct DragEnd {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Point from the top left corner of the element. If absent, its center
+    at: Option<Point>,
+}
+
+/// Set the state of a checkbox, a switch or a radio button
+#[derive(Deserialize, ToSchema)]
+struct Check {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Wanted state. If the control has it already, nothing happens. A radio button cannot be unchecked
+    #[schema(default = true)]
+    checked: Option<bool>,
+}
+
+/// Remove the content of a field
+#[derive(Deserialize, ToSchema)]
+struct Clear {
+    /// CSS selector; alternative to `target`
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
 }
 
 /// Replace the content of a field
@@ -142,9 +243,12 @@ struct Select {
     /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
-    /// Value or label of the option
+    /// Value or label of the option; alternative to `options`
     #[schema(max_length = 1_000)]
-    option: String,
+    option: Option<String>,
+    /// Values or labels of the options. They replace the selection, also of a menu with multiple selection
+    #[schema(min_items = 1, max_items = 100)]
+    options: Option<Vec<String>>,
 }
 
 /// Go back to the previous page
@@ -170,18 +274,52 @@ struct ActionKind {
     parse: fn(Map<String, Value>) -> Result<Action, Invalid>,
 }
 
-const KINDS: [ActionKind; 9] = [
+const KINDS: [ActionKind; 14] = [
     ActionKind {
         name: "tap",
         schema: Tap::schema,
         parse: |fields| {
-            Unchecked::at(fields, OF).check(|Tap { selector, target, at }| {
-                let element = match at {
-                    Some(_) => element_if_any(selector, target, OF)?,
-                    None => Some(element(selector, target, OF)?),
-                };
-                Ok(Action::Tap { element, at })
+            Unchecked::at(fields, OF).check(|Tap { selector, target, at, count, hold_ms }| {
+                let (element, count) = (place(selector, target, at)?, count.unwrap_or(1));
+                Ok(Action::Tap { element, at, count, hold_ms })
             })
+        },
+    },
+    ActionKind {
+        name: "hover",
+        schema: Hover::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF)
+                .check(|Hover { selector, target, at }| Ok(Action::Hover { element: place(selector, target, at)?, at }))
+        },
+    },
+    ActionKind {
+        name: "swipe",
+        schema: Swipe::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Swipe { selector, target, direction, distance, duration_ms }| {
+                let (element, duration_ms) =
+                    (element_if_any(selector, target, OF)?, duration_ms.unwrap_or(DEFAULT_DRAG_MS));
+                Ok(Action::Swipe { element, direction, distance, duration_ms })
+            })
+        },
+    },
+    ActionKind { name: "drag", schema: Drag::schema, parse: |fields| Unchecked::at(fields, OF).check(drag) },
+    ActionKind {
+        name: "check",
+        schema: Check::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Check { selector, target, checked }| {
+                Ok(Action::Check { element: element(selector, target, OF)?, checked: checked.unwrap_or(true) })
+            })
+        },
+    },
+    ActionKind {
+        name: "clear",
+        schema: Clear::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF)
+                .check(|Clear { selector, target }| Ok(Action::Clear { element: element(selector, target, OF)? }))
         },
     },
     ActionKind {
@@ -222,8 +360,16 @@ const KINDS: [ActionKind; 9] = [
         name: "select",
         schema: Select::schema,
         parse: |fields| {
-            Unchecked::at(fields, OF).check(|Select { selector, target, option }| {
-                Ok(Action::Select { element: element(selector, target, OF)?, option })
+            Unchecked::at(fields, OF).check(|Select { selector, target, option, options }| {
+                let is_list = options.is_some();
+                let options = match (option, options) {
+                    (Some(_), Some(_)) => {
+                        return Err(Invalid::field("action.options", "must not be combined with option"));
+                    }
+                    (None, None) => return Err(Invalid::field("action.option", "is required unless options is given")),
+                    (option, options) => options.unwrap_or_else(|| Vec::from_iter(option)),
+                };
+                Ok(Action::Select { element: element(selector, target, OF)?, options, is_list })
             })
         },
     },
@@ -231,6 +377,31 @@ const KINDS: [ActionKind; 9] = [
     ActionKind { name: "forward", schema: Forward::schema, parse: |_| Ok(Action::Forward) },
     ActionKind { name: "reload", schema: Reload::schema, parse: |_| Ok(Action::Reload) },
 ];
+
+/// Element of an action that can also act on a point of the viewport.
+fn place(selector: Option<String>, target: Option<TargetBody>, at: Option<Point>) -> Result<Option<Element>, Invalid> {
+    match at {
+        Some(_) => element_if_any(selector, target, OF),
+        None => element(selector, target, OF).map(Some),
+    }
+}
+
+fn drag(Drag { selector, target, path, to, duration_ms, pointer }: Drag) -> Result<Action, Invalid> {
+    let course = match (path, to) {
+        (Some(_), Some(_)) => return Err(Invalid::field("action.to", "must not be combined with path")),
+        (None, None) => return Err(Invalid::field("action.path", "is required unless to is given")),
+        (Some(path), None) => DragCourse::Path(path),
+        (None, Some(DragEnd { selector, target, at })) => {
+            DragCourse::To { element: element(selector, target, "action.to")?, at }
+        }
+    };
+    let element = match course {
+        DragCourse::Path(_) => element_if_any(selector, target, OF)?,
+        DragCourse::To { .. } => Some(element(selector, target, OF)?),
+    };
+    let (duration_ms, pointer) = (duration_ms.unwrap_or(DEFAULT_DRAG_MS), pointer.unwrap_or_default());
+    Ok(Action::Drag { element, course, duration_ms, pointer })
+}
 
 fn action_schema() -> RefOr<Schema> {
     tagged("Action", KINDS.map(|kind| (kind.name, (kind.schema)())))

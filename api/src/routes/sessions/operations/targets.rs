@@ -20,6 +20,7 @@ pub struct TargetBody {
     placeholder: Option<String>,
     #[serde(rename = "ref")]
     reference: Option<String>,
+    exact: Option<bool>,
 }
 
 /// Element matched by a CSS selector, which must match no other element
@@ -40,6 +41,9 @@ struct RoleTarget {
     /// Part of the accessible name, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     name: Option<String>,
+    /// True to match the whole text only, case-sensitive
+    #[schema(default = false)]
+    exact: Option<bool>,
 }
 
 /// Control with a label
@@ -49,6 +53,9 @@ struct LabelTarget {
     /// Part of the label, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     label: String,
+    /// True to match the whole text only, case-sensitive
+    #[schema(default = false)]
+    exact: Option<bool>,
 }
 
 /// Innermost element with a text
@@ -58,6 +65,9 @@ struct TextTarget {
     /// Part of the text, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     text: String,
+    /// True to match the whole text only, case-sensitive
+    #[schema(default = false)]
+    exact: Option<bool>,
 }
 
 /// Field with a placeholder
@@ -67,6 +77,9 @@ struct PlaceholderTarget {
     /// Part of the placeholder, case-insensitive
     #[schema(min_length = 1, max_length = 1_000)]
     placeholder: String,
+    /// True to match the whole text only, case-sensitive
+    #[schema(default = false)]
+    exact: Option<bool>,
 }
 
 /// Element of a snapshot
@@ -120,8 +133,8 @@ pub fn element_if_any(
     Element::chosen(selector, told_by(target, of)?, of)
 }
 
-fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Target>, Invalid> {
-    let Some(TargetBody { selector, role, name, label, text, placeholder, reference }) = target else {
+fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Invalid> {
+    let Some(TargetBody { selector, role, name, label, text, placeholder, reference, exact }) = target else {
         return Ok(None);
     };
     if name.is_some() && role.is_none() {
@@ -137,7 +150,8 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Target>, Inval
     ];
     let mut told = told.into_iter().flatten();
     if let (Some(only), None) = (told.next(), told.next()) {
-        return Ok(Some(only));
+        let is_exact = exact.unwrap_or_default();
+        return Ok(Some(if is_exact { Element::Exact(only) } else { Element::Target(only) }));
     }
     let message = "must have exactly one of selector, role, label, text, placeholder and ref";
     Err(Invalid::field(format!("{of}.target"), message))

@@ -1,0 +1,188 @@
+//! `interact`: gestures of a finger and of a mouse, and controls with a state.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::webkit::Scene;
+
+/// End of each page: `say` records in `#o`.
+const SAY: &str = "<pre id=o></pre><script>function say(x) { o.textContent += x + ' ' }</script>";
+
+const EVENTS: &str = "for (const type of ['pointerdown', 'pointerup', 'touchstart', 'touchend', 'mousedown', 'mouseup', 'mouseover', 'click', 'dblclick', 'contextmenu'])
+  b.addEventListener(type, (event) => say(type + (event.pointerType ? ':' + event.pointerType : '') + (event.isTrusted ? '' : '!')));";
+
+/// A box that follows the pointer, by the events `down`, `move` and `up`.
+fn draggable(down: &str, moved: &str, up: &str) -> String {
+    format!(
+        "<div id=b style='position:absolute;left:20px;top:20px;width:50px;height:50px;background:red;touch-action:none'></div><script>
+         const at = (event) => event.touches ? event.touches[0] : event;
+         let from = null;
+         b.addEventListener('{down}', (event) => {{
+           from = [at(event).clientX - b.offsetLeft, at(event).clientY - b.offsetTop];
+           if (event.touches) event.preventDefault();
+         }}, {{ passive: false }});
+         addEventListener('{moved}', (event) => {{
+           if (!from) return;
+           b.style.left = at(event).clientX - from[0] + 'px';
+           b.style.top = at(event).clientY - from[1] + 'px';
+         }});
+         addEventListener('{up}', (event) => {{ from = null; say((event.pointerType ?? '') + b.offsetLeft + ',' + b.offsetTop); }})</script>"
+    )
+}
+
+impl Scene {
+    async fn show_saying(&self, html: &str) {
+        self.show(&format!("<!doctype html><style>body {{ margin: 0 }}</style>{html}{SAY}")).await;
+    }
+
+    async fn assert_said(&self, expected: &str, page: &str) {
+        eventually(Duration::from_secs(5), &format!("{expected:?} on {page}"), async || {
+            (self.text("#o").await == expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn gesture(&self, action: Value) {
+        let done = self.act(action).await.expect(200).body;
+        assert_eq!(done["ok"], true, "{done}");
+    }
+}
+
+/// Contract: operations 10. Several taps in a row, and a long press.
+#[tokio::test]
+async fn taps_can_be_double_and_long() {
+    let scene = Scene::start().await;
+    let page = format!("<button id=b style='width:100px;height:50px'>B</button>{SAY}<script>{EVENTS}</script>");
+    scene.show(&page).await;
+    scene.gesture(json!({"kind": "tap", "selector": "#b", "count": 2})).await;
+    let said = eventually(Duration::from_secs(5), "a double click", async || {
+        let said = scene.text("#o").await;
+        said.as_str().filter(|said| said.ends_with("dblclick")).map(str::to_owned)
+    })
+    .await;
+    assert_eq!(said.matches("click:touch").count(), 2, "{said}");
+    assert!(!said.contains('!'), "{said}");
+    scene.show(&page).await;
+    scene.gesture(json!({"kind": "tap", "selector": "#b", "hold_ms": 900})).await;
+    eventually(Duration::from_secs(5), "a context menu", async || {
+        scene.text("#o").await.as_str().is_some_and(|said| said.contains("contextmenu")).then_some(())
+    })
+    .await;
+    for (member, value) in [("count", 0), ("count", 4), ("hold_ms", 5_001)] {
+        scene.act(json!({"kind": "tap", "selector": "#b", member: value})).await.invalid(&format!("action.{member}"));
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 39. A mouse hovers, and pages see a mouse.
+#[tokio::test]
+async fn hover_moves_a_mouse() {
+    let scene = Scene::start().await;
+    let page = "<button id=b style='width:100px;height:50px'>B</button>";
+    scene.show(&format!("{page}{SAY}<script>{EVENTS} b.addEventListener('pointerover', (event) => say(event.type + ':' + event.pointerType))</script>")).await;
+    scene.gesture(json!({"kind": "hover", "selector": "#b"})).await;
+    scene.assert_said("pointerover:mouse mouseover", page).await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 40. A swipe scrolls what is under the finger.
+#[tokio::test]
+async fn swipe_scrolls() {
+    let scene = Scene::start().await;
+    scene.show_saying("<div style=height:3000px></div><script>addEventListener('scroll', () => { o.textContent = scrollY > 100 })</script>").await;
+    scene.gesture(json!({"kind": "swipe", "direction": "up"})).await;
+    scene.assert_said("true", "the page").await;
+    scene
+        .show_saying(
+            "<div id=l style='height:200px;overflow:auto'><div style=height:2000px></div></div>
+             <script>l.addEventListener('scroll', () => { o.textContent = l.scrollTop > 80 && scrollY === 0 })</script>",
+        )
+        .await;
+    scene.gesture(json!({"kind": "swipe", "selector": "#l", "direction": "up", "distance": 150})).await;
+    scene.assert_said("true", "the list").await;
+    for (member, value) in [("direction", json!("north")), ("distance", json!(9)), ("duration_ms", json!(5_001))] {
+        let mut action = json!({"kind": "swipe", "direction": "up"});
+        action[member] = value;
+        scene.act(action).await.invalid(&format!("action.{member}"));
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 41. A drag moves along a path or to an element, with a finger or a mouse.
+#[tokio::test]
+async fn drag_moves_elements() {
+    let scene = Scene::start().await;
+    let path = json!([{"x": 25, "y": 25}, {"x": 75, "y": 25}, {"x": 125, "y": 85}]);
+    for (page, pointer, said) in [
+        (draggable("mousedown", "mousemove", "mouseup"), "mouse", "120,80"),
+        (draggable("touchstart", "touchmove", "touchend"), "touch", "120,80"),
+        (draggable("pointerdown", "pointermove", "pointerup"), "touch", "touch120,80"),
+        (draggable("pointerdown", "pointermove", "pointerup"), "mouse", "mouse120,80"),
+    ] {
+        scene.show_saying(&page).await;
+        scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path, "pointer": pointer})).await;
+        scene.assert_said(said, &page).await;
+    }
+    let page = format!("{}<div id=z style='position:absolute;left:200px;top:300px;width:100px;height:100px'></div>", draggable("mousedown", "mousemove", "mouseup"));
+    scene.show_saying(&page).await;
+    scene.gesture(json!({"kind": "drag", "selector": "#b", "to": {"selector": "#z"}, "pointer": "mouse"})).await;
+    scene.assert_said("225,325", &page).await;
+
+    for (course, field) in [
+        (json!({}), "action.path"),
+        (json!({"path": [{"x": 1, "y": 1}]}), "action.path"),
+        (json!({"path": [{"x": 1, "y": 1}, {"x": 5000, "y": 1}]}), "action.path"),
+        (json!({"path": path, "to": {"selector": "#z"}}), "action.to"),
+        (json!({"to": {}}), "action.to.selector"),
+        (json!({"path": path, "duration_ms": 10}), "action.duration_ms"),
+        (json!({"path": path, "pointer": "pen"}), "action.pointer"),
+    ] {
+        let mut action = json!({"kind": "drag", "selector": "#b"});
+        action.as_object_mut().expect("an object").extend(course.as_object().expect("an object").clone());
+        scene.act(action).await.invalid(field);
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 42. `check` sets the state of a control and taps it only if it has another one.
+#[tokio::test]
+async fn check_sets_the_state_of_a_control() {
+    let scene = Scene::start().await;
+    for page in [
+        "<input type=checkbox id=c onclick=say(this.checked)>",
+        "<label><input type=checkbox id=c style='position:absolute;opacity:0;width:0;height:0' onclick=say(this.checked)> Accept</label>",
+        "<div id=c role=switch aria-checked=false onclick=\"this.ariaChecked = String(this.ariaChecked !== 'true'); say(this.ariaChecked)\">Switch</div>",
+    ] {
+        scene.show_saying(page).await;
+        for checked in [true, true, false, false] {
+            scene.gesture(json!({"kind": "check", "selector": "#c", "checked": checked})).await;
+        }
+        scene.assert_said("true false", page).await;
+    }
+    scene.show("<input type=radio id=c checked><p id=p>text").await;
+    scene.act(json!({"kind": "check", "selector": "#c", "checked": false})).await.invalid("action.checked");
+    scene.act(json!({"kind": "check", "selector": "#p"})).await.invalid("action.selector");
+    scene.app.stop().await;
+}
+
+/// Contract: operations 29, 36. Several options replace the selection, and exact words match a whole text only.
+#[tokio::test]
+async fn options_and_exact_words() {
+    let scene = Scene::start().await;
+    scene.show_saying("<select id=s multiple onchange=say([...selectedOptions].map((option)=>option.value))><option selected>a<option>b<option>c</select>").await;
+    scene.gesture(json!({"kind": "select", "selector": "#s", "options": ["b", "c"]})).await;
+    scene.gesture(json!({"kind": "select", "selector": "#s", "option": "a"})).await;
+    scene.assert_said("b,c a,b,c", "the menu").await;
+    scene.act(json!({"kind": "select", "selector": "#s", "option": "a", "options": ["b"]})).await.invalid("action.options");
+    scene.act(json!({"kind": "select", "selector": "#s"})).await.invalid("action.option");
+    scene.show_saying("<button onclick=say(1)>Save all</button><button onclick=say(2)>Save</button>").await;
+    scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Save"}})).await.invalid("action.target");
+    for target in [json!({"role": "button", "name": "Save", "exact": true}), json!({"text": "Save", "exact": true})] {
+        scene.gesture(json!({"kind": "tap", "target": target})).await;
+    }
+    scene.assert_said("2 2", "the buttons").await;
+    scene.app.stop().await;
+}
