@@ -125,11 +125,15 @@ async fn drag_moves_elements() {
         scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path, "pointer": pointer})).await;
         scene.assert_said(said, &page).await;
     }
-    let page = format!("{}<div id=z style='position:absolute;left:200px;top:300px;width:100px;height:100px'></div>", draggable("mousedown", "mousemove", "mouseup"));
+    let page = format!(
+        "{}<div id=z style='position:absolute;left:200px;top:300px;width:100px;height:100px'></div>",
+        draggable("mousedown", "mousemove", "mouseup")
+    );
     scene.show_saying(&page).await;
     scene.gesture(json!({"kind": "drag", "selector": "#b", "to": {"selector": "#z"}, "pointer": "mouse"})).await;
     scene.assert_said("225,325", &page).await;
 
+    scene.show_saying(&page).await;
     for (course, field) in [
         (json!({}), "action.path"),
         (json!({"path": [{"x": 1, "y": 1}]}), "action.path"),
@@ -172,11 +176,14 @@ async fn check_sets_the_state_of_a_control() {
 #[tokio::test]
 async fn options_and_exact_words() {
     let scene = Scene::start().await;
-    scene.show_saying("<select id=s multiple onchange=say([...selectedOptions].map((option)=>option.value))><option selected>a<option>b<option>c</select>").await;
+    scene.show_saying("<select id=s multiple onchange='say([...selectedOptions].map((option) => option.value))'><option selected>a<option>b<option>c</select>").await;
     scene.gesture(json!({"kind": "select", "selector": "#s", "options": ["b", "c"]})).await;
     scene.gesture(json!({"kind": "select", "selector": "#s", "option": "a"})).await;
     scene.assert_said("b,c a,b,c", "the menu").await;
-    scene.act(json!({"kind": "select", "selector": "#s", "option": "a", "options": ["b"]})).await.invalid("action.options");
+    scene
+        .act(json!({"kind": "select", "selector": "#s", "option": "a", "options": ["b"]}))
+        .await
+        .invalid("action.options");
     scene.act(json!({"kind": "select", "selector": "#s"})).await.invalid("action.option");
     scene.show_saying("<button onclick=say(1)>Save all</button><button onclick=say(2)>Save</button>").await;
     scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Save"}})).await.invalid("action.target");

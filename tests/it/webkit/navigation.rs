@@ -138,10 +138,7 @@ async fn navigation_that_times_out_can_keep_the_session() {
     assert_eq!(scene.text("#title").await, "Home");
     scene.act(json!({"kind": "tap", "selector": "#link"})).await.expect(200);
     scene.wait(json!({"kind": "selector", "selector": "#price"})).await.expect(200);
-    // A load continues after the timeout. The page before it has no heading.
-    assert_eq!(navigate(scene.site.url("/slow?ms=1500"), "load").await, Value::Null);
-    scene.wait(json!({"kind": "selector", "selector": "h1"})).await.expect(200);
-    assert_eq!(scene.text("h1").await, "slow");
+    // The load of a document continues after the timeout.
     assert_eq!(navigate(scene.site.url("/heavy"), "load").await, 200);
     assert_eq!(scene.text("h1").await, "heavy");
     eventually(Duration::from_secs(10), "the page is loaded", async || {

@@ -137,6 +137,7 @@ const matchOf = (element) => {
 };
 
 const found = sought();
-// An element of another origin, or a focused frame whose document is not accessible here, which receives the keys.
-const isOutside = found.some((element) => isForeign(documentOf(element)) || (input.by === 'focused' && isFrame(element) && !frameDocument(element)));
+// An element of another origin, or a focused frame of another origin, whose document receives the keys.
+const isForeignFrame = (element) => isFrame(element) && !(frameDocument(element) && !isForeign(frameDocument(element)));
+const isOutside = found.some((element) => isForeign(documentOf(element)) || (input.by === 'focused' && isForeignFrame(element)));
 return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isOutside ? 'null' : location.origin };
