@@ -41,7 +41,8 @@ pub struct PageSnapshot {
     /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dialogs: Vec<AnsweredDialog>,
-    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. The members that are not known are then null
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. The members that are not known are
+    /// then null
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub dialog: Option<OpenDialog>,

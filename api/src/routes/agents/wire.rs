@@ -46,8 +46,8 @@ pub struct CreateBody {
     pub label: Option<String>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
-    /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps each one
-    /// open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
+    /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps
+    /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
     #[schema(schema_with = dialog_policy)]
     pub dialogs: Option<DialogPolicy>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session

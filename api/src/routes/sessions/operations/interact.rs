@@ -30,8 +30,8 @@ pub fn routes() -> Routes {
 /// Tap, type, fill, select, scroll, press a key, answer a dialog, go back or forward, or reload
 ///
 /// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
-/// session stays `ready`. With `dialogs: hold`, a dialog ends the action early: the response has the `dialog`, and the next request
-/// answers it. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
+/// session stays `ready`. With `dialogs: hold`, a dialog ends the action early: the response has the `dialog`, and the action
+/// `dialog` answers it. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
     params(IdPath<SessionId>), request_body = InteractBody,

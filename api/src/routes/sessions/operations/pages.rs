@@ -43,8 +43,8 @@ async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -
 
 /// Open a page
 ///
-/// Opens a page, makes it the active one and loads the address, if there is one. A session has at most 8 pages; one more is a 409.
-/// If the address cannot be reached (DNS, TLS, network), the request fails with 502 and the session is errored.
+/// Opens a page, makes it the active one and loads the address, if there is one. A session has at most 8 pages; one more is a
+/// 409. If the address cannot be reached (DNS, TLS, network), the request fails with 502 and the session is errored.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/pages", tag = "Sessions", operation_id = "openSessionPage",
     params(IdPath<SessionId>), request_body = OpenPageBody,
