@@ -113,7 +113,9 @@ impl Simulated {
         {
             return self.out_of_time(wait, started);
         }
-        self.newest_at_begin = (self.newest_at_begin.1, self.newest);
+        if operation.spec().route.is_some() {
+            self.newest_at_begin = (self.newest_at_begin.1, self.newest);
+        }
         let opened_before = self.open.as_ref().map(|(_, until)| *until);
         if let Err(refusal) = self.act(operation) {
             return OperationEnd::Refused(refusal);
