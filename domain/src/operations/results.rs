@@ -199,6 +199,10 @@ mod tests {
             &page,
             r#"{"snapshot":"link \"A\" [ref=e1]\n","nodes":1,"truncated":false,"url":"https://example.com/","duration_ms":4}"#,
         );
+    }
+
+    #[test]
+    fn result_of_a_form_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         for (results_visible, text) in [
             (None, r#"{"submitted":true,"query_truncated":false,"duration_ms":4}"#),
             (Some(false), r#"{"submitted":true,"query_truncated":false,"results_visible":false,"duration_ms":4}"#),

@@ -228,7 +228,8 @@ impl Simulated {
         match self.dialogs {
             DialogPolicy::Hold => {
                 let held = parameter(url, "for_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
-                self.open = Some((dialog, tokio::time::Instant::now() + held.unwrap_or(DIALOG_HELD)));
+                let until = tokio::time::Instant::now() + held.unwrap_or(DIALOG_HELD).min(DIALOG_HELD);
+                self.open = Some((dialog, until));
             }
             policy => {
                 let accepted = policy == DialogPolicy::Accept || kind == DialogType::BeforeUnload;
