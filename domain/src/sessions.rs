@@ -568,7 +568,8 @@ pub async fn destroy(
                where id = $1 and account_id = $2 and live for update
            ), ended as (
                update sessions s
-               set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
+               set status = 'destroyed', operation_id = null, dialog = null, updated_at = clock_timestamp(),
+                   destroyed_at = clock_timestamp()
                from live where s.id = live.id
                returning s.worker_id, live.operation_id,
                          (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as duration_ms

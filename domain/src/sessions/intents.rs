@@ -525,7 +525,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
-                   dialog = case when $12 then $13::jsonb else s.dialog end
+                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
@@ -551,7 +551,8 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         *usage as _,
         *reads_state,
         *dialog != DialogChange::Keep,
-        dialog.dialog().map(|dialog| json!(dialog)),
+        // A page's text does not outlast its session.
+        dialog.dialog().filter(|_| released != Some("errored")).map(|dialog| json!(dialog)),
     )
     .fetch_optional(conn)
     .await?;
