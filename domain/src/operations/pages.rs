@@ -115,7 +115,7 @@ pub struct BrowserPage {
     pub title: Option<String>,
     /// True for the page that operations act on
     pub active: bool,
-    /// Page that opened this one by a link or a script; null if there is none, or if it is closed
+    /// Page that opened this one by a link or a script, and may be closed; null if there is none
     #[schema(value_type = Option<String>, required = true)]
     pub opener_id: Option<PageId>,
 }

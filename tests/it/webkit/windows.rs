@@ -120,7 +120,7 @@ async fn ninth_page_is_not_opened() {
     let first = scene.pages().await[0].clone();
     for _ in 0..7 {
         let opened = scene.operate("pages", json!({"url": scene.site.url("/list")})).await.expect(201).body;
-        assert_eq!((&opened["url"], &opened["title"]), (&json!(scene.site.url("/list")), &json!("List")));
+        assert_eq!((&opened["url"], &opened["active"]), (&json!(scene.site.url("/list")), &json!(true)));
     }
     scene.operate("pages", json!({})).await.problem(409, "conflict");
     scene.activate(&first).await;
@@ -158,6 +158,26 @@ async fn page_that_closes_during_an_operation_costs_no_session() {
     assert_eq!(pages.len(), 2);
     scene.activate(&pages[0]).await;
     scene.wait(json!({"kind": "selector", "selector": "#price"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 40, 43. With `hold`, a page that asks before it is left closes after the answer.
+#[tokio::test]
+async fn page_that_asks_is_closed_after_the_answer() {
+    let mut scene = Scene::start().await;
+    scene.session = scene.client.session_with(json!({"dialogs": "hold"})).await;
+    let asks = scene.written(
+        "<button id=touch>touch</button>
+         <script>addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay' })</script>",
+    );
+    let opened = scene.operate("pages", json!({"url": asks})).await.expect(201).body;
+    scene.tap("#touch").await;
+    let refused = scene.client.delete(&scene.path_of(&opened)).await.problem(409, "conflict");
+    assert_eq!(refused.body["dialog"]["type"], "beforeunload");
+    scene.act(json!({"kind": "dialog", "accept": true})).await.expect(200);
+    eventually(Duration::from_secs(8), "the page is closed", async || (scene.pages().await.len() == 1).then_some(()))
+        .await;
     scene.assert_ready().await;
     scene.app.stop().await;
 }
