@@ -60,7 +60,6 @@ impl Webkit {
     pub(super) async fn open_page(&mut self, open: &OpenPage) -> Result<BrowserPage, OperationEnd> {
         let opened: PageEntry = self.host.call(HostCommand::OpenPage).await?;
         if let Some(url) = &open.url {
-            self.hold_submissions(SubmissionRule::AllowAll).await?;
             let command = HostCommand::Navigate { uri: url.as_str().to_owned(), until: WaitUntil::Load };
             let dialogs = self.dialogs.clone();
             let loaded = tokio::select! {
@@ -69,8 +68,12 @@ impl Webkit {
             };
             match loaded {
                 Some(Ok(Navigated { error: Some(error), .. })) => return Err(self.not_loaded(&error)),
+                // As after a navigation.
+                Some(Ok(_)) => {
+                    self.hold_submissions(SubmissionRule::AllowAll).await?;
+                }
                 // The load continues after the answer to the dialog.
-                Some(Ok(_) | Err(OperationEnd::Refused(Refusal::DialogOpen { .. }))) | None => {}
+                Some(Err(OperationEnd::Refused(Refusal::DialogOpen { .. }))) | None => {}
                 Some(Err(ended)) => return Err(ended),
             }
         }
