@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{OperationOutput, OperationSpec, Parameters, Secrets};
+use super::{
+    AnsweredDialog, DialogMembers, EarlyEnd, Interruption, OpenDialog, OperationOutput, OperationResult, OperationSpec,
+    Parameters, Secrets,
+};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
