@@ -8,6 +8,7 @@ mod challenges;
 mod confinement;
 mod deaths;
 mod device;
+mod dialogs;
 mod emulation;
 mod fields;
 mod forms;
@@ -32,6 +33,7 @@ mod resending;
 mod snapshots;
 mod turns;
 mod waiting;
+mod windows;
 
 use std::time::Duration;
 

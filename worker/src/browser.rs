@@ -12,6 +12,7 @@ mod bounds;
 mod challenges;
 mod confinement;
 mod demand;
+mod dialogs;
 mod directories;
 mod emulation;
 mod finding;
@@ -21,6 +22,7 @@ mod input;
 mod numbers;
 mod pace;
 mod page;
+mod pages;
 mod pool;
 mod processes;
 mod reading;
@@ -34,7 +36,7 @@ mod webkit;
 use std::io;
 use std::path::PathBuf;
 
-use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
+use kitfleet_domain::operations::{Failure, OpenDialog, Operation, OperationResult, Refusal, StoredResult};
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
@@ -86,6 +88,23 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.view(),
             Engine::Simulated(browser) => browser.view(),
+        }
+    }
+
+    /// Returns the dialog that the browser holds open.
+    pub async fn dialog(&self) -> Option<OpenDialog> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.dialog().await,
+            Engine::Simulated(browser) => browser.dialog(),
+        }
+    }
+
+    /// Waits until the browser holds another dialog open than `known`, and returns it. Never resolves for a browser that holds no
+    /// dialogs. Cancellation is safe.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.dialog_changed(known).await,
+            Engine::Simulated(browser) => browser.dialog_changed(known).await,
         }
     }
 
@@ -150,6 +169,8 @@ pub enum OperationEnd {
         /// Further members of the problem document.
         members: Map<String, Value>,
     },
+    /// The state of the browser does not allow the operation. It is unchanged.
+    Refused(Refusal),
     /// The operation is done, but its result cannot be returned. The state of the browser is unchanged.
     Withheld {
         /// Reason.

@@ -8,7 +8,8 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
     AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, LiveLinkId, MembershipId, OauthClientId,
-    OrderId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
+    OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId,
+    WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -67,6 +68,14 @@ impl Resource for ChallengeId {
     const PREFIX: &'static str = Self::PREFIX;
     const IDS: &'static str = "ChallengeId";
     const PARAMETER: &'static str = "challenge_id";
+}
+
+/// A page follows its session in the path.
+impl Resource for PageId {
+    const NAME: &'static str = "page";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "PageId";
+    const PARAMETER: &'static str = "page_id";
 }
 
 /// The same response for an unknown ID, an ID of another account and a malformed ID.

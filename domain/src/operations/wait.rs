@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
+use super::{
+    AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
+    OperationSpec, Parameters, UsageKind, parse_timeout,
+};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -45,6 +48,8 @@ pub enum Condition {
         /// Milliseconds.
         ms: u64,
     },
+    /// A page that was opened since the previous operation began.
+    Page,
 }
 
 impl Condition {
@@ -56,6 +61,7 @@ impl Condition {
             Self::SelectorHidden { .. } => ConditionKind::SelectorHidden,
             Self::UrlMatches { .. } => ConditionKind::UrlMatches,
             Self::Time { .. } => ConditionKind::Time,
+            Self::Page => ConditionKind::Page,
         }
     }
 }
@@ -67,9 +73,19 @@ impl Parameters for Wait {
     fn budget(&self) -> Duration {
         self.timeout
     }
+
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let Interruption { dialog, dialogs, url, duration_ms } = by;
+        let kind = self.condition.kind();
+        Some(OperationResult::Wait(Waited { matched: false, kind, duration_ms, url, dialogs, dialog: Some(dialog) }))
+    }
 }
 
-impl OperationOutput for Waited {}
+impl OperationOutput for Waited {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 impl Wait {
     /// # Errors
@@ -88,6 +104,7 @@ impl Wait {
             }
             // The pattern is compiled only for a caller with a ready session: see `patterns.rs`.
             Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),
+            Condition::Page => {}
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
@@ -111,6 +128,8 @@ pub enum ConditionKind {
     UrlMatches,
     /// [`Condition::Time`]
     Time,
+    /// [`Condition::Page`]
+    Page,
 }
 
 /// Outcome of a wait
@@ -118,7 +137,7 @@ pub enum ConditionKind {
 #[schema(example = json!({"matched": true, "kind": "selector", "duration_ms": 412, "url": "https://example.com/"}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Waited {
-    /// False only if the wait timed out with `on_timeout: return`
+    /// False only if the wait timed out with `on_timeout: return`, or if a dialog ended it
     pub matched: bool,
     /// Kind of the condition
     #[schema(value_type = String)]
@@ -126,4 +145,11 @@ pub struct Waited {
     pub duration_ms: u64,
     /// Address of the page after the wait
     pub url: String,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
 }

@@ -1,17 +1,17 @@
 //! Input of operations: taps, keys and scrolling.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
 use kitfleet_domain::operations::{
-    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
+    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind, Refusal,
 };
 use kitfleet_host_protocol::{
     Direction, Held, HostCommand, HostError, MouseKind, MouseStep, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::OperationEnd;
 use super::host::CallError;
@@ -31,6 +31,9 @@ const MOVE_MS: u64 = 16;
 
 /// Part of an element that a swipe without a distance moves over.
 const SWIPED_PART: f64 = 0.6;
+
+/// Maximum time that the answer to a dialog waits for the page.
+const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
 const PACED_KEYS: usize = 200;
@@ -120,6 +123,10 @@ impl Webkit {
             interacted.page_submission_held = self.held_submission().await?.is_some();
             return Ok(interacted);
         }
+        // A dialog blocks the page, so that the rule for submissions cannot change before the answer.
+        if let Action::Dialog { accept, text } = &interact.action {
+            return self.answer(interact, (*accept, text.clone()), started).await;
+        }
         // A submission that was held before now does not belong to this interaction.
         let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
         match &interact.action {
@@ -175,6 +182,8 @@ impl Webkit {
             Action::Select { element, options, is_list } => {
                 self.choose(PageQuery::written(element, &element.field("action")), options, *is_list).await?;
             }
+            // Answered above.
+            Action::Dialog { .. } => {}
             Action::Back => drop(self.load(HostCommand::GoInHistory(Direction::Back)).await?),
             Action::Forward => drop(self.load(HostCommand::GoInHistory(Direction::Forward)).await?),
             Action::Reload => drop(self.load(HostCommand::Reload).await?),
@@ -190,6 +199,35 @@ impl Webkit {
                     interacted.request_held = held == Held::Request;
                 }
             }
+        }
+        Ok(interacted)
+    }
+
+    /// Answers the dialog that is open, and waits until the page continues or shows another one. The rule for submissions stays that
+    /// of the interaction that led to the dialog.
+    async fn answer(
+        &mut self,
+        interact: &Interact,
+        (accept, text): (bool, Option<String>),
+        started: Instant,
+    ) -> Result<Interacted, OperationEnd> {
+        let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
+        if !was_open {
+            return Err(OperationEnd::Refused(Refusal::NoDialog));
+        }
+        self.delivered = true;
+        let dialogs = self.dialogs.clone();
+        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: "return true".to_owned() });
+        // An error means that the page was replaced, or shows another dialog.
+        tokio::select! {
+            _ = timeout(CONTINUES_WITHIN, continues) => {}
+            _ = dialogs.opened() => {}
+        }
+        let mut interacted = self.interacted(interact, true, started).await?;
+        if self.holds_submissions && self.dialogs.open().await.is_none() {
+            let held = self.held_submission().await?;
+            interacted.submission_held = held.is_some();
+            interacted.request_held = held == Some(Held::Request);
         }
         Ok(interacted)
     }
@@ -233,6 +271,8 @@ impl Webkit {
             url: self.address().await?,
             reason: self.reason.filter(|_| !ok),
             delivered: (!ok).then_some(self.delivered),
+            dialogs: Vec::new(),
+            dialog: None,
             submission_held: false,
             request_held: false,
             page_submission_held: false,

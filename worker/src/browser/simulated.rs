@@ -7,16 +7,19 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::ids::{PageId, SessionId};
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted,
-    Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
-    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait,
-    Waited, locate,
+    Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
+    DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
+    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation,
+    OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal, SearchResult,
+    SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
@@ -34,10 +37,33 @@ const PDF: &[u8] =
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
     trailer<</Root 1 0 R>>\n%%EOF\n";
 
-pub struct Simulated {
+/// Time that a dialog is held open.
+const DIALOG_HELD: Duration = Duration::from_secs(DIALOG_HELD_SECS);
+
+/// A page of a simulated browser.
+#[derive(Clone)]
+struct SimulatedPage {
+    number: u32,
     url: String,
-    /// Number of loaded pages.
-    pages: u64,
+    opener: Option<u32>,
+}
+
+pub struct Simulated {
+    /// Pages, oldest first. There is at least one.
+    pages: Vec<SimulatedPage>,
+    /// Number of the active page.
+    active: u32,
+    /// Number of the newest page.
+    newest: u32,
+    /// Newest page at the begin of the previous operation, and of this one.
+    newest_at_begin: (u32, u32),
+    dialogs: DialogPolicy,
+    /// Dialogs that were answered since the last result.
+    answered: Vec<AnsweredDialog>,
+    /// Dialog that is held open, and the time at which it is dismissed.
+    open: Option<(OpenDialog, tokio::time::Instant)>,
+    /// Number of loads.
+    loads: u64,
     /// Number of checks of this page for challenges.
     looks: AtomicU32,
     emulation: Emulation,
@@ -50,11 +76,17 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation) -> Self {
+    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation, dialogs: DialogPolicy) -> Self {
         let sizes = DeviceSizes::of(archetype);
         Self {
-            url: "about:blank".to_owned(),
-            pages: 0,
+            pages: vec![SimulatedPage { number: 1, url: "about:blank".to_owned(), opener: None }],
+            active: 1,
+            newest: 1,
+            newest_at_begin: (1, 1),
+            dialogs,
+            answered: Vec::new(),
+            open: None,
+            loads: 0,
             looks: AtomicU32::new(0),
             emulation: emulation.clone(),
             sizes,
@@ -70,22 +102,191 @@ impl Simulated {
 
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
+        if let Some(dialog) = self.dialog()
+            && !operation.spec().allowed_with_dialog
+        {
+            return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+        }
         if let Operation::Wait(wait) = operation
             && let Condition::Time { ms } = wait.condition
             && timeout(wait.timeout, sleep(Duration::from_millis(ms))).await.is_err()
         {
             return self.out_of_time(wait, started);
         }
-        if let Operation::Navigate(navigate) = operation {
-            navigate.url.as_str().clone_into(&mut self.url);
-            self.pages += 1;
-            self.looks = AtomicU32::new(0);
+        if operation.spec().route.is_some() {
+            self.newest_at_begin = (self.newest_at_begin.1, self.newest);
         }
-        if let Operation::Emulate(change) = operation {
-            self.emulation = change.applied_to(&self.emulation);
-            self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
+        let opened_before = self.open.as_ref().map(|(_, until)| *until);
+        if let Err(refusal) = self.act(operation) {
+            return OperationEnd::Refused(refusal);
         }
-        OperationEnd::done(self.result(operation, started))
+        if let Operation::Wait(wait @ Wait { condition: Condition::Page, .. }) = operation
+            && self.newest <= self.newest_at_begin.0
+        {
+            sleep(wait.timeout).await;
+            return self.out_of_time(wait, started);
+        }
+        let dialog = self.dialog();
+        if let Some(dialog) = &dialog
+            && self.open.as_ref().map(|(_, until)| *until) != opened_before
+        {
+            let (dialogs, url) = (std::mem::take(&mut self.answered), self.url().to_owned());
+            let by = Interruption { dialog: dialog.clone(), dialogs, url, duration_ms: milliseconds(started) };
+            if let Some(result) = operation.interrupted(by) {
+                return OperationEnd::done(result);
+            }
+        }
+        let mut result = self.result(operation, started);
+        if let Some((dialogs, open)) = result.dialogs_mut() {
+            *dialogs = std::mem::take(&mut self.answered);
+            *open = dialog;
+        }
+        OperationEnd::done(result)
+    }
+
+    /// Changes the state of the browser as an operation does.
+    fn act(&mut self, operation: &Operation) -> Result<(), Refusal> {
+        match operation {
+            Operation::Navigate(navigate) => self.load(navigate.url.as_str()),
+            Operation::Interact(Interact { action: Action::Dialog { accept, .. }, .. }) => {
+                let dialog = self.dialog().ok_or(Refusal::NoDialog)?;
+                self.open = None;
+                self.answer(dialog, *accept);
+            }
+            Operation::Capture(capture) if capture.kind != CaptureKind::Screenshot || capture.full_page => {
+                if let Some(dialog) = self.dialog() {
+                    return Err(Refusal::DialogOpen { dialog: Some(dialog) });
+                }
+            }
+            Operation::OpenPage(open) => {
+                self.open_page(None)?;
+                if let Some(url) = &open.url {
+                    self.load(url.as_str());
+                }
+            }
+            Operation::ActivatePage(activate) => {
+                self.active = self.find(activate.page, activate.session)?.number;
+            }
+            Operation::ClosePage(close) => {
+                let page = self.find(close.page, close.session)?.clone();
+                if self.pages.len() == 1 {
+                    return Err(Refusal::LastPage);
+                }
+                self.pages.retain(|other| other.number != page.number);
+                if self.active == page.number {
+                    let opener = self.pages.iter().find(|other| Some(other.number) == page.opener);
+                    self.active = opener.or(self.pages.last()).map_or(self.active, |page| page.number);
+                }
+            }
+            Operation::Emulate(change) => {
+                self.emulation = change.applied_to(&self.emulation);
+                self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Loads a page. A page of `popup.simulated.example` opens another one. A page of `dialog.simulated.example` shows the dialog
+    /// that its path names, such as `/confirm`, with the query parameters `message` and `default`. It is held for `for_ms`.
+    fn load(&mut self, address: &str) {
+        let active = self.active;
+        if let Some(page) = self.pages.iter_mut().find(|page| page.number == active) {
+            address.clone_into(&mut page.url);
+        }
+        self.loads += 1;
+        self.looks = AtomicU32::new(0);
+        let Ok(url) = Url::parse(address) else { return };
+        match url.host_str() {
+            // A page that cannot open another one gets null.
+            Some("popup.simulated.example") => drop(self.open_page(Some(active))),
+            Some("dialog.simulated.example") => self.show_dialog(&url),
+            _ => {}
+        }
+    }
+
+    fn open_page(&mut self, opener: Option<u32>) -> Result<(), Refusal> {
+        if self.pages.len() >= MOST_PAGES {
+            return Err(Refusal::TooManyPages);
+        }
+        self.newest += 1;
+        self.active = self.newest;
+        self.pages.push(SimulatedPage { number: self.newest, url: "about:blank".to_owned(), opener });
+        Ok(())
+    }
+
+    fn show_dialog(&mut self, url: &Url) {
+        let kind = match url.path() {
+            "/alert" => DialogType::Alert,
+            "/confirm" => DialogType::Confirm,
+            "/prompt" => DialogType::Prompt,
+            "/beforeunload" => DialogType::BeforeUnload,
+            _ => return,
+        };
+        let message = parameter(url, "message").unwrap_or_default();
+        let dialog = OpenDialog { kind, message, default_value: parameter(url, "default") };
+        match self.dialogs {
+            DialogPolicy::Hold => {
+                let held = parameter(url, "for_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+                let until = tokio::time::Instant::now() + held.unwrap_or(DIALOG_HELD).min(DIALOG_HELD);
+                self.open = Some((dialog, until));
+            }
+            policy => {
+                let accepted = policy == DialogPolicy::Accept || kind == DialogType::BeforeUnload;
+                self.answer(dialog, accepted);
+            }
+        }
+    }
+
+    fn answer(&mut self, dialog: OpenDialog, accepted: bool) {
+        let OpenDialog { kind, message, .. } = dialog;
+        if self.answered.len() < MOST_SHOWN_DIALOGS {
+            self.answered.push(AnsweredDialog { kind, message, accepted });
+        }
+    }
+
+    /// Returns the dialog that is held open.
+    pub fn dialog(&self) -> Option<OpenDialog> {
+        let (dialog, until) = self.open.as_ref()?;
+        (*until > tokio::time::Instant::now()).then(|| dialog.clone())
+    }
+
+    /// Waits until the open dialog is another one than `known`. Between operations it can only expire.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        loop {
+            let open = self.dialog();
+            if open.as_ref() != known {
+                return open;
+            }
+            match &self.open {
+                Some((_, until)) if open.is_some() => sleep_until(*until).await,
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
+    fn find(&self, page: PageId, session: SessionId) -> Result<&SimulatedPage, Refusal> {
+        let number = page.number_in(session).ok_or(Refusal::NoPage)?;
+        self.pages.iter().find(|page| page.number == number).ok_or(Refusal::NoPage)
+    }
+
+    fn shape(&self, page: &SimulatedPage, session: SessionId) -> BrowserPage {
+        BrowserPage {
+            id: PageId::of(session, page.number),
+            url: page.url.clone(),
+            title: Some("Simulated".to_owned()),
+            active: page.number == self.active,
+            opener_id: page.opener.map(|opener| PageId::of(session, opener)),
+        }
+    }
+
+    /// Returns the active page.
+    fn active(&self) -> &SimulatedPage {
+        self.pages.iter().find(|page| page.number == self.active).unwrap_or(&self.pages[0])
+    }
+
+    fn url(&self) -> &str {
+        &self.active().url
     }
 
     /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as
@@ -93,7 +294,7 @@ impl Simulated {
     /// it is shown.
     pub fn look_for_challenges(&self) -> ChallengeScan {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
-        ChallengeScan { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
+        ChallengeScan { document: self.loads, found: challenge(self.url(), looks).into_iter().collect() }
     }
 
     fn out_of_time(&self, wait: &Wait, started: Instant) -> OperationEnd {
@@ -107,7 +308,7 @@ impl Simulated {
     }
 
     fn result(&self, operation: &Operation, started: Instant) -> OperationResult {
-        let url = self.url.clone();
+        let url = self.url().to_owned();
         let duration_ms = milliseconds(started);
         match operation {
             Operation::Navigate(navigate) => OperationResult::Navigate(Navigated {
@@ -117,6 +318,8 @@ impl Simulated {
                 duration_ms,
                 error: None,
                 timed_out: false,
+                dialogs: Vec::new(),
+                dialog: None,
                 page_submission_held: false,
             }),
             Operation::Interact(interact) => OperationResult::Interact(Interacted {
@@ -126,6 +329,8 @@ impl Simulated {
                 url,
                 reason: None,
                 delivered: None,
+                dialogs: Vec::new(),
+                dialog: None,
                 submission_held: false,
                 request_held: false,
                 page_submission_held: false,
@@ -135,7 +340,7 @@ impl Simulated {
                 url,
                 title: Some("Simulated".to_owned()),
                 cookies: Vec::new(),
-                local_storage: std::iter::empty().collect(),
+                local_storage: self.dialog().is_none().then(|| std::iter::empty().collect()),
                 captured_at: Timestamp(SystemTime::now().into()),
                 page_state: Some(PageState { state: PageStanding::Loaded, error: None }),
                 truncated: false,
@@ -143,7 +348,7 @@ impl Simulated {
             Operation::Capture(capture) => self.capture(*capture, started),
             Operation::Extract(extract) => {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
-                OperationResult::Extract(Extracted { value })
+                OperationResult::Extract(Extracted { value, dialogs: Vec::new(), dialog: None })
             }
             Operation::Snapshot(wanted) => OperationResult::Snapshot(PageSnapshot {
                 snapshot: "heading \"Simulated\" [ref=e1] [level=1]\nbutton \"Simulated\" [ref=e2]".to_owned(),
@@ -151,9 +356,20 @@ impl Simulated {
                 truncated: false,
                 url,
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
                 foreign: String::new(),
             }),
+            Operation::ListPages(list) => {
+                let data = self.pages.iter().map(|page| self.shape(page, list.session)).collect();
+                OperationResult::ListPages(BrowserPages { data })
+            }
+            Operation::OpenPage(open) => OperationResult::OpenPage(self.shape(self.active(), open.session)),
+            Operation::ActivatePage(activate) => {
+                OperationResult::ActivatePage(self.shape(self.active(), activate.session))
+            }
+            Operation::ClosePage(_) => OperationResult::ClosePage(PageClosed {}),
             Operation::Emulate(_) => OperationResult::Emulate(self.emulation.state()),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
@@ -162,6 +378,8 @@ impl Simulated {
                 query_truncated: false,
                 results_visible: search.wait_for_results_selector.is_some().then_some(true),
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
             }),
             Operation::Login(_) => OperationResult::Login(LoginResult {
                 submitted: true,
@@ -169,13 +387,15 @@ impl Simulated {
                 logged_in: true,
                 post_login_url: Some(url),
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
             }),
         }
     }
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited { matched, kind, duration_ms, url: self.url.clone() }
+        Waited { matched, kind, duration_ms, url: self.url().to_owned(), dialogs: Vec::new(), dialog: None }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
@@ -214,7 +434,7 @@ impl Simulated {
             _ => 1,
         };
         let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
-        let origin = Url::parse(&self.url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        let origin = Url::parse(self.url()).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         Located { matches, total: total as u64, origin }
     }
 
@@ -225,18 +445,22 @@ impl Simulated {
             CaptureKind::DomSnapshot => b"<!DOCTYPE html>\n<html><title>Simulated</title></html>",
         };
         let duration_ms = milliseconds(started);
-        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
+        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url().to_owned());
         OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
 }
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {
     let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("challenge.simulated.example"))?;
-    let parameter = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let most = parameter("looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
-    let confidence = parameter("confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
+    let most = parameter(&url, "looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
+    let confidence = parameter(&url, "confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
     let kind = url.path().trim_start_matches('/').parse().ok()?;
     (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
+}
+
+/// Returns a parameter of the query.
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
 /// Returns the role and the name in a selector of [`Simulated::locate`].

@@ -6,13 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+use futures_util::future::{OptionFuture, join};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, Obstacle, OnFailure,
-    OnTimeout, Operation, OperationResult, Wait, Waited,
+    self, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Failure, FailureClass, Interruption,
+    Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
+    Refusal, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -20,8 +23,8 @@ use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
-    self as protocol, Cookie, Device, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError, Page, PageError,
-    PageErrorKind, SubmissionRule, WaitUntil,
+    self as protocol, Cookie, Device, DownloadLimits, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError,
+    MOST_SHOWN_DIALOGS, Page, PageError, PageErrorKind, ShownDialog, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde::de::DeserializeOwned;
@@ -30,10 +33,12 @@ use tokio::time::{sleep, timeout};
 
 use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
+use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
 use super::emulation::{self, DeviceSizes};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
+use super::pages::NewestPages;
 use super::reading::page_error;
 use super::sites;
 use super::view::{SharedSize, View};
@@ -78,6 +83,8 @@ pub struct Webkit {
     pub(super) sizes: DeviceSizes,
     /// Emulation in force, with the values of its headers.
     pub(super) emulation: Emulation,
+    pub(super) dialogs: HeldDialogs,
+    pub(super) newest_pages: NewestPages,
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     pub(super) guard: Guard,
@@ -92,7 +99,7 @@ impl Webkit {
     pub async fn open(
         host: Host,
         archetype: &Archetype,
-        (profile, emulation): (BehavioralProfile, &Emulation),
+        (profile, emulation, dialogs): (BehavioralProfile, &Emulation, DialogPolicy),
         (way, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
@@ -119,12 +126,16 @@ impl Webkit {
             languages: vec![emulation.locale().to_owned()],
             accept_language: emulation.accept_language(),
             emulation: emulation::for_host(emulation, sizes),
+            dialogs: policy_for_host(dialogs),
+            downloads: DownloadLimits::default(),
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };
         host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
         Ok(Self {
+            dialogs: HeldDialogs::of(host.line(), dialogs),
+            newest_pages: NewestPages::new(),
             host,
             pace: InputTiming::of(profile),
             limits,
@@ -152,18 +163,82 @@ impl Webkit {
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
-        let death = self.host.death();
+        if !operation.spec().allowed_with_dialog
+            && let Some(dialog) = self.dialogs.open().await
+        {
+            return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+        }
+        let (death, dialogs) = (self.host.death(), self.dialogs.clone());
+        // The service's own operations are not those that a caller means.
+        let line = self.host.line();
+        let counting = operation.spec().route.is_some().then(|| self.newest_pages.begin(line));
         let work = async {
             tokio::select! {
+                biased;
                 ended = Box::pin(self.perform(operation, started)) => ended,
+                dialog = dialogs.opened(), if ends_with_dialog(operation) => {
+                    Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) }))
+                }
                 failure = death => Err(OperationEnd::Failed(failure)),
             }
         };
+        // The first future is polled first.
+        let work = join(OptionFuture::from(counting), work).map(|(_, ended)| ended);
         match timeout(operation.budget(), work).await {
-            Ok(Ok(result)) => self.within_limit(result),
+            Ok(Ok(result)) => self.done(result).await,
+            Ok(Err(OperationEnd::Refused(Refusal::DialogOpen { dialog }))) => {
+                self.interrupted(operation, dialog, started).await.unwrap_or_else(|ended| ended)
+            }
             Ok(Err(ended)) => ended,
             Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
         }
+    }
+
+    /// Returns a result with the dialogs that were shown, or withholds it if it is too large.
+    async fn done(&self, mut result: OperationResult) -> OperationEnd {
+        if let Some((dialogs, dialog)) = result.dialogs_mut() {
+            match self.answered_dialogs().await {
+                Ok(answered) => *dialogs = answered,
+                Err(ended) => return ended,
+            }
+            *dialog = self.dialogs.open().await;
+        }
+        self.within_limit(result)
+    }
+
+    /// Ends an operation that cannot continue before a dialog is answered. The dialog is `None` when only the page's process is
+    /// known to be blocked.
+    async fn interrupted(
+        &self,
+        operation: &Operation,
+        dialog: Option<OpenDialog>,
+        started: Instant,
+    ) -> Result<OperationEnd, OperationEnd> {
+        let dialog = match dialog {
+            Some(dialog) => Some(dialog),
+            None => self.dialogs.open().await,
+        };
+        let refused = |dialog| OperationEnd::Refused(Refusal::DialogOpen { dialog });
+        let Some(dialog) = dialog else { return Ok(refused(None)) };
+        let (dialogs, url) = (self.answered_dialogs().await?, self.address().await?);
+        let by = Interruption { dialog: dialog.clone(), dialogs, url, duration_ms: milliseconds(started) };
+        Ok(operation.interrupted(by).map_or_else(|| refused(Some(dialog)), |result| self.within_limit(result)))
+    }
+
+    /// Returns the dialogs that were answered since the last result.
+    async fn answered_dialogs(&self) -> Result<Vec<AnsweredDialog>, OperationEnd> {
+        let shown: Vec<ShownDialog> = self.ask_host(HostCommand::TakeDialogs).await?;
+        Ok(shown.iter().take(MOST_SHOWN_DIALOGS).map(answered_dialog).collect())
+    }
+
+    /// Returns the dialog that is open, if the browser holds dialogs.
+    pub async fn dialog(&self) -> Option<OpenDialog> {
+        self.dialogs.open().await
+    }
+
+    /// Waits until the open dialog is another one than `known`. Cancellation is safe.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        self.dialogs.changed(known).await
     }
 
     async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<OperationResult, OperationEnd> {
@@ -173,11 +248,15 @@ impl Webkit {
             Operation::Wait(wait) => OperationResult::Wait(self.wait(wait, started).await?),
             Operation::StateCapture(_) => OperationResult::StateCapture(self.state().await?),
             Operation::Capture(capture) => {
-                let (captured, content) = self.capture(capture, started).await?;
+                let (captured, content) = self.capture_unless_blocked(capture, started).await?;
                 OperationResult::Capture(CaptureResult { captured, content })
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
             Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
+            Operation::ListPages(list) => OperationResult::ListPages(self.pages(list.session).await?),
+            Operation::OpenPage(open) => OperationResult::OpenPage(self.open_page(open).await?),
+            Operation::ActivatePage(activate) => OperationResult::ActivatePage(self.activate_page(activate).await?),
+            Operation::ClosePage(close) => OperationResult::ClosePage(self.close_page(close).await?),
             Operation::Emulate(change) => OperationResult::Emulate(self.emulate(change).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
@@ -194,7 +273,7 @@ impl Webkit {
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        let protocol::Navigated { final_uri, status, error } = self.load(command).await?;
+        let protocol::Navigated { final_uri, status, error, .. } = self.load(command).await?;
         let error = match error {
             Some(error) if navigate.on_failure == OnFailure::Fail => return Err(self.not_loaded(&error)),
             Some(error) => Some(PageError { message: self.explain(&error), ..error }),
@@ -214,6 +293,8 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: error.map(page_error),
             timed_out: false,
+            dialogs: Vec::new(),
+            dialog: None,
             page_submission_held: held_before || held_meanwhile,
         })
     }
@@ -234,6 +315,8 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: returns_error.then(error),
             timed_out: true,
+            dialogs: Vec::new(),
+            dialog: None,
             page_submission_held: false,
         })
     }
@@ -252,7 +335,7 @@ impl Webkit {
     }
 
     /// The failure of an operation whose page did not load.
-    fn not_loaded(&self, error: &PageError) -> OperationEnd {
+    pub(super) fn not_loaded(&self, error: &PageError) -> OperationEnd {
         let layer = match error.kind {
             PageErrorKind::Http => "HTTP",
             PageErrorKind::Tls => "TLS",
@@ -278,6 +361,7 @@ impl Webkit {
             Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
+            Condition::Page => self.wait_for_page().await?,
         }
         self.waited(wait, true, started).await
     }
@@ -321,7 +405,8 @@ impl Webkit {
 
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
-        Ok(Waited { matched, kind: wait.condition.kind(), duration_ms: milliseconds(started), url })
+        let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
+        Ok(Waited { matched, kind, duration_ms, url, dialogs: Vec::new(), dialog: None })
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
@@ -356,7 +441,7 @@ impl Webkit {
                 return Ok(OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail }));
             }
         };
-        Ok(OperationEnd::done(result))
+        Ok(self.done(result).await)
     }
 
     pub(super) async fn address(&self) -> Result<String, OperationEnd> {
@@ -369,7 +454,7 @@ impl Webkit {
     }
 
     /// Runs a command that the host answers without asking the page.
-    async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
+    pub(super) async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
         match timeout(ADDRESS_WITHIN, self.host.call(command)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(OperationEnd::Failed(driver_failure("the browser does not answer"))),
@@ -400,8 +485,10 @@ impl Webkit {
     /// # Errors
     /// When the browser cannot return its data, or the data cannot be saved.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Saved, NotSaved> {
-        // A page that blocks is not waited for. Data that it stored before is in the network process.
-        if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await {
+        // A page that blocks is not waited for, nor one that shows a dialog. Data that it stored before is in the network process.
+        if let Ok(Err(error @ CallError::Dead(_))) =
+            timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await
+        {
             return Err(NotSaved::Browser(error.into_failure()));
         }
         let wanted = HostCommand::Cookies { at_most: None };
@@ -448,6 +535,19 @@ impl Webkit {
     }
 }
 
+/// True when a held dialog ends the operation early. The others end without the page, or know what to do.
+fn ends_with_dialog(operation: &Operation) -> bool {
+    !operation.spec().allowed_with_dialog
+        && !matches!(
+            operation,
+            Operation::ListPages(_)
+                | Operation::OpenPage(_)
+                | Operation::ActivatePage(_)
+                | Operation::ClosePage(_)
+                | Operation::Emulate(_)
+        )
+}
+
 /// Fails on a full disk, where a browser also loses data that it had already stored.
 fn require_room(folder: &Path) -> io::Result<()> {
     if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
@@ -462,7 +562,10 @@ impl CallError {
                 HostError::Navigation(error) => error.message,
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
-                HostError::Nowhere => "there is no such page".to_owned(),
+                HostError::Nowhere | HostError::NoSuchPage => "there is no such page".to_owned(),
+                HostError::LastPage => "the last page cannot be closed".to_owned(),
+                HostError::TooManyPages => "there are too many pages".to_owned(),
+                HostError::DialogOpen => "the page shows a dialog".to_owned(),
             }),
         }
     }
@@ -479,7 +582,13 @@ impl From<PatternError> for OperationEnd {
 
 impl From<CallError> for OperationEnd {
     fn from(error: CallError) -> Self {
-        Self::Failed(error.into_failure())
+        match error {
+            CallError::Refused(HostError::DialogOpen) => Self::Refused(Refusal::DialogOpen { dialog: None }),
+            CallError::Refused(HostError::NoSuchPage) => Self::Refused(Refusal::NoPage),
+            CallError::Refused(HostError::LastPage) => Self::Refused(Refusal::LastPage),
+            CallError::Refused(HostError::TooManyPages) => Self::Refused(Refusal::TooManyPages),
+            error => Self::Failed(error.into_failure()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod extract;
 mod interact;
 mod login;
 mod navigate;
+mod pages;
 mod search;
 mod snapshot;
 mod state;
@@ -40,6 +41,7 @@ pub fn routes() -> Routes {
         .merge(capture::routes())
         .merge(extract::routes())
         .merge(snapshot::routes())
+        .merge(pages::routes())
         .merge(emulation::routes())
         .merge(search::routes())
         .merge(login::routes())
@@ -116,6 +118,7 @@ mod tests {
             "press",
             "select",
             "back",
+            "dialog",
             "button",
             "e12",
             "selector",

@@ -30,10 +30,11 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(interact))
 }
 
-/// Tap, type, fill, select, scroll, press a key, go back or forward, or reload
+/// Tap, type, fill, select, scroll, press a key, answer a dialog, go back or forward, or reload
 ///
 /// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
-/// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
+/// session stays `ready`. With `dialogs: hold`, a dialog ends the action early: the response has the `dialog`, and the action
+/// `dialog` answers it. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
     params(IdPath<SessionId>), request_body = InteractBody,
@@ -251,6 +252,16 @@ struct Select {
     options: Option<Vec<String>>,
 }
 
+/// Answer the dialog that waits for an answer, in a session with `dialogs: hold`
+#[derive(Deserialize, ToSchema)]
+struct Dialog {
+    /// True to accept the dialog, false to dismiss it
+    accept: bool,
+    /// Answer to a prompt that is accepted; by default its default value
+    #[schema(max_length = 10_000)]
+    text: Option<String>,
+}
+
 /// Go back to the previous page
 #[derive(Deserialize, ToSchema)]
 struct Back {}
@@ -274,7 +285,7 @@ struct ActionKind {
     parse: fn(Map<String, Value>) -> Result<Action, Invalid>,
 }
 
-const KINDS: [ActionKind; 14] = [
+const KINDS: [ActionKind; 15] = [
     ActionKind {
         name: "tap",
         schema: Tap::schema,
@@ -372,6 +383,11 @@ const KINDS: [ActionKind; 14] = [
                 Ok(Action::Select { element: element(selector, target, OF)?, options, is_list })
             })
         },
+    },
+    ActionKind {
+        name: "dialog",
+        schema: Dialog::schema,
+        parse: |fields| Unchecked::at(fields, OF).check(|Dialog { accept, text }| Ok(Action::Dialog { accept, text })),
     },
     ActionKind { name: "back", schema: Back::schema, parse: |_| Ok(Action::Back) },
     ActionKind { name: "forward", schema: Forward::schema, parse: |_| Ok(Action::Forward) },
