@@ -241,6 +241,17 @@ id!(
 );
 
 id!(
+    /// Id of a download of a session. It exists as long as the session's browser.
+    DownloadId,
+    "dl"
+);
+id!(
+    /// Id of the files of an upload, from their arrival at the worker until their operation. Never shown to customers.
+    UploadId,
+    "upl"
+);
+
+id!(
     /// Id of a recipe.
     RecipeId,
     "rec"

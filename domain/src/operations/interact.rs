@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 use super::locators::require_element;
 use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, Secrets, UsageKind, parse_timeout};
+use crate::files::{MOST_FILES, UploadedFile};
+use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -83,6 +85,16 @@ pub enum Action {
         element: Element,
         /// Value or label of the option.
         option: String,
+    },
+    /// Give files to a file input, or to the file chooser that an element opens.
+    Upload {
+        /// File input, or element that opens a chooser when it is tapped. `None` for the chooser that the last tap has opened.
+        element: Option<Element>,
+        /// ID by which the worker knows the files.
+        upload: UploadId,
+        /// The files, which an API process sends to the worker before it stores the operation.
+        #[serde(skip)]
+        files: Vec<UploadedFile>,
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
@@ -278,6 +290,13 @@ impl Interact {
             Action::Select { element, option } => {
                 require_element(&mut rules, element, limits, "action");
                 rules.length(option, 0, limits.locator_chars, "action.option");
+            }
+            Action::Upload { element, files, .. } => {
+                if let Some(element) = element {
+                    require_element(&mut rules, element, limits, "action");
+                }
+                let message = format!("must be 1 to {MOST_FILES} files");
+                rules.require((1..=MOST_FILES).contains(&files.len()), "action.files", message);
             }
             Action::Back | Action::Forward | Action::Reload => {}
         }

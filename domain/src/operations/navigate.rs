@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::interact::NAVIGATE_TIMEOUT;
 use super::{OnTimeout, OperationOutput, OperationSpec, PageError, Parameters, UsageKind, parse_timeout};
 use crate::addresses::Destinations;
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -98,6 +99,10 @@ pub struct Navigated {
     /// True if the navigation timed out with `on_timeout: return` or `on_failure: return`; the page may still be loading
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Download that the navigation has turned into. The page before it stays
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
     /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]

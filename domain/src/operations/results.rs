@@ -102,6 +102,7 @@ mod tests {
             duration_ms: 1,
             error: None,
             timed_out: false,
+            download: None,
             page_submission_held: false,
         };
         assert_kept(
@@ -132,8 +133,13 @@ mod tests {
             &interacted,
             r#"{"ok":true,"kind":"tap","duration_ms":2,"url":"https://example.com/"}"#,
         );
-        let waited =
-            Waited { matched: false, kind: ConditionKind::SelectorHidden, duration_ms: 3, url: URL.to_owned() };
+        let waited = Waited {
+            matched: false,
+            kind: ConditionKind::SelectorHidden,
+            duration_ms: 3,
+            url: URL.to_owned(),
+            download: None,
+        };
         assert_kept(
             OperationResult::Wait(waited.clone()),
             &waited,

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::locators::require_element;
 use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -45,6 +46,8 @@ pub enum Condition {
         /// Milliseconds.
         ms: u64,
     },
+    /// A download has begun since the previous operation began, and has ended or takes long.
+    Download,
 }
 
 impl Condition {
@@ -56,6 +59,7 @@ impl Condition {
             Self::SelectorHidden { .. } => ConditionKind::SelectorHidden,
             Self::UrlMatches { .. } => ConditionKind::UrlMatches,
             Self::Time { .. } => ConditionKind::Time,
+            Self::Download => ConditionKind::Download,
         }
     }
 }
@@ -93,6 +97,7 @@ impl Wait {
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
                 default_timeout = Duration::from_millis((*ms).min(u64::from(u32::MAX))) + Duration::from_secs(5);
             }
+            Condition::Download => {}
         }
         let ((), timeout) = both(rules.check(), parse_timeout(timeout_ms, default_timeout, limits))?;
         Ok(Self { condition, timeout, on_timeout })
@@ -111,6 +116,8 @@ pub enum ConditionKind {
     UrlMatches,
     /// [`Condition::Time`]
     Time,
+    /// [`Condition::Download`]
+    Download,
 }
 
 /// Outcome of a wait
@@ -126,4 +133,8 @@ pub struct Waited {
     pub duration_ms: u64,
     /// Address of the page after the wait
     pub url: String,
+    /// Download that was waited for
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
 }
