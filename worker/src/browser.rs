@@ -14,6 +14,7 @@ mod confinement;
 mod demand;
 mod directories;
 mod emulation;
+mod files;
 mod finding;
 mod forms;
 mod host;
@@ -42,6 +43,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
+pub use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
@@ -86,6 +88,15 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.view(),
             Engine::Simulated(browser) => browser.view(),
+        }
+    }
+
+    /// Returns access to the browser's files.
+    #[must_use]
+    pub fn files(&self) -> Files {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.files.clone(),
+            Engine::Simulated(browser) => browser.files.clone(),
         }
     }
 

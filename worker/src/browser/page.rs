@@ -80,6 +80,8 @@ pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
 pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
 /// Completes the change of a field.
 pub const FILL: Script = Script::of("fill", include_str!("scripts/fill.js"));
+/// Describes the element of an upload.
+pub const UPLOAD: Script = Script::of("upload", include_str!("scripts/upload.js"));
 /// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.

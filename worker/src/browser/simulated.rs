@@ -7,11 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
+use kitfleet_domain::ids::DownloadId;
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted,
-    Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
-    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait,
-    Waited, locate,
+    Action, Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass,
+    Interacted, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation,
+    OperationResult, PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target,
+    Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
@@ -23,6 +25,7 @@ use url::Url;
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
 use super::emulation::DeviceSizes;
+use super::files::Files;
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
@@ -44,6 +47,9 @@ pub struct Simulated {
     /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
+    pub(super) files: Files,
+    /// Number of downloads when the previous and the current operation began.
+    downloads: [usize; 2],
     ends: DropGuard,
     /// Egress route, which stays open as long as the browser.
     _way: Arc<EgressRoute>,
@@ -59,6 +65,8 @@ impl Simulated {
             emulation: emulation.clone(),
             sizes,
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
+            files: Files::simulated(),
+            downloads: [0; 2],
             ends: CancellationToken::new().drop_guard(),
             _way: way,
         }
@@ -76,16 +84,45 @@ impl Simulated {
         {
             return self.out_of_time(wait, started);
         }
+        let downloads = match self.files.downloads().await {
+            Ok(downloads) => downloads,
+            Err(failure) => return OperationEnd::Failed(failure),
+        };
+        if operation.spec().route.is_some() {
+            self.downloads = [self.downloads[1], downloads.len()];
+        }
+        if let Operation::Wait(wait) = operation
+            && matches!(wait.condition, Condition::Download)
+        {
+            let Some(download) = downloads.get(self.downloads[0]) else {
+                sleep(wait.timeout).await;
+                return self.out_of_time(wait, started);
+            };
+            let waited = Waited { download: Some(download.reference()), ..self.waited(wait, true, started) };
+            return OperationEnd::done(OperationResult::Wait(waited));
+        }
+        if let Operation::Interact(interact) = operation
+            && let Action::Upload { upload, .. } = interact.action
+            && self.files.take(upload).is_none()
+        {
+            return OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
+        }
+        let mut started_download = None;
         if let Operation::Navigate(navigate) = operation {
-            navigate.url.as_str().clone_into(&mut self.url);
-            self.pages += 1;
-            self.looks = AtomicU32::new(0);
+            if let Some(download) = download(navigate.url.as_str()) {
+                started_download = Some(download.reference());
+                self.files.simulate(download);
+            } else {
+                navigate.url.as_str().clone_into(&mut self.url);
+                self.pages += 1;
+                self.looks = AtomicU32::new(0);
+            }
         }
         if let Operation::Emulate(change) = operation {
             self.emulation = change.applied_to(&self.emulation);
             self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
         }
-        OperationEnd::done(self.result(operation, started))
+        OperationEnd::done(self.result(operation, started_download, started))
     }
 
     /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as
@@ -106,7 +143,7 @@ impl Simulated {
         }
     }
 
-    fn result(&self, operation: &Operation, started: Instant) -> OperationResult {
+    fn result(&self, operation: &Operation, download: Option<DownloadRef>, started: Instant) -> OperationResult {
         let url = self.url.clone();
         let duration_ms = milliseconds(started);
         match operation {
@@ -117,6 +154,7 @@ impl Simulated {
                 duration_ms,
                 error: None,
                 timed_out: false,
+                download,
                 page_submission_held: false,
             }),
             Operation::Interact(interact) => OperationResult::Interact(Interacted {
@@ -175,7 +213,7 @@ impl Simulated {
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited { matched, kind, duration_ms, url: self.url.clone() }
+        Waited { matched, kind, duration_ms, url: self.url.clone(), download: None }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
@@ -228,6 +266,28 @@ impl Simulated {
         let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
         OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
+}
+
+/// Simulates downloads. An address of `download.simulated.example` is a download, named by its path. The query parameters
+/// `name`, `bytes`, `type` and `status` set another name, the size, the media type and the progress.
+fn download(url: &str) -> Option<Download> {
+    let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("download.simulated.example"))?;
+    let parameter = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let status = match parameter("status").as_deref() {
+        Some("in_progress") => DownloadStatus::InProgress,
+        Some("failed") => DownloadStatus::Failed,
+        _ => DownloadStatus::Complete,
+    };
+    Some(Download {
+        id: DownloadId::generate(),
+        url: url.to_string(),
+        file_name: FileName::of(&parameter("name").unwrap_or_else(|| url.path().to_owned())),
+        content_type: parameter("type"),
+        bytes: parameter("bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(9),
+        status,
+        error: (status == DownloadStatus::Failed).then_some(DownloadError::TooLarge),
+        created_at: Timestamp(SystemTime::now().into()),
+    })
 }
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {

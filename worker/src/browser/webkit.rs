@@ -4,10 +4,11 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::files::DownloadRef;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
@@ -20,8 +21,8 @@ use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
-    self as protocol, Cookie, Device, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError, Page, PageError,
-    PageErrorKind, SubmissionRule, WaitUntil,
+    self as protocol, Cookie, Device, DialogPolicy, DownloadLimits, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError,
+    Page, PageError, PageErrorKind, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde::de::DeserializeOwned;
@@ -31,6 +32,7 @@ use tokio::time::{sleep, timeout};
 use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
 use super::emulation::{self, DeviceSizes};
+use super::files::{self, Files, HandedUploads, LOOKS};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
@@ -46,6 +48,8 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum time for a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// Time after which a wait for a download returns although the download has not ended.
+const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
 /// Pause before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Minimum free bytes on a browser's disk for a save.
@@ -79,7 +83,12 @@ pub struct Webkit {
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     pub(super) guard: Guard,
-    confinement: Confinement,
+    pub(super) confinement: Confinement,
+    pub(super) files: Files,
+    /// Uploads that the browser has received.
+    pub(super) uploads: HandedUploads,
+    /// Times at which the previous and the current operation began, in microseconds since 1970.
+    began_us: [u64; 2],
 }
 
 impl Webkit {
@@ -118,10 +127,13 @@ impl Webkit {
             accept_language: emulation.accept_language(),
             emulation: emulation::for_host(emulation, sizes),
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
+            dialogs: DialogPolicy::default(),
+            downloads: DownloadLimits::default(),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };
         host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
+        let files = Files::of_host(host.line(), host.directory().clone());
         Ok(Self {
             host,
             pace: InputTiming::of(profile),
@@ -139,6 +151,9 @@ impl Webkit {
             patterns: Patterns::new(1),
             guard,
             confinement,
+            files,
+            uploads: HandedUploads::default(),
+            began_us: [0; 2],
         })
     }
 
@@ -149,6 +164,10 @@ impl Webkit {
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
+        // Reads of the service itself are no operations of a caller.
+        if operation.spec().route.is_some() {
+            self.began_us = [self.began_us[1], microseconds_now()];
+        }
         let death = self.host.death();
         let work = async {
             tokio::select! {
@@ -191,7 +210,7 @@ impl Webkit {
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        let protocol::Navigated { final_uri, status, error } = self.load(command).await?;
+        let protocol::Navigated { final_uri, status, error, download } = self.load(command).await?;
         let error = match error {
             Some(error) if navigate.on_failure == OnFailure::Fail => return Err(self.not_loaded(&error)),
             Some(error) => Some(PageError { message: self.explain(&error), ..error }),
@@ -211,6 +230,7 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: error.map(page_error),
             timed_out: false,
+            download: self.download(download).await?,
             page_submission_held: held_before || held_meanwhile,
         })
     }
@@ -231,6 +251,7 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: returns_error.then(error),
             timed_out: true,
+            download: self.download(known.download).await?,
             page_submission_held: false,
         })
     }
@@ -275,8 +296,41 @@ impl Webkit {
             Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
+            Condition::Download => {
+                let download = self.wait_for_download().await?;
+                return Ok(Waited { download: Some(download), ..self.waited(wait, true, started).await? });
+            }
         }
         self.waited(wait, true, started).await
+    }
+
+    /// Waits for a download that has begun since the previous operation began. A download that takes long is not waited for
+    /// to its end.
+    async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
+        let line = self.host.line();
+        let mut pause = LOOKS[0];
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let long_ago =
+                microseconds_now().saturating_sub(DOWNLOAD_WITHIN.as_micros().try_into().unwrap_or(u64::MAX));
+            let is_wanted = |entry: &protocol::DownloadEntry| {
+                let has_ended = entry.status != protocol::DownloadStatus::InProgress;
+                entry.created_us >= self.began_us[0] && (has_ended || entry.created_us <= long_ago)
+            };
+            if let Some(wanted) = entries.iter().position(is_wanted) {
+                return Ok(self.files.describe(&entries)[wanted].reference());
+            }
+            sleep(pause).await;
+            pause = LOOKS[1].min(pause * 2);
+        }
+    }
+
+    /// Describes a download of the host.
+    async fn download(&self, number: Option<u32>) -> Result<Option<DownloadRef>, OperationEnd> {
+        let Some(number) = number else { return Ok(None) };
+        let entries = files::entries(&self.host.line()).await.map_err(OperationEnd::Failed)?;
+        let found = entries.iter().position(|entry| entry.id == number);
+        Ok(found.map(|found| self.files.describe(&entries)[found].reference()))
     }
 
     async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
@@ -318,7 +372,8 @@ impl Webkit {
 
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
-        Ok(Waited { matched, kind: wait.condition.kind(), duration_ms: milliseconds(started), url })
+        let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
+        Ok(Waited { matched, kind, duration_ms, url, download: None })
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
@@ -459,7 +514,10 @@ impl CallError {
                 HostError::Navigation(error) => error.message,
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
-                HostError::Nowhere => "there is no such page".to_owned(),
+                HostError::Nowhere | HostError::NoSuchPage => "there is no such page".to_owned(),
+                HostError::LastPage => "the only page cannot be closed".to_owned(),
+                HostError::TooManyPages => "too many pages are open".to_owned(),
+                HostError::DialogOpen => "the page waits for the answer to a dialog".to_owned(),
             }),
         }
     }
@@ -478,6 +536,12 @@ impl From<CallError> for OperationEnd {
     fn from(error: CallError) -> Self {
         Self::Failed(error.into_failure())
     }
+}
+
+/// The current time in microseconds since 1970, by the clock of this machine and its browsers.
+fn microseconds_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since `since`.
