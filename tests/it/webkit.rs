@@ -8,6 +8,7 @@ mod challenges;
 mod confinement;
 mod deaths;
 mod device;
+mod downloads;
 mod emulation;
 mod fields;
 mod forms;
@@ -30,6 +31,7 @@ mod requests;
 mod resending;
 mod snapshots;
 mod turns;
+mod uploads;
 mod waiting;
 
 use std::time::Duration;

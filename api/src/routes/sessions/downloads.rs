@@ -164,11 +164,11 @@ fn refusal(reply: FileReply) -> Problem {
         FileReply::NoSuchDownload => not_found::<DownloadId>(),
         FileReply::Incomplete { status: DownloadStatus::Failed, error } => {
             Problem::new(&kinds::CONFLICT, "the download has failed")
-                .with("status", DownloadStatus::Failed)
+                .with("download_status", DownloadStatus::Failed)
                 .with("error", error)
         }
         FileReply::Incomplete { status, .. } => {
-            Problem::new(&kinds::CONFLICT, "the download is still in progress").with("status", status)
+            Problem::new(&kinds::CONFLICT, "the download is still in progress").with("download_status", status)
         }
         FileReply::Gone => not_open(),
         FileReply::Failed { detail } => {
