@@ -407,7 +407,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use kitfleet_live::files::OfferedFile;
-    use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
 
     use super::*;

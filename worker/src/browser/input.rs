@@ -462,15 +462,11 @@ impl Webkit {
     async fn upload(&mut self, element: Option<&Element>, upload: UploadId) -> Result<(), OperationEnd> {
         let lost = || OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
         let files = self.files.waiting(upload).ok_or_else(lost)?;
-        match element {
-            Some(element) => {
-                self.open_chooser(PageQuery::written(element, &element.field("action")), files).await?;
-            }
-            None if self.chooser().await?.is_none() => {
-                let message = "is required, because no file chooser is open";
-                return Err(OperationEnd::invalid("action.selector", message));
-            }
-            None => {}
+        if let Some(element) = element {
+            self.open_chooser(PageQuery::written(element, &element.field("action")), files).await?;
+        } else if self.chooser().await?.is_none() {
+            let message = "is required, because no file chooser is open";
+            return Err(OperationEnd::invalid("action.selector", message));
         }
         // Files that are not taken are removed when their request ends.
         let upload = self.files.take(upload).ok_or_else(lost)?;
