@@ -1,6 +1,7 @@
 //! Uploads and downloads with the simulated driver (contract: files). A simulated browser downloads what is at
 //! `download.simulated.example`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -130,7 +131,7 @@ async fn navigation_to_a_download_lists_it() {
     let url = "https://download.simulated.example/report.pdf?type=application/pdf&bytes=70000";
     let navigated = client.navigate(&session, url).await.body;
     assert_eq!((&navigated["status"], &navigated["final_url"]), (&json!(200), &json!("https://example.com/")));
-    assert_eq!(members(&navigated["download"]), ["file_name", "id"].into());
+    assert_eq!(members(&navigated["download"]), BTreeSet::from(["file_name", "id"]));
     let listed = client.get(&list).await.expect(200).body;
     let [entry] = listed["data"].as_array().expect("a list").as_slice() else { unreachable!("{listed}") };
     assert_timestamp(&entry["created_at"]);

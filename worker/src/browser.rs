@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
-pub use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
+pub(crate) use self::files::{Files, NotOpened, OpenDownload};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
@@ -92,8 +92,7 @@ impl Browser {
     }
 
     /// Returns access to the browser's files.
-    #[must_use]
-    pub fn files(&self) -> Files {
+    pub(crate) fn files(&self) -> Files {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.files.clone(),
             Engine::Simulated(browser) => browser.files.clone(),
