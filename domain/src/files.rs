@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::ids::DownloadId;
 use crate::timestamp::Timestamp;
-use crate::validation::{Invalid, Rules};
+use crate::validation::{Invalid, Rules, join_path};
 
 /// Maximum number of files in an upload.
 pub const MOST_FILES: usize = 10;
@@ -25,6 +25,12 @@ const NAME_CHARS: usize = 4_096;
 
 /// Maximum number of characters in a media type that a caller gives to a file.
 const MEDIA_TYPE_CHARS: usize = 255;
+
+/// Maximum number of files that are attached to a session.
+pub const MOST_ATTACHED: usize = 20;
+
+/// Maximum size of all files that are attached to a session, in bytes.
+pub const MOST_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Maximum length of a file name in bytes, which is that of Linux file systems.
 const NAME_BYTES: usize = 255;
@@ -144,10 +150,10 @@ impl UploadedFile {
     /// On `name` or `content_type` of the file.
     pub fn parse(name: &str, content_type: Option<&str>, content: Vec<u8>, field: &str) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
-        rules.length(name, 1, NAME_CHARS, &format!("{field}.name"));
+        rules.length(name, 1, NAME_CHARS, &join_path(field, "name"));
         if let Some(media_type) = content_type {
             let is_valid = media_type.chars().count() <= MEDIA_TYPE_CHARS && is_media_type(media_type);
-            rules.require(is_valid, &format!("{field}.content_type"), "must be a media type, such as text/plain");
+            rules.require(is_valid, &join_path(field, "content_type"), "must be a media type, such as text/plain");
         }
         rules.check()?;
         Ok(Self { name: FileName::of(name), content })

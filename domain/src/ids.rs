@@ -246,6 +246,11 @@ id!(
     "dl"
 );
 id!(
+    /// Id of a file that is attached to an agent session.
+    AttachedFileId,
+    "file"
+);
+id!(
     /// Id of the files of an upload, from their arrival at the worker until their operation. Never shown to customers.
     UploadId,
     "upl"

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | downloads | | [`FileReply::Downloads`] |
 //! | content | | [`FileReply::Content`] and the bytes of the file |
-//! | upload | [`UploadOffer`] and the bytes of all files | [`FileReply::Received`] |
+//! | upload, attachment | [`UploadOffer`] and the bytes of all files | [`FileReply::Received`] |
 //!
 //! The worker keeps the files of an upload until their operation has taken them, or the API process closes the connection.
 
@@ -70,6 +70,8 @@ pub enum FileReply {
     },
     /// The worker has all files of an upload.
     Received,
+    /// The session has too many attached files.
+    Full,
     /// The browser has ended.
     Gone,
     /// The worker cannot read or write the files.

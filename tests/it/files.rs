@@ -312,3 +312,42 @@ async fn downloads_of_a_dead_worker_are_502() {
     client.get(&format!("/v1/sessions/{session}/downloads")).await.problem(502, "driver-error");
     app.stop().await;
 }
+
+/// Contract: files 17; agent-grammar 11. A file that is attached to an agent session can be uploaded by a message.
+#[tokio::test]
+async fn agent_uploads_an_attached_file() {
+    let app = App::simulated().start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let path = format!("/v1/agent-sessions/{}", agent["id"].as_str().expect("an id"));
+    let files = format!("{path}/files");
+    let attached = client.post(&files, file("../cv.pdf", b"content")).await.expect(201).body;
+    assert_eq!(attached["name"], "cv.pdf");
+    assert!(attached["id"].as_str().is_some_and(|id| id.starts_with("file_")), "{attached}");
+    client.post(&files, json!({"name": "a"})).await.invalid("content");
+    client.post(&files, file("", b"a")).await.invalid("name");
+    client.post(&files, file("a", &vec![1; 16 * MIB + 1])).await.problem(413, "payload-too-large");
+    client.post("/v1/agent-sessions/agt_1/files", file("a", b"a")).await.problem(404, "not-found");
+
+    let say = async |message: &str| {
+        let answer = client.post(&format!("{path}/message"), json!({"message": message})).await.expect(200);
+        answer.body["intents"].as_array().map(|intents| intents[0].clone()).unwrap_or_default()
+    };
+    for _ in 0..2 {
+        let step = say("upload \"cv.pdf\" into \"Resume\"").await;
+        assert_eq!(
+            (&step["kind"], &step["status"], &step["file"]),
+            (&json!("upload"), &json!("done"), &json!("cv.pdf")),
+            "{step}"
+        );
+    }
+    assert_eq!(say("upload \"other.pdf\" into \"Resume\"").await["status"], "failed");
+
+    for number in 0..19 {
+        client.post(&files, file(&format!("{number}.txt"), b"a")).await.expect(201);
+    }
+    client.post(&files, file("one-more.txt", b"a")).await.problem(409, "conflict");
+    client.delete(&path).await.expect(204);
+    client.post(&files, file("late.txt", b"a")).await.problem(410, "session-destroyed");
+    app.stop().await;
+}

@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
-pub(crate) use self::files::{Files, NotOpened, OpenDownload};
+pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;

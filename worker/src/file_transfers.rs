@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::Context;
-use crate::browser::{Files, NotOpened, OpenDownload};
+use crate::browser::{Files, NotOpened, OpenDownload, UploadGuard};
 
 /// Maximum time for the files of an upload to arrive. The API process has them in memory.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
@@ -66,6 +66,7 @@ impl Transfer {
                 send(&mut stream, &reply).await
             }
             FileAccess::Content { download } => self.send_content(download, &mut stream).await,
+            FileAccess::Attach => self.receive_attachment(&mut stream).await,
             FileAccess::Upload { upload } => self.receive_upload(upload, &mut stream).await,
         }
     }
@@ -85,14 +86,7 @@ impl Transfer {
     /// Receives the files of an upload, and keeps them until the API process closes the connection. Their operation takes them
     /// before that.
     async fn receive_upload(&self, upload: UploadId, stream: &mut Box<dyn Stream>) -> io::Result<()> {
-        let arriving = async {
-            let offer: UploadOffer = receive(stream).await?;
-            if !is_within_limits(&offer) {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            self.files.receive(upload, offer, stream).await
-        };
-        let guard = match timeout(ARRIVES_WITHIN, arriving).await.map_err(io::Error::from).flatten() {
+        let guard = match self.receive(upload, stream).await {
             Ok(guard) => guard,
             Err(error) => return send(stream, &FileReply::Failed { detail: error.to_string() }).await,
         };
@@ -101,6 +95,27 @@ impl Transfer {
         let _ = timeout(KEPT_FOR, stream.read_u8()).await;
         drop(guard);
         Ok(())
+    }
+
+    /// Receives a file that stays with the session.
+    async fn receive_attachment(&self, stream: &mut Box<dyn Stream>) -> io::Result<()> {
+        let reply = match self.receive(UploadId::generate(), stream).await {
+            Ok(guard) if self.files.attach(&guard) => FileReply::Received,
+            Ok(_) => FileReply::Full,
+            Err(error) => FileReply::Failed { detail: error.to_string() },
+        };
+        send(stream, &reply).await
+    }
+
+    async fn receive(&self, upload: UploadId, stream: &mut Box<dyn Stream>) -> io::Result<UploadGuard> {
+        let arriving = async {
+            let offer: UploadOffer = receive(stream).await?;
+            if !is_within_limits(&offer) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.files.receive(upload, offer, stream).await
+        };
+        timeout(ARRIVES_WITHIN, arriving).await.map_err(io::Error::from).flatten()
     }
 }
 

@@ -3,7 +3,7 @@
 pub mod challenges;
 mod dispatch;
 mod downloads;
-mod file_links;
+pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;

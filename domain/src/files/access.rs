@@ -30,6 +30,8 @@ pub enum FileAccess {
         /// The download.
         download: DownloadId,
     },
+    /// Deliver a file that stays with the session.
+    Attach,
     /// Deliver files for an operation.
     Upload {
         /// ID by which the operation names the files.

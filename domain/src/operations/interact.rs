@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::locators::require_element;
 use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, Secrets, UsageKind, parse_timeout};
-use crate::files::{MOST_FILES, UploadedFile};
+use crate::files::{FileName, MOST_FILES, UploadedFile};
 use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
@@ -95,6 +95,10 @@ pub enum Action {
         /// The files, which an API process sends to the worker before it stores the operation.
         #[serde(skip)]
         files: Vec<UploadedFile>,
+        /// Name of a file that is attached to the session, instead of files of this request. Internal to agent sessions: no
+        /// caller can set it.
+        #[serde(default)]
+        attached: Option<FileName>,
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
@@ -291,12 +295,13 @@ impl Interact {
                 require_element(&mut rules, element, limits, "action");
                 rules.length(option, 0, limits.locator_chars, "action.option");
             }
-            Action::Upload { element, files, .. } => {
+            Action::Upload { element, files, attached, .. } => {
                 if let Some(element) = element {
                     require_element(&mut rules, element, limits, "action");
                 }
                 let message = format!("must be 1 to {MOST_FILES} files");
-                rules.require((1..=MOST_FILES).contains(&files.len()), "action.files", message);
+                let has_files = attached.is_some() || (1..=MOST_FILES).contains(&files.len());
+                rules.require(has_files, "action.files", message);
             }
             Action::Back | Action::Forward | Action::Reload => {}
         }

@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::DateTime;
-use kitfleet_domain::files::{Download, DownloadError, DownloadStatus, FileName, is_media_type};
+use kitfleet_domain::files::{
+    Download, DownloadError, DownloadStatus, FileName, MOST_ATTACHED, MOST_ATTACHED_BYTES, is_media_type,
+};
 use kitfleet_domain::ids::{DownloadId, UploadId};
 use kitfleet_domain::operations::Failure;
 use kitfleet_domain::timestamp::Timestamp;
@@ -58,6 +60,8 @@ struct Shared {
     ids: Mutex<Vec<(u32, DownloadId)>>,
     /// Complete uploads whose operations have not taken them.
     waiting: Mutex<HashMap<UploadId, Upload>>,
+    /// Files that stay with the session, each an upload of one file.
+    attached: Mutex<Vec<Upload>>,
     transfers: Arc<Semaphore>,
 }
 
@@ -114,8 +118,9 @@ impl Files {
     }
 
     fn of(source: Source) -> Self {
-        let (ids, waiting) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { source, ids, waiting, transfers: Arc::new(Semaphore::new(TRANSFERS)) }))
+        let (ids, waiting, attached) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let transfers = Arc::new(Semaphore::new(TRANSFERS));
+        Self(Arc::new(Shared { source, ids, waiting, attached, transfers }))
     }
 
     /// Reserves a transfer. `None` when the session has too many.
@@ -210,11 +215,7 @@ impl Files {
         offer: UploadOffer,
         stream: &mut (impl AsyncRead + Unpin),
     ) -> io::Result<UploadGuard> {
-        let folder = match &self.0.source {
-            Source::Host(_, directory) => Some(directory.incoming().join(id.as_uuid().to_string())),
-            Source::Simulated(_) => None,
-        };
-        let mut guard = UploadGuard { files: self.clone(), id, folder, is_complete: false };
+        let mut guard = self.guard(id);
         if let Some(folder) = &guard.folder {
             // The folder above it does not exist any more when the browser has ended, and must not be created again.
             if let Some(incoming) = folder.parent() {
@@ -247,6 +248,51 @@ impl Files {
         lock(&self.0.waiting).insert(id, upload);
         guard.is_complete = true;
         Ok(guard)
+    }
+
+    fn guard(&self, id: UploadId) -> UploadGuard {
+        let folder = match &self.0.source {
+            Source::Host(_, directory) => Some(directory.incoming().join(id.as_uuid().to_string())),
+            Source::Simulated(_) => None,
+        };
+        UploadGuard { files: self.clone(), id, folder, is_complete: false }
+    }
+
+    /// Keeps the files of an upload with the session. False when the session has too many.
+    pub fn attach(&self, guard: &UploadGuard) -> bool {
+        let mut attached = lock(&self.0.attached);
+        let Some(upload) = self.take(guard.id) else { return false };
+        let bytes = attached.iter().map(|upload| upload.bytes).sum::<u64>() + upload.bytes;
+        let fits = attached.len() < MOST_ATTACHED && bytes <= MOST_ATTACHED_BYTES;
+        if fits {
+            attached.push(upload);
+        } else {
+            // The guard removes it.
+            lock(&self.0.waiting).insert(guard.id, upload);
+        }
+        fits
+    }
+
+    /// Copies the newest attached file with this name, so that it can be given to a page. `None` when there is none.
+    pub(super) async fn copy_attached(&self, name: &FileName) -> io::Result<Option<UploadGuard>> {
+        let found = {
+            let attached = lock(&self.0.attached);
+            let found = attached.iter().rev().find(|upload| upload.names.contains(name));
+            found.map(|upload| (upload.folder.clone(), upload.bytes))
+        };
+        let Some((source, bytes)) = found else { return Ok(None) };
+        let mut guard = self.guard(UploadId::generate());
+        if let (Some(source), Some(folder)) = (&source, &guard.folder) {
+            // An attached file is the first one of its upload.
+            let numbered = folder.join("0");
+            create(folder).await?;
+            create(&numbered).await?;
+            tokio::fs::copy(source.join("0").join(name.as_str()), numbered.join(name.as_str())).await?;
+        }
+        let upload = Upload { id: guard.id, names: vec![name.clone()], bytes, folder: guard.folder.clone() };
+        lock(&self.0.waiting).insert(guard.id, upload);
+        guard.is_complete = true;
+        Ok(Some(guard))
     }
 
     /// Returns the number of files of an upload. `None` when it has not arrived, or was removed.
@@ -304,6 +350,13 @@ impl HandedUploads {
         while self.0.len() > 1 && self.0.iter().map(|upload| upload.bytes).sum::<u64>() > KEPT_BYTES {
             remove(&self.0.remove(0).folder).await;
         }
+    }
+}
+
+impl UploadGuard {
+    /// ID of the upload.
+    pub(super) fn id(&self) -> UploadId {
+        self.id
     }
 }
 
@@ -459,6 +512,11 @@ mod tests {
         drop(guard);
         drop(files.receive(id, offer(&[1]), &mut &b"h"[..]).await.expect("an upload"));
         assert!(files.take(id).is_none());
+        let attached = files.receive(id, offer(&[1]), &mut &b"h"[..]).await.expect("an upload");
+        assert!(files.attach(&attached) && files.take(id).is_none());
+        let copy = files.copy_attached(&FileName::of("a.txt")).await.expect("no file system is used").expect("a file");
+        assert_eq!(files.waiting(copy.id()), Some(1));
+        assert!(files.copy_attached(&FileName::of("b.txt")).await.expect("no file system is used").is_none());
         assert!(files.receive(id, offer(&[6]), &mut &b"hello"[..]).await.is_err());
         assert!(files.take(id).is_none());
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
+use kitfleet_domain::files::FileName;
 use kitfleet_domain::ids::UploadId;
 use kitfleet_domain::operations::{Action, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point};
 use kitfleet_host_protocol::{
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant as TokioInstant, sleep};
 
 use super::OperationEnd;
+use super::files::UploadGuard;
 use super::host::{CallError, driver_failure};
 use super::pace::KeyDelays;
 use super::page::{self, POLL, PageQuery};
@@ -162,7 +164,9 @@ impl Webkit {
             Action::Select { element, option } => {
                 self.choose(PageQuery::written(element, &element.field("action")), option).await?;
             }
-            Action::Upload { element, upload, .. } => self.upload(element.as_ref(), *upload).await?,
+            Action::Upload { element, upload, attached, .. } => {
+                self.upload(element.as_ref(), *upload, attached.as_ref()).await?;
+            }
             Action::Back => drop(self.load(HostCommand::GoInHistory(Direction::Back)).await?),
             Action::Forward => drop(self.load(HostCommand::GoInHistory(Direction::Forward)).await?),
             Action::Reload => drop(self.load(HostCommand::Reload).await?),
@@ -459,7 +463,17 @@ impl Webkit {
     }
 
     /// Gives the files of an upload to a page.
-    async fn upload(&mut self, element: Option<&Element>, upload: UploadId) -> Result<(), OperationEnd> {
+    async fn upload(
+        &mut self,
+        element: Option<&Element>,
+        upload: UploadId,
+        attached: Option<&FileName>,
+    ) -> Result<(), OperationEnd> {
+        let copied = match attached {
+            Some(name) => Some(self.copy_attached(name).await?),
+            None => None,
+        };
+        let upload = copied.as_ref().map_or(upload, UploadGuard::id);
         let lost = || OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
         let files = self.files.waiting(upload).ok_or_else(lost)?;
         if let Some(element) = element {
@@ -486,6 +500,13 @@ impl Webkit {
             }
         }
         Ok(())
+    }
+
+    async fn copy_attached(&self, name: &FileName) -> Result<UploadGuard, OperationEnd> {
+        let copied = self.files.copy_attached(name).await;
+        let copied = copied.map_err(|error| driver_failure(format!("an attached file cannot be copied: {error}")));
+        let missing = || OperationEnd::invalid("action.files", format!("no file {name} is attached"));
+        copied.map_err(OperationEnd::Failed)?.ok_or_else(missing)
     }
 
     /// Opens the chooser of a file input, or taps an element that opens one.

@@ -8,7 +8,7 @@ use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
-use kitfleet_domain::ids::DownloadId;
+use kitfleet_domain::ids::{DownloadId, UploadId};
 use kitfleet_domain::operations::{
     Action, Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass,
     Interacted, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation,
@@ -102,8 +102,8 @@ impl Simulated {
             return OperationEnd::done(OperationResult::Wait(waited));
         }
         if let Operation::Interact(interact) = operation
-            && let Action::Upload { upload, .. } = interact.action
-            && self.files.take(upload).is_none()
+            && let Action::Upload { upload, attached, .. } = &interact.action
+            && !self.has_files(*upload, attached.as_ref()).await
         {
             return OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
         }
@@ -123,6 +123,14 @@ impl Simulated {
             self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
         }
         OperationEnd::done(self.result(operation, started_download, started))
+    }
+
+    /// True when the files of an upload have arrived, which it uses up, or when such a file is attached.
+    async fn has_files(&self, upload: UploadId, attached: Option<&FileName>) -> bool {
+        match attached {
+            Some(name) => self.files.copy_attached(name).await.is_ok_and(|copy| copy.is_some()),
+            None => self.files.take(upload).is_some(),
+        }
     }
 
     /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as

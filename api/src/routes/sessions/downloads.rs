@@ -175,7 +175,7 @@ fn refusal(reply: FileReply) -> Problem {
             tracing::warn!(detail, "worker cannot read a download");
             Problem::new(&kinds::DRIVER_ERROR, "the file cannot be read")
         }
-        FileReply::Downloads { .. } | FileReply::Content { .. } | FileReply::Received => {
+        FileReply::Downloads { .. } | FileReply::Content { .. } | FileReply::Received | FileReply::Full => {
             Problem::internal(&"the worker sent another answer about files than was asked for")
         }
     }

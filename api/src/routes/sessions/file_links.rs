@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::files::UploadedFile;
 use kitfleet_domain::files::access::FileAccess;
+use kitfleet_domain::files::{MOST_UPLOAD_BYTES, UploadedFile};
 use kitfleet_domain::ids::{SessionId, UploadId};
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::workers;
@@ -74,6 +74,19 @@ pub struct DeliveredFiles {
     _stream: Box<dyn Stream>,
 }
 
+/// Fails if files are larger than an upload may be.
+///
+/// # Errors
+/// 413 with the limit.
+pub fn require_size(files: &[UploadedFile]) -> Result<()> {
+    let bytes: usize = files.iter().map(|file| file.content.len()).sum();
+    if bytes <= MOST_UPLOAD_BYTES {
+        return Ok(());
+    }
+    let detail = format!("the files have more than {MOST_UPLOAD_BYTES} bytes");
+    Err(Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", MOST_UPLOAD_BYTES))
+}
+
 /// Sends the files of an upload to the session's worker, before the operation that names them is stored.
 ///
 /// # Errors
@@ -86,25 +99,40 @@ pub async fn deliver(
     files: Vec<UploadedFile>,
 ) -> Result<DeliveredFiles> {
     let mut stream = open(app, caller, session, FileAccess::Upload { upload }).await?;
+    transmit(&mut stream, session, &files).await?;
+    Ok(DeliveredFiles { _stream: stream })
+}
+
+/// Sends a file to the session's worker that stays with the session.
+///
+/// # Errors
+/// Those of [`open`], the session has too many files, or the worker cannot store it.
+pub async fn attach(app: &App, caller: &Caller, session: SessionId, file: UploadedFile) -> Result<()> {
+    let mut stream = open(app, caller, session, FileAccess::Attach).await?;
+    transmit(&mut stream, session, &[file]).await
+}
+
+async fn transmit(stream: &mut Box<dyn Stream>, session: SessionId, files: &[UploadedFile]) -> Result<()> {
     let sending = async {
         let offered =
             files.iter().map(|file| OfferedFile { name: file.name.clone(), bytes: file.content.len() as u64 });
-        send(&mut stream, &UploadOffer { files: offered.collect() }).await?;
-        for file in &files {
+        send(stream, &UploadOffer { files: offered.collect() }).await?;
+        for file in files {
             stream.write_all(&file.content).await?;
         }
         stream.flush().await?;
-        receive::<FileReply>(&mut stream).await
+        receive::<FileReply>(stream).await
     };
     let reply = timeout(SENT_WITHIN, sending).await.map_err(std::io::Error::from).flatten();
     match reply {
-        Ok(FileReply::Received) => Ok(DeliveredFiles { _stream: stream }),
+        Ok(FileReply::Received) => Ok(()),
+        Ok(FileReply::Full) => Err(Problem::new(&kinds::CONFLICT, "the session has too many attached files")),
         Ok(other) => {
-            tracing::warn!(?other, %session, "worker cannot store the files of an upload");
+            tracing::warn!(?other, %session, "worker cannot store files");
             Err(Problem::unavailable_for_now("the worker cannot store the files; try again later"))
         }
         Err(error) => {
-            tracing::warn!(%error, %session, "cannot send the files of an upload to the worker");
+            tracing::warn!(%error, %session, "cannot send files to the worker");
             Err(worker_silent())
         }
     }

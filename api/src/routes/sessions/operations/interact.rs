@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_domain::files::{MOST_FILES, MOST_UPLOAD_BYTES, UploadedFile};
+use kitfleet_domain::files::{MOST_FILES, UploadedFile};
 use kitfleet_domain::ids::{SessionId, UploadId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{Action, Interact, Interacted, OnTimeout, Operation, Point, parse_timeout};
@@ -21,9 +21,8 @@ use utoipa_axum::routes;
 use super::targets::{self, TargetBody, element, element_if_any};
 use super::{kind, on_timeout};
 use crate::http::auth::Caller;
-use crate::http::error::{Problem, Result};
+use crate::http::error::Result;
 use crate::http::json::{Unchecked, read_large};
-use crate::http::kinds;
 use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, tagged};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
@@ -55,11 +54,7 @@ async fn interact(caller: Caller, State(app): State<App>, path: IdPath<SessionId
         return dispatch::run(&app, &caller, session, Operation::Interact(operation)).await;
     };
     let (upload, files) = (*upload, std::mem::take(files));
-    let bytes: usize = files.iter().map(|file| file.content.len()).sum();
-    if bytes > MOST_UPLOAD_BYTES {
-        let detail = format!("the files have more than {MOST_UPLOAD_BYTES} bytes");
-        return Err(Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", MOST_UPLOAD_BYTES));
-    }
+    file_links::require_size(&files)?;
     // The files are sent before the claim, which checks again.
     dispatch::require_ready(&app, &caller, session).await?;
     let delivered = file_links::deliver(&app, &caller, session, upload, files).await?;
@@ -197,13 +192,13 @@ struct FileBody {
     content_type: Option<String>,
     /// Content of the file in base64
     #[schema(value_type = String, format = Byte)]
-    content: Content,
+    content: FileContent,
 }
 
 /// Content of a file, which is decoded as it is read, because a copy of the text would be large.
-struct Content(Vec<u8>);
+pub struct FileContent(pub Vec<u8>);
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for FileContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(ContentVisitor)
     }
@@ -212,15 +207,15 @@ impl<'de> Deserialize<'de> for Content {
 struct ContentVisitor;
 
 impl Visitor<'_> for ContentVisitor {
-    type Value = Content;
+    type Value = FileContent;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a string")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<FileContent, E> {
         let decoded = run_blocking(text.len(), || STANDARD.decode(text));
-        decoded.map(Content).map_err(|_| E::custom("must be base64 (RFC 4648, section 4)"))
+        decoded.map(FileContent).map_err(|_| E::custom("must be base64 (RFC 4648, section 4)"))
     }
 }
 
@@ -232,7 +227,7 @@ fn files_schema() -> RefOr<Schema> {
 
 fn parse_files(files: Vec<FileBody>) -> Result<Vec<UploadedFile>, Invalid> {
     let (mut parsed, mut rules) = (Vec::new(), Rules::default());
-    for (number, FileBody { name, content_type, content: Content(content) }) in files.into_iter().enumerate() {
+    for (number, FileBody { name, content_type, content: FileContent(content) }) in files.into_iter().enumerate() {
         match UploadedFile::parse(&name, content_type.as_deref(), content, &format!("{OF}.files.{number}")) {
             Ok(file) => parsed.push(file),
             Err(invalid) => rules.note(Some(invalid)),
@@ -327,7 +322,7 @@ const KINDS: [ActionKind; 10] = [
         parse: |fields| {
             Unchecked::at(fields, OF).check(|Upload { selector, target, files }| {
                 let (element, files) = both(element_if_any(selector, target, OF), parse_files(files))?;
-                Ok(Action::Upload { element, upload: UploadId::generate(), files })
+                Ok(Action::Upload { element, upload: UploadId::generate(), files, attached: None })
             })
         },
     },
