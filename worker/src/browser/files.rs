@@ -186,6 +186,9 @@ impl Files {
     /// Converts the host's entries, and assigns IDs to those that are new.
     pub(super) fn describe(&self, entries: &[DownloadEntry]) -> Vec<Download> {
         let mut ids = lock(&self.0.ids);
+        // The host drops old failures. A list that was read earlier than another one lacks the newest downloads only.
+        let newest = entries.iter().map(|entry| entry.id).max().unwrap_or_default();
+        ids.retain(|(number, _)| *number > newest || entries.iter().any(|entry| entry.id == *number));
         let mut id_of = |number: u32| {
             if let Some((_, id)) = ids.iter().find(|(known, _)| *known == number) {
                 return *id;

@@ -50,6 +50,8 @@ const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 /// Time after which a wait for a download returns although the download has not ended.
 const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum time from the start of a download to its name.
+const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Pause before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Minimum free bytes on a browser's disk for a save.
@@ -325,12 +327,20 @@ impl Webkit {
         }
     }
 
-    /// Describes a download of the host.
+    /// Describes a download of the host, which has a name soon after its start.
     async fn download(&self, number: Option<u32>) -> Result<Option<DownloadRef>, OperationEnd> {
         let Some(number) = number else { return Ok(None) };
-        let entries = files::entries(&self.host.line()).await.map_err(OperationEnd::Failed)?;
-        let found = entries.iter().position(|entry| entry.id == number);
-        Ok(found.map(|found| self.files.describe(&entries)[found].reference()))
+        let (line, given_up) = (self.host.line(), Instant::now() + NAMED_WITHIN);
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let Some(found) = entries.iter().position(|entry| entry.id == number) else { return Ok(None) };
+            let has_name = !entries[found].file_name.is_empty();
+            let has_ended = entries[found].status != protocol::DownloadStatus::InProgress;
+            if has_name || has_ended || Instant::now() >= given_up {
+                return Ok(Some(self.files.describe(&entries)[found].reference()));
+            }
+            sleep(LOOKS[0]).await;
+        }
     }
 
     async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
