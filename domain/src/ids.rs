@@ -246,6 +246,22 @@ id!(
 );
 
 id!(
+    /// Id of a download of a session. It exists as long as the session's browser.
+    DownloadId,
+    "dl"
+);
+id!(
+    /// Id of a file that is attached to an agent session.
+    AttachedFileId,
+    "file"
+);
+id!(
+    /// Id of the files of an upload, from their arrival at the worker until their operation. Never shown to customers.
+    UploadId,
+    "upl"
+);
+
+id!(
     /// Id of a recipe.
     RecipeId,
     "rec"

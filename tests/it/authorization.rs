@@ -101,6 +101,10 @@ fn asks(method: &Method, path: &str) -> Requirement {
         | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
+        // Downloads have content of pages, as the state does.
+        ("GET", ["v1", "sessions", _, "downloads", ..]) => {
+            Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
+        }
         // The ticket in the request is the credential.
         ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => {
             return Requirement::NoCredential;

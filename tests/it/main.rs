@@ -29,6 +29,7 @@ mod egress;
 mod emails;
 mod emulation;
 mod faults;
+mod files;
 mod growth;
 mod http;
 mod idempotency;

@@ -9,6 +9,7 @@ mod confinement;
 mod deaths;
 mod device;
 mod dialogs;
+mod downloads;
 mod emulation;
 mod fields;
 mod forms;
@@ -32,6 +33,7 @@ mod requests;
 mod resending;
 mod snapshots;
 mod turns;
+mod uploads;
 mod waiting;
 mod windows;
 

@@ -15,6 +15,7 @@ mod demand;
 mod dialogs;
 mod directories;
 mod emulation;
+mod files;
 mod finding;
 mod forms;
 mod host;
@@ -44,6 +45,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
+pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
@@ -105,6 +107,14 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.dialog_changed(known).await,
             Engine::Simulated(browser) => browser.dialog_changed(known).await,
+        }
+    }
+
+    /// Returns access to the browser's files.
+    pub(crate) fn files(&self) -> Files {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.files.clone(),
+            Engine::Simulated(browser) => browser.files.clone(),
         }
     }
 

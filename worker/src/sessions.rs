@@ -38,7 +38,7 @@ use tracing::field::Empty;
 
 use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, Cause, ChallengeScan, NotSaved, OperationEnd, View};
+use crate::browser::{Browser, Cause, ChallengeScan, Files, NotSaved, OperationEnd, View};
 use crate::egress_routes;
 
 pub(crate) const WORKER_SESSIONS: Gauge = Gauge::new("service_worker_sessions", "Live sessions of this worker.", []);
@@ -82,6 +82,7 @@ struct Handle {
 #[derive(Clone)]
 pub(crate) struct LiveHandle {
     pub(crate) view: View,
+    pub(crate) files: Files,
     /// Claim of the person who sends input.
     pub(crate) claim: HeldClaim,
     /// Receives the error of a browser that fails while a person sends input.
@@ -138,7 +139,7 @@ impl Sessions {
         answered.await.ok()
     }
 
-    /// Returns the access for viewers. `None` when the browser is not open, or not on this worker.
+    /// Returns the access for viewers and transfers of files. `None` when the browser is not open, or not on this worker.
     pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
         self.get(session)?.stage
     }
@@ -349,7 +350,8 @@ impl Actor {
 
     /// Makes the browser available to viewers.
     fn put_on_stage(&self, browser: &Browser) {
-        let stage = LiveHandle { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
+        let (view, files) = (browser.view(), browser.files());
+        let stage = LiveHandle { view, files, claim: Arc::clone(&self.claim), faults: self.faults.clone() };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
             handle.stage = Some(stage);
         }

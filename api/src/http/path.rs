@@ -7,9 +7,9 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, LiveLinkId, MembershipId, OauthClientId,
-    OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId,
-    WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IncidentId, LiveLinkId, MembershipId,
+    OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId,
+    WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -76,6 +76,14 @@ impl Resource for PageId {
     const PREFIX: &'static str = Self::PREFIX;
     const IDS: &'static str = "PageId";
     const PARAMETER: &'static str = "page_id";
+}
+
+/// A download follows its session in the path.
+impl Resource for DownloadId {
+    const NAME: &'static str = "download";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "DownloadId";
+    const PARAMETER: &'static str = "download_id";
 }
 
 /// The same response for an unknown ID, an ID of another account and a malformed ID.

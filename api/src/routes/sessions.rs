@@ -2,6 +2,8 @@
 
 pub mod challenges;
 mod dispatch;
+mod downloads;
+pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
@@ -65,6 +67,7 @@ pub fn routes() -> Routes {
         .allow(READ_SESSIONS, routes!(get))
         .allow(WRITE_SESSIONS, routes!(destroy))
         .merge(operations::routes())
+        .merge(downloads::routes())
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())

@@ -10,6 +10,8 @@ use super::{
     AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
     OperationSpec, Parameters, Secrets, UsageKind, parse_timeout,
 };
+use crate::files::{FileName, MOST_FILES, UploadedFile};
+use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -140,6 +142,20 @@ pub enum Action {
         accept: bool,
         /// Answer to a prompt, sealed during transfer; `None` for its default value.
         text: Option<String>,
+    },
+    /// Give files to a file input, or to the file chooser that an element opens.
+    Upload {
+        /// File input, or element that opens a chooser when it is tapped. `None` for the chooser that the last tap has opened.
+        element: Option<Element>,
+        /// ID by which the worker knows the files.
+        upload: UploadId,
+        /// The files, which an API process sends to the worker before it stores the operation.
+        #[serde(skip)]
+        files: Vec<UploadedFile>,
+        /// Name of a file that is attached to the session, instead of files of this request. Internal to agent sessions: no
+        /// caller can set it.
+        #[serde(default)]
+        attached: Option<FileName>,
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
@@ -453,6 +469,14 @@ impl Interact {
             }
             Action::Dialog { text, .. } => {
                 rules.length(text.as_deref().unwrap_or_default(), 0, limits.type_text_chars, "action.text");
+            }
+            Action::Upload { element, files, attached, .. } => {
+                if let Some(element) = element {
+                    require_element(&mut rules, element, limits, "action");
+                }
+                let message = format!("must be 1 to {MOST_FILES} files");
+                let has_files = attached.is_some() || (1..=MOST_FILES).contains(&files.len());
+                rules.require(has_files, "action.files", message);
             }
             Action::Back | Action::Forward | Action::Reload => {}
         }

@@ -12,6 +12,7 @@ use super::{
     OperationSpec, PageError, Parameters, UsageKind, parse_timeout,
 };
 use crate::addresses::Destinations;
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -60,6 +61,7 @@ impl Parameters for Navigate {
             timed_out: false,
             dialogs,
             dialog: Some(dialog),
+            download: None,
             page_submission_held: false,
         }))
     }
@@ -120,6 +122,10 @@ pub struct Navigated {
     /// True if the navigation timed out with `on_timeout: return` or `on_failure: return`; the page may still be loading
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Download that the navigation has turned into. The page before it stays
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
     /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dialogs: Vec<AnsweredDialog>,

@@ -130,6 +130,7 @@ mod tests {
             timed_out: false,
             dialogs: Vec::new(),
             dialog: None,
+            download: None,
             page_submission_held: false,
         };
         assert_kept(
@@ -169,6 +170,7 @@ mod tests {
             url: URL.to_owned(),
             dialogs: Vec::new(),
             dialog: None,
+            download: None,
         };
         assert_kept(
             OperationResult::Wait(waited.clone()),

@@ -10,6 +10,7 @@ use super::{
     AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
     OperationSpec, Parameters, UsageKind, parse_timeout,
 };
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -50,6 +51,8 @@ pub enum Condition {
     },
     /// A page that was opened since the previous operation began.
     Page,
+    /// A download has begun since the previous operation began, and has ended or takes long.
+    Download,
 }
 
 impl Condition {
@@ -62,6 +65,7 @@ impl Condition {
             Self::UrlMatches { .. } => ConditionKind::UrlMatches,
             Self::Time { .. } => ConditionKind::Time,
             Self::Page => ConditionKind::Page,
+            Self::Download => ConditionKind::Download,
         }
     }
 }
@@ -77,7 +81,8 @@ impl Parameters for Wait {
     fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
         let Interruption { dialog, dialogs, url, duration_ms } = by;
         let kind = self.condition.kind();
-        Some(OperationResult::Wait(Waited { matched: false, kind, duration_ms, url, dialogs, dialog: Some(dialog) }))
+        let dialog = Some(dialog);
+        Some(OperationResult::Wait(Waited { matched: false, kind, duration_ms, url, dialogs, dialog, download: None }))
     }
 }
 
@@ -104,12 +109,12 @@ impl Wait {
             }
             // The pattern is compiled only for a caller with a ready session: see `patterns.rs`.
             Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),
-            Condition::Page => {}
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
                 default_timeout = Duration::from_millis((*ms).min(u64::from(u32::MAX))) + Duration::from_secs(5);
             }
+            Condition::Page | Condition::Download => {}
         }
         let ((), timeout) = both(rules.check(), parse_timeout(timeout_ms, default_timeout, limits))?;
         Ok(Self { condition, timeout, on_timeout })
@@ -130,6 +135,8 @@ pub enum ConditionKind {
     Time,
     /// [`Condition::Page`]
     Page,
+    /// [`Condition::Download`]
+    Download,
 }
 
 /// Outcome of a wait
@@ -145,6 +152,10 @@ pub struct Waited {
     pub duration_ms: u64,
     /// Address of the page after the wait
     pub url: String,
+    /// Download that was waited for
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
     /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dialogs: Vec<AnsweredDialog>,

@@ -47,6 +47,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
             with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
         }
         ["v1", "sessions", _, "pages", _, ..] => with(of("ses").replace("{page_id}", &unknown_id("page")), json!({})),
+        ["v1", "sessions", _, "downloads", ..] => {
+            with(of("ses").replace("{download_id}", &unknown_id("dl")), json!({}))
+        }
         ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
         ["v1", "sessions", _, "live-links"] => with(of("ses"), json!({"expires_in": 60})),
         ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),

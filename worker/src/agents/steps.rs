@@ -11,7 +11,8 @@ use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, k
 use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::{is_transient, persist};
-use kitfleet_domain::ids::{IntentId, StepId};
+use kitfleet_domain::files::FileName;
+use kitfleet_domain::ids::{IntentId, StepId, UploadId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Hold, Interact, Interacted, Locate,
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog, Operation, Outcome, ROLES, Refusal,
@@ -429,6 +430,11 @@ impl RunningTurn<'_> {
             Command::Select { target, option } => {
                 interact(Action::Select { element: element(target), options: vec![option.clone()], is_list: false })
             }
+            Command::Upload { target, file } => {
+                let attached = Some(FileName::of(file));
+                let (element, upload) = (Some(element(target)), UploadId::generate());
+                interact(Action::Upload { element, upload, files: Vec::new(), attached })
+            }
             Command::Scroll { delta_x, delta_y, target } => {
                 let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });
                 let (delta_x, delta_y) = (pixels(*delta_x), pixels(*delta_y));
@@ -632,7 +638,10 @@ fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
         | Command::Select { target, .. } => {
             vec![StepPrecondition::Element(target)]
         }
-        Command::Scroll { target: Some(target), .. } if !matches!(target, ElementQuery::Css(_)) => {
+        // A file input that a selector matches may be hidden, and is then not located.
+        Command::Scroll { target: Some(target), .. } | Command::Upload { target, .. }
+            if !matches!(target, ElementQuery::Css(_)) =>
+        {
             vec![StepPrecondition::Element(target)]
         }
         Command::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => {
@@ -656,7 +665,8 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
         Command::Tap { target }
         | Command::Check { target, .. }
         | Command::Type { target, .. }
-        | Command::Select { target, .. } => Some(target),
+        | Command::Select { target, .. }
+        | Command::Upload { target, .. } => Some(target),
         Command::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }

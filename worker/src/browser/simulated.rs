@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::emulation::Emulation;
-use kitfleet_domain::ids::{PageId, SessionId};
+use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
+use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
 use kitfleet_domain::operations::{
     Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
     DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
@@ -26,6 +27,7 @@ use url::Url;
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
 use super::emulation::DeviceSizes;
+use super::files::Files;
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
@@ -70,6 +72,9 @@ pub struct Simulated {
     /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
+    pub(super) files: Files,
+    /// Number of downloads when the previous and the current operation began.
+    downloads: [usize; 2],
     ends: DropGuard,
     /// Egress route, which stays open as long as the browser.
     _way: Arc<EgressRoute>,
@@ -91,6 +96,8 @@ impl Simulated {
             emulation: emulation.clone(),
             sizes,
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
+            files: Files::simulated(),
+            downloads: [0; 2],
             ends: CancellationToken::new().drop_guard(),
             _way: way,
         }
@@ -113,12 +120,31 @@ impl Simulated {
         {
             return self.out_of_time(wait, started);
         }
+        let downloads = match self.files.downloads().await {
+            Ok(downloads) => downloads,
+            Err(failure) => return OperationEnd::Failed(failure),
+        };
         if operation.spec().route.is_some() {
             self.newest_at_begin = (self.newest_at_begin.1, self.newest);
+            self.downloads = [self.downloads[1], downloads.len()];
+        }
+        let mut download = None;
+        if let Operation::Wait(wait @ Wait { condition: Condition::Download, .. }) = operation {
+            let Some(wanted) = downloads.get(self.downloads[0]) else {
+                sleep(wait.timeout).await;
+                return self.out_of_time(wait, started);
+            };
+            download = Some(wanted.reference());
+        }
+        if let Operation::Interact(Interact { action: Action::Upload { upload, attached, .. }, .. }) = operation
+            && !self.has_files(*upload, attached.as_ref()).await
+        {
+            return OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
         }
         let opened_before = self.open.as_ref().map(|(_, until)| *until);
-        if let Err(refusal) = self.act(operation) {
-            return OperationEnd::Refused(refusal);
+        match self.act(operation) {
+            Ok(begun) => download = download.or(begun),
+            Err(refusal) => return OperationEnd::Refused(refusal),
         }
         if let Operation::Wait(wait @ Wait { condition: Condition::Page, .. }) = operation
             && self.newest <= self.newest_at_begin.0
@@ -136,7 +162,7 @@ impl Simulated {
                 return OperationEnd::done(result);
             }
         }
-        let mut result = self.result(operation, started);
+        let mut result = self.result(operation, download, started);
         if let Some((dialogs, open)) = result.dialogs_mut() {
             *dialogs = std::mem::take(&mut self.answered);
             *open = dialog;
@@ -144,10 +170,18 @@ impl Simulated {
         OperationEnd::done(result)
     }
 
-    /// Changes the state of the browser as an operation does.
-    fn act(&mut self, operation: &Operation) -> Result<(), Refusal> {
+    /// True when the files of an upload have arrived, which it uses up, or when such a file is attached.
+    async fn has_files(&self, upload: UploadId, attached: Option<&FileName>) -> bool {
+        match attached {
+            Some(name) => self.files.copy_attached(name).await.is_ok_and(|copy| copy.is_some()),
+            None => self.files.take(upload).is_some(),
+        }
+    }
+
+    /// Changes the state of the browser as an operation does. Returns the download that it has begun.
+    fn act(&mut self, operation: &Operation) -> Result<Option<DownloadRef>, Refusal> {
         match operation {
-            Operation::Navigate(navigate) => self.load(navigate.url.as_str()),
+            Operation::Navigate(navigate) => return Ok(self.load(navigate.url.as_str())),
             Operation::Interact(Interact { action: Action::Dialog { accept, .. }, .. }) => {
                 let dialog = self.dialog().ok_or(Refusal::NoDialog)?;
                 self.open = None;
@@ -184,25 +218,32 @@ impl Simulated {
             }
             _ => {}
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Loads a page. A page of `popup.simulated.example` opens another one. A page of `dialog.simulated.example` shows the dialog
-    /// that its path names, such as `/confirm`, with the query parameters `message` and `default`. It is held for `for_ms`.
-    fn load(&mut self, address: &str) {
+    /// Loads a page, or begins a download. A page of `popup.simulated.example` opens another one. A page of
+    /// `dialog.simulated.example` shows the dialog that its path names, such as `/confirm`, with the query parameters `message` and
+    /// `default`. It is held for `for_ms`.
+    fn load(&mut self, address: &str) -> Option<DownloadRef> {
+        if let Some(download) = download(address) {
+            let reference = download.reference();
+            self.files.simulate(download);
+            return Some(reference);
+        }
         let active = self.active;
         if let Some(page) = self.pages.iter_mut().find(|page| page.number == active) {
             address.clone_into(&mut page.url);
         }
         self.loads += 1;
         self.looks = AtomicU32::new(0);
-        let Ok(url) = Url::parse(address) else { return };
+        let url = Url::parse(address).ok()?;
         match url.host_str() {
             // A page that cannot open another one gets null.
             Some("popup.simulated.example") => drop(self.open_page(Some(active))),
             Some("dialog.simulated.example") => self.show_dialog(&url),
             _ => {}
         }
+        None
     }
 
     fn open_page(&mut self, opener: Option<u32>) -> Result<(), Refusal> {
@@ -307,7 +348,7 @@ impl Simulated {
         }
     }
 
-    fn result(&self, operation: &Operation, started: Instant) -> OperationResult {
+    fn result(&self, operation: &Operation, download: Option<DownloadRef>, started: Instant) -> OperationResult {
         let url = self.url().to_owned();
         let duration_ms = milliseconds(started);
         match operation {
@@ -320,6 +361,7 @@ impl Simulated {
                 timed_out: false,
                 dialogs: Vec::new(),
                 dialog: None,
+                download,
                 page_submission_held: false,
             }),
             Operation::Interact(interact) => OperationResult::Interact(Interacted {
@@ -335,7 +377,7 @@ impl Simulated {
                 request_held: false,
                 page_submission_held: false,
             }),
-            Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
+            Operation::Wait(wait) => OperationResult::Wait(Waited { download, ..self.waited(wait, true, started) }),
             Operation::StateCapture(_) => OperationResult::StateCapture(SessionState {
                 url,
                 title: Some("Simulated".to_owned()),
@@ -395,7 +437,15 @@ impl Simulated {
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited { matched, kind, duration_ms, url: self.url().to_owned(), dialogs: Vec::new(), dialog: None }
+        Waited {
+            matched,
+            kind,
+            duration_ms,
+            url: self.url().to_owned(),
+            dialogs: Vec::new(),
+            dialog: None,
+            download: None,
+        }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
@@ -448,6 +498,28 @@ impl Simulated {
         let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url().to_owned());
         OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
+}
+
+/// Simulates downloads. An address of `download.simulated.example` is a download, named by its path. The query parameters
+/// `name`, `bytes`, `type` and `status` set another name, the size, the media type and the progress.
+fn download(url: &str) -> Option<Download> {
+    let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("download.simulated.example"))?;
+    let parameter = |name: &str| parameter(&url, name);
+    let status = match parameter("status").as_deref() {
+        Some("in_progress") => DownloadStatus::InProgress,
+        Some("failed") => DownloadStatus::Failed,
+        _ => DownloadStatus::Complete,
+    };
+    Some(Download {
+        id: DownloadId::generate(),
+        url: url.to_string(),
+        file_name: FileName::of(&parameter("name").unwrap_or_else(|| url.path().to_owned())),
+        content_type: parameter("type"),
+        bytes: parameter("bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(9),
+        status,
+        error: (status == DownloadStatus::Failed).then_some(DownloadError::TooLarge),
+        created_at: Timestamp(SystemTime::now().into()),
+    })
 }
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {

@@ -4,12 +4,13 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use futures_util::future::{OptionFuture, join};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::files::DownloadRef;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
@@ -35,6 +36,7 @@ use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
 use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
 use super::emulation::{self, DeviceSizes};
+use super::files::{self, Files, HandedUploads, LOOKS};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
@@ -51,6 +53,10 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum time for a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// Time after which a wait for a download returns although the download has not ended.
+const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum time from the start of a download to its name.
+const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Pause before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Minimum free bytes on a browser's disk for a save.
@@ -88,7 +94,12 @@ pub struct Webkit {
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     pub(super) guard: Guard,
-    confinement: Confinement,
+    pub(super) confinement: Confinement,
+    pub(super) files: Files,
+    /// Uploads that the browser has received.
+    pub(super) uploads: HandedUploads,
+    /// Times at which the previous and the current operation began, in microseconds since 1970.
+    began_us: [u64; 2],
 }
 
 impl Webkit {
@@ -133,6 +144,7 @@ impl Webkit {
             title_chars: limits.title_chars,
         };
         host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
+        let files = Files::of_host(host.line(), host.directory().clone());
         Ok(Self {
             dialogs: HeldDialogs::of(host.line(), dialogs),
             newest_pages: NewestPages::new(),
@@ -153,6 +165,9 @@ impl Webkit {
             patterns: Patterns::new(1),
             guard,
             confinement,
+            files,
+            uploads: HandedUploads::default(),
+            began_us: [0; 2],
         })
     }
 
@@ -168,8 +183,11 @@ impl Webkit {
         {
             return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
         }
-        let (death, dialogs) = (self.host.death(), self.dialogs.clone());
         // The service's own operations are not those that a caller means.
+        if operation.spec().route.is_some() {
+            self.began_us = [self.began_us[1], microseconds_now()];
+        }
+        let (death, dialogs) = (self.host.death(), self.dialogs.clone());
         let line = self.host.line();
         let counting = operation.spec().route.is_some().then(|| self.newest_pages.begin(line));
         let work = async {
@@ -273,7 +291,7 @@ impl Webkit {
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        let protocol::Navigated { final_uri, status, error, .. } = self.load(command).await?;
+        let protocol::Navigated { final_uri, status, error, download } = self.load(command).await?;
         let error = match error {
             Some(error) if navigate.on_failure == OnFailure::Fail => return Err(self.not_loaded(&error)),
             Some(error) => Some(PageError { message: self.explain(&error), ..error }),
@@ -295,6 +313,7 @@ impl Webkit {
             timed_out: false,
             dialogs: Vec::new(),
             dialog: None,
+            download: self.download(download).await?,
             page_submission_held: held_before || held_meanwhile,
         })
     }
@@ -317,6 +336,7 @@ impl Webkit {
             timed_out: true,
             dialogs: Vec::new(),
             dialog: None,
+            download: self.download(known.download).await?,
             page_submission_held: false,
         })
     }
@@ -362,8 +382,49 @@ impl Webkit {
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
             Condition::Page => self.wait_for_page().await?,
+            Condition::Download => {
+                let download = self.wait_for_download().await?;
+                return Ok(Waited { download: Some(download), ..self.waited(wait, true, started).await? });
+            }
         }
         self.waited(wait, true, started).await
+    }
+
+    /// Waits for a download that has begun since the previous operation began. A download that takes long is not waited for
+    /// to its end.
+    async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
+        let line = self.host.line();
+        let mut pause = LOOKS[0];
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let long_ago =
+                microseconds_now().saturating_sub(DOWNLOAD_WITHIN.as_micros().try_into().unwrap_or(u64::MAX));
+            let is_wanted = |entry: &protocol::DownloadEntry| {
+                let has_ended = entry.status != protocol::DownloadStatus::InProgress;
+                entry.created_us >= self.began_us[0] && (has_ended || entry.created_us <= long_ago)
+            };
+            if let Some(wanted) = entries.iter().position(is_wanted) {
+                return Ok(self.files.describe(&entries)[wanted].reference());
+            }
+            sleep(pause).await;
+            pause = LOOKS[1].min(pause * 2);
+        }
+    }
+
+    /// Describes a download of the host, which has a name soon after its start.
+    async fn download(&self, number: Option<u32>) -> Result<Option<DownloadRef>, OperationEnd> {
+        let Some(number) = number else { return Ok(None) };
+        let (line, given_up) = (self.host.line(), Instant::now() + NAMED_WITHIN);
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let Some(found) = entries.iter().position(|entry| entry.id == number) else { return Ok(None) };
+            let has_name = !entries[found].file_name.is_empty();
+            let has_ended = entries[found].status != protocol::DownloadStatus::InProgress;
+            if has_name || has_ended || Instant::now() >= given_up {
+                return Ok(Some(self.files.describe(&entries)[found].reference()));
+            }
+            sleep(LOOKS[0]).await;
+        }
     }
 
     async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
@@ -406,7 +467,7 @@ impl Webkit {
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Ok(Waited { matched, kind, duration_ms, url, dialogs: Vec::new(), dialog: None })
+        Ok(Waited { matched, kind, duration_ms, url, dialogs: Vec::new(), dialog: None, download: None })
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
@@ -590,6 +651,12 @@ impl From<CallError> for OperationEnd {
             error => Self::Failed(error.into_failure()),
         }
     }
+}
+
+/// The current time in microseconds since 1970, by the clock of this machine and its browsers.
+fn microseconds_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since `since`.

@@ -21,6 +21,7 @@ use kitfleet_domain::validation::{Invalid, Rules, both};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 
+pub use self::interact::FileContent;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::openapi::{named, one_of, or_null};
