@@ -36,7 +36,7 @@ async fn resize(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), Host
     let start = Instant::now();
     loop {
         let question = "return [[innerWidth, innerHeight], [screen.width, screen.height]]";
-        let sizes = script::evaluate(browser, question).await?;
+        let sizes = script::evaluate(&browser.pages.active(), question).await?;
         if sizes == wanted {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, TouchPhase};
 
-use crate::browser::Browser;
+use crate::pages::Page;
 use crate::touch::milliseconds;
 use crate::{acknowledgement, failure};
 
@@ -34,20 +34,23 @@ pub struct Pointer {
 
 /// Sends the mouse events that accompany one step of a finger, and waits until the page has handled them, because WebKit
 /// does not keep the order of mouse and touch events. Other fingers than the first have no mouse.
-pub async fn accompany(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
-    for &(send, is_reported) in events(browser, finger, phase) {
-        let reports = browser.acknowledgements.pointers.get();
-        send.deliver(browser, at)?;
+pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    for &(send, is_reported) in events(page, finger, phase) {
+        if page.is_closed() {
+            break;
+        }
+        let reports = page.acknowledgements.pointers.get();
+        send.deliver(page, at)?;
         if is_reported {
-            acknowledgement::wait(browser, |come| come.pointers.get(), reports + 1).await;
+            acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
         }
     }
     Ok(())
 }
 
 /// The same without waiting.
-pub fn accompany_at_once(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
-    events(browser, finger, phase).iter().try_for_each(|(send, _)| send.deliver(browser, at))
+pub fn accompany_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    events(page, finger, phase).iter().try_for_each(|(send, _)| send.deliver(page, at))
 }
 
 /// One event of the mouse.
@@ -60,8 +63,8 @@ enum MouseStep {
 }
 
 /// Returns the events that accompany a step, and whether the listeners report them.
-fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(MouseStep, bool)] {
-    let accompanied = &browser.pointer.finger;
+fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(MouseStep, bool)] {
+    let accompanied = &page.pointer.finger;
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
         return &[(MouseStep::Move { pressed: false }, false), (MouseStep::Press, true)];
@@ -77,19 +80,19 @@ fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(Mou
 }
 
 impl MouseStep {
-    fn deliver(self, browser: &Rc<Browser>, at: Point) -> Result<(), HostError> {
+    fn deliver(self, page: &Rc<Page>, at: Point) -> Result<(), HostError> {
         match self {
-            Self::Move { pressed } => move_to(browser, at, pressed),
-            Self::Press => press(browser, gdk::EventType::ButtonPress, at),
-            Self::Release => press(browser, gdk::EventType::ButtonRelease, at),
-            Self::Leave => move_to(browser, AWAY, false),
+            Self::Move { pressed } => move_to(page, at, pressed),
+            Self::Press => press(page, gdk::EventType::ButtonPress, at),
+            Self::Release => press(page, gdk::EventType::ButtonRelease, at),
+            Self::Leave => move_to(page, AWAY, false),
         }
     }
 }
 
-fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool) -> Result<(), HostError> {
+fn move_to(page: &Rc<Page>, (x, y): Point, pressed: bool) -> Result<(), HostError> {
     let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
     // reference to its window.
     unsafe {
@@ -101,12 +104,12 @@ fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool) -> Result<(), Ho
         ((*motion).x_root, (*motion).y_root) = (MARK + x.max(0.0), y);
         (*motion).state = state(pressed);
     }
-    deliver(browser, event)
+    deliver(page, event)
 }
 
-fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point) -> Result<(), HostError> {
+fn press(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point) -> Result<(), HostError> {
     let mut event = gdk::Event::new(kind);
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: as in `move_to`.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
@@ -118,7 +121,7 @@ fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point) -> Result<(
         (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
         (*button).state = state(kind == gdk::EventType::ButtonRelease);
     }
-    deliver(browser, event)
+    deliver(page, event)
 }
 
 /// Modifiers of an event: the button if it is pressed.
@@ -126,13 +129,13 @@ fn state(pressed: bool) -> u32 {
     if pressed { gdk::ModifierType::BUTTON1_MASK.bits() } else { 0 }
 }
 
-fn deliver(browser: &Rc<Browser>, mut event: gdk::Event) -> Result<(), HostError> {
+fn deliver(page: &Rc<Page>, mut event: gdk::Event) -> Result<(), HostError> {
     let pointer = gdk::Display::default()
         .and_then(|display| display.default_seat())
         .and_then(|seat| seat.pointer())
         .ok_or_else(|| failure::engine("X has no pointer"))?;
     event.set_device(Some(&pointer));
     event.set_source_device(Some(&pointer));
-    browser.view.event(&event);
+    page.view.event(&event);
     Ok(())
 }
