@@ -97,7 +97,7 @@ impl Browser {
             output,
         });
         downloads::listen(&browser);
-        let page = Page::create(&browser, None);
+        let page = Page::create(&browser, None, None);
         pages::activate(&page);
         // The page's process starts while GTK loads its theme and its fonts.
         let weak = Rc::downgrade(&browser);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, ShownDialog};
-use webkit2gtk::{ScriptDialog, ScriptDialogType};
+use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
 
 use crate::browser::Browser;
 use crate::failure::words;
@@ -150,6 +150,8 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     dialog.close();
     if description.kind == DialogKind::BeforeUnload && !accept {
         page.navigation.stay();
+        // WebKit would still report the address to which the load was to lead.
+        page.view.stop_loading();
     }
     browser.dialogs.note(description, accept);
     browser.live.asks_anew();

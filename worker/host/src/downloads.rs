@@ -12,7 +12,7 @@ use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadLimits, Downl
 use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContextExt};
 
 use crate::browser::Browser;
-use crate::pages::cut;
+use crate::pages::{self, cut};
 
 /// Folder of the files, below the browser's folder.
 const FOLDER: &str = "downloads";
@@ -22,6 +22,9 @@ const INCOMPLETE: &str = ".wkdownload";
 
 /// Maximum length of a file name or a media type, in characters. A file system allows names of 255 bytes.
 const MOST_CHARS: usize = 255;
+
+/// Name of a file for which nothing suggests one.
+const UNNAMED: &str = "download";
 
 #[derive(Default)]
 pub struct Downloads {
@@ -110,6 +113,7 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
     let entry = downloads.add(browser.short_uri(uri.clone()), u64::try_from(now.as_micros()).unwrap_or_default());
     if let Some(page) = download.web_view().and_then(|view| browser.pages.of_view(&view)) {
         page.navigation.note_download(&uri, entry.id);
+        pages::close_without_document(&page);
     }
     if entry.status == DownloadStatus::Failed {
         return download.cancel();
@@ -157,7 +161,8 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     let status = response.as_ref().map_or(0, URIResponseExt::status_code);
     let announced = response.as_ref().map_or(0, URIResponseExt::content_length);
     browser.downloads.change(id, |entry| {
-        entry.file_name = cut(suggested.to_owned(), MOST_CHARS).0;
+        let name = if suggested.is_empty() { UNNAMED } else { suggested };
+        entry.file_name = cut(name.to_owned(), MOST_CHARS).0;
         entry.content_type = content_type.map(|kind| cut(kind, MOST_CHARS).0).filter(|kind| !kind.is_empty());
     })?;
     let folder = browser.directory.join(FOLDER);

@@ -145,8 +145,10 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
 }
 
 async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
-    let page = browser.pages.active();
-    let page = &page;
+    if browser.dialogs.is_blocking() && needs_page(&request.command) {
+        return Err(HostError::DialogOpen);
+    }
+    let page = &browser.pages.active();
     Ok(match request.command {
         HostCommand::Configure(device) => {
             let emulation = device.emulation.clone();
@@ -200,6 +202,25 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::InputIdle => json(&live::input_queue::rest(browser).await?),
         HostCommand::Act { acts } => json(&live::input_queue::act(browser, acts)?),
     })
+}
+
+/// True for a command that the page would handle only after the answer to its dialog.
+fn needs_page(command: &HostCommand) -> bool {
+    matches!(
+        command,
+        HostCommand::Navigate { .. }
+            | HostCommand::GoInHistory(_)
+            | HostCommand::Reload
+            | HostCommand::ReleaseSubmission
+            | HostCommand::Evaluate { .. }
+            | HostCommand::Touch { .. }
+            | HostCommand::Keys { .. }
+            | HostCommand::InsertText { .. }
+            | HostCommand::Snapshot { .. }
+            | HostCommand::Pdf { .. }
+            | HostCommand::Emulate { .. }
+            | HostCommand::SelectFiles { .. }
+    )
 }
 
 /// Sets the environment that GTK and WebKit read at their start and pass to their processes.

@@ -15,9 +15,10 @@ use glib::translate::ToGlibPtr;
 use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, MOST_PAGES, Page as PageState, PageEntry};
 use webkit2gtk::{
-    ColorChooserRequestExt, NavigationAction, OptionMenu, PermissionRequestExt, URIRequestExt,
-    UserContentInjectedFrames, UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime,
-    UserStyleLevel, UserStyleSheet, WebProcessTerminationReason, WebView, WebViewExt,
+    BackForwardListExt, BackForwardListItemExt, ColorChooserRequestExt, NavigationAction, OptionMenu,
+    PermissionRequestExt, URIRequestExt, UserContentInjectedFrames, UserContentManager, UserContentManagerExt,
+    UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet, WebProcessTerminationReason, WebView,
+    WebViewExt,
 };
 
 use crate::acknowledgement::{self, Acknowledgements};
@@ -75,6 +76,8 @@ pub struct Page {
     pub acknowledgements: Acknowledgements,
     pub pointer: Pointer,
     is_closed: Cell<bool>,
+    /// Address of a page whose process has ended. It is loaded again when the page becomes the active one.
+    lost: RefCell<Option<String>>,
     /// Waiters for the end of the page.
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
 }
@@ -125,12 +128,12 @@ impl Pages {
 }
 
 impl Page {
-    /// Creates a page, which is not visible yet. With an opener, both share a process.
-    pub fn create(browser: &Rc<Browser>, opener: Option<&Rc<Page>>) -> Rc<Self> {
+    /// Creates a page, which is not visible yet. It shares the process of a related page.
+    pub fn create(browser: &Rc<Browser>, related: Option<&Rc<Page>>, opener: Option<u32>) -> Rc<Self> {
         let content = UserContentManager::new();
         let view = WebView::builder().settings(&browser.settings).user_content_manager(&content);
-        let view = match opener {
-            Some(opener) => view.related_view(&opener.view),
+        let view = match related {
+            Some(related) => view.related_view(&related.view),
             None => view.web_context(&browser.context),
         };
         let pages = &browser.pages;
@@ -139,7 +142,7 @@ impl Page {
         let page = Rc::new(Self {
             browser: browser.clone(),
             id,
-            opener: opener.map(|opener| opener.id),
+            opener,
             view: view.build(),
             content,
             navigation: Navigation::default(),
@@ -147,6 +150,7 @@ impl Page {
             acknowledgements: Acknowledgements::default(),
             pointer: Pointer::default(),
             is_closed: Cell::new(false),
+            lost: RefCell::default(),
             waiting: RefCell::default(),
         });
         page.listen();
@@ -208,7 +212,8 @@ impl Page {
     /// Current address, truncated, and whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
         let (most, _) = self.browser.lengths.get();
-        cut(self.view.uri().map(String::from).unwrap_or_default(), most)
+        let lost = self.lost.borrow().clone();
+        cut(lost.or_else(|| self.view.uri().map(String::from)).unwrap_or_default(), most)
     }
 
     /// An address, truncated.
@@ -336,8 +341,10 @@ impl Page {
             if is_commanded && page.navigation.is_departing() {
                 return;
             }
+            page.scripts.abandon();
             if !page.is_active() {
-                remove(&page);
+                let item = page.view.back_forward_list().and_then(|list| list.current_item());
+                page.lost.replace(item.and_then(|item| item.uri()).map(String::from));
             } else if !is_commanded {
                 page.browser.end(&format!("{reason:?}"));
             }
@@ -352,7 +359,7 @@ fn open_window(opener: &Rc<Page>, action: &NavigationAction) -> Option<gtk::Widg
     if opener.is_closed() || !action.is_user_gesture() || !browser.pages.admit_window(Instant::now()) {
         return None;
     }
-    let page = Page::create(browser, Some(opener));
+    let page = Page::create(browser, Some(opener), Some(opener.id));
     let uri = action.clone().request().and_then(|request| request.uri());
     page.navigation.begin_in_window(uri.is_some_and(|uri| !uri.is_empty() && uri != "about:blank"));
     activate(&page);
@@ -370,6 +377,10 @@ pub fn activate(page: &Rc<Page>) {
     browser.stack.set_visible_child(&page.view);
     page.view.grab_focus();
     live::show(page);
+    let lost = page.lost.take();
+    if let Some(uri) = lost {
+        page.view.load_uri(&uri);
+    }
 }
 
 /// Lists all pages.
@@ -382,7 +393,10 @@ pub async fn open(browser: &Rc<Browser>) -> Result<PageEntry, HostError> {
     if browser.pages.is_full() {
         return Err(HostError::TooManyPages);
     }
-    let page = open_blank(browser);
+    // A process of its own would take three times the memory.
+    let related = browser.pages.active();
+    let page = Page::create(browser, Some(&related), None);
+    activate(&page);
     let (loaded, arrival) = oneshot::channel();
     navigation::load_blank(&page, move || {
         // The receiver may have been dropped.
@@ -392,12 +406,6 @@ pub async fn open(browser: &Rc<Browser>) -> Result<PageEntry, HostError> {
         Either::Left((Ok(()), _)) => Ok(page.entry()),
         _ => Err(failure::engine("the blank page did not load")),
     }
-}
-
-fn open_blank(browser: &Rc<Browser>) -> Rc<Page> {
-    let page = Page::create(browser, None);
-    activate(&page);
-    page
 }
 
 /// Closes a page by command. It can save its data, and confirm that it may be left.
@@ -430,7 +438,11 @@ pub fn remove(page: &Rc<Page>) {
         let next = next.or_else(|| browser.pages.open.borrow().last().cloned());
         match next {
             Some(next) => activate(&next),
-            None => navigation::load_blank(&open_blank(browser), || {}),
+            None => {
+                let blank = Page::create(browser, None, None);
+                activate(&blank);
+                navigation::load_blank(&blank, || {});
+            }
         }
     }
     dialogs::forget(page);
@@ -447,6 +459,13 @@ pub fn remove(page: &Rc<Page>) {
         // window, or an error.
         unsafe { page.view.destroy() };
     });
+}
+
+/// Closes a window whose address has turned out to be a download, and that has shown nothing.
+pub fn close_without_document(page: &Rc<Page>) {
+    if page.opener.is_some() && !page.navigation.has_document() && !page.navigation.is_departing() {
+        remove(page);
+    }
 }
 
 /// Runs work that WebKit would never end when a dialog is held, or the page is closed.

@@ -48,6 +48,7 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
     acknowledgement::wait(page, |reports| reports.touches.get(), touches + 1).await;
     if is_tap(steps) && reports.refusals.get() == refusals {
         acknowledgement::wait(page, self::ends, ends + 1).await;
+        acknowledgement::await_click(page).await;
     }
     Ok(if reports.strays.get() > strays { TouchOutcome::Missed } else { TouchOutcome::Done })
 }
