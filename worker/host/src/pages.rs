@@ -451,6 +451,9 @@ pub fn remove(page: &Rc<Page>) {
     page.navigation.abandon();
     page.acknowledgements.wake();
     page.waiting.take();
+    for handler in [acknowledgement::HANDLER, navigation::HANDLER] {
+        page.content.unregister_script_message_handler_in_world(handler, script::WORLD);
+    }
     let page = page.clone();
     // WebKit is still handling a signal of the view.
     glib::idle_add_local_once(move || {

@@ -213,6 +213,9 @@ async fn settle(browser: Rc<Browser>) {
     let sent = hands.sent.take();
     if let Some(SentInput { page, kind, reports }) = sent {
         acknowledgement::wait(&page, |come| kind.reports(come), reports).await;
+        if kind == Kind::Touch {
+            acknowledgement::await_click(&page).await;
+        }
     }
     hands.is_awaited.set(false);
     // An error means that the browser has ended, which its worker detects.
