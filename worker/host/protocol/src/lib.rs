@@ -578,7 +578,7 @@ pub struct PageEntry {
     pub title: Option<String>,
     /// True for the page that commands apply to.
     pub active: bool,
-    /// ID of the page that opened it, if that page is still open and a script can reach it.
+    /// ID of the page that opened it, also with `noopener`. That page may be closed.
     pub opener: Option<u32>,
 }
 
@@ -947,7 +947,7 @@ pub enum PageErrorKind {
     Tls,
     /// The name does not resolve.
     Dns,
-    /// Anything below HTTP: refused, reset, redirect loop, blocked, a download instead of a page.
+    /// Anything below HTTP: refused, reset, redirect loop, blocked, closed page.
     Net,
     /// The load timed out.
     Timeout,
@@ -1010,7 +1010,7 @@ pub enum HostError {
     LastPage,
     /// [`MOST_PAGES`] pages are open.
     TooManyPages,
-    /// The page waits for the answer to a dialog.
+    /// The command needs the page, which waits for the answer to a dialog.
     DialogOpen,
     /// WebKit rejected the command.
     Engine {
