@@ -371,7 +371,10 @@ fn unions_say_what_tells_their_variants_apart() {
     };
     assert_eq!(telling("Action").0, "kind");
     assert!(telling("Action").1.contains(&"tap"));
-    assert_eq!(telling("Condition"), ("kind", vec!["selector", "selector_hidden", "url_matches", "time", "page"]));
+    assert_eq!(
+        telling("Condition"),
+        ("kind", vec!["selector", "selector_hidden", "url_matches", "time", "page", "download"])
+    );
     assert_eq!(telling("DeviceExchange"), ("status", vec!["pending", "bound", "expired"]));
     assert_eq!(telling("WebhookEvent").0, "type");
 }
