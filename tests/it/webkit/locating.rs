@@ -75,7 +75,7 @@ impl AgentScene {
 }
 
 fn tap(selector: &str) -> Action {
-    Action::Tap { element: Some(Element::Selector(selector.to_owned())), at: None }
+    Action::Tap { element: Some(Element::Selector(selector.to_owned())), at: None, count: 1, hold_ms: None }
 }
 
 fn names(located: &Located) -> Vec<&str> {
