@@ -157,7 +157,7 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
 /// Records what the response says, and returns the address of the file to write. `None` to end the download.
 fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str) -> Option<String> {
     let response = download.response();
-    let content_type = response.as_ref().and_then(|response| response.mime_type()).map(String::from);
+    let content_type = response.as_ref().and_then(URIResponseExt::mime_type).map(String::from);
     let status = response.as_ref().map_or(0, URIResponseExt::status_code);
     let announced = response.as_ref().map_or(0, URIResponseExt::content_length);
     browser.downloads.change(id, |entry| {

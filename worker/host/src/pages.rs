@@ -34,6 +34,9 @@ const MOST_WINDOWS: usize = 16;
 
 const WINDOW: Duration = Duration::from_secs(2);
 
+/// Scheme of an address that is a script.
+const SCRIPT: &str = "javascript:";
+
 /// Maximum time for a page to return its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
@@ -363,14 +366,21 @@ impl Page {
 /// phone blocks windows that no tap has opened.
 fn open_window(opener: &Rc<Page>, action: &NavigationAction) -> Option<gtk::Widget> {
     let browser = &opener.browser;
-    if opener.is_closed() || !action.is_user_gesture() || !browser.pages.admit_window(Instant::now()) {
+    let uri = action.clone().request().and_then(|request| request.uri()).unwrap_or_default();
+    // Such a script would run before those that are injected into documents.
+    let is_script = uri.get(..SCRIPT.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCRIPT));
+    let is_wanted = action.is_user_gesture() && !is_script && !opener.is_closed();
+    if !is_wanted || !browser.pages.admit_window(Instant::now()) {
         return None;
     }
     let page = Page::create(browser, Some(opener), Some(opener.id));
-    let uri = action.clone().request().and_then(|request| request.uri());
-    page.navigation.begin_in_window(uri.is_some_and(|uri| !uri.is_empty() && uri != "about:blank"));
+    page.navigation.begin_in_window(!uri.is_empty() && uri != "about:blank");
     activate(&page);
-    Some(page.view.clone().upcast())
+    let view: gtk::Widget = page.view.clone().upcast();
+    // SAFETY: the page holds another reference. WebKit expects a view without an owner, and never releases the reference that
+    // the bindings return to it, so that this one takes its place.
+    unsafe { glib::gobject_ffi::g_object_unref(view.as_ptr().cast()) };
+    Some(view)
 }
 
 /// Makes a page the active one, and shows it.
@@ -443,13 +453,12 @@ pub fn remove(page: &Rc<Page>) {
     if was_active {
         let next = page.opener.and_then(|opener| browser.pages.find(opener).ok());
         let next = next.or_else(|| browser.pages.open.borrow().last().cloned());
-        match next {
-            Some(next) => activate(&next),
-            None => {
-                let blank = Page::create(browser, None, None);
-                activate(&blank);
-                navigation::load_blank(&blank, || {});
-            }
+        if let Some(next) = next {
+            activate(&next);
+        } else {
+            let blank = Page::create(browser, None, None);
+            activate(&blank);
+            navigation::load_blank(&blank, || {});
         }
     }
     dialogs::forget(page);
