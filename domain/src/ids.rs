@@ -122,6 +122,11 @@ id!(
     "ses"
 );
 id!(
+    /// Id of a page of a session's browser: see [`PageId::of`].
+    PageId,
+    "page"
+);
+id!(
     /// Id of an operation on a session, with its claim on the session. Never shown to customers.
     IntentId,
     "int"
@@ -241,6 +246,22 @@ id!(
 );
 
 id!(
+    /// Id of a download of a session. It exists as long as the session's browser.
+    DownloadId,
+    "dl"
+);
+id!(
+    /// Id of a file that is attached to an agent session.
+    AttachedFileId,
+    "file"
+);
+id!(
+    /// Id of the files of an upload, from their arrival at the worker until their operation. Never shown to customers.
+    UploadId,
+    "upl"
+);
+
+id!(
     /// Id of a recipe.
     RecipeId,
     "rec"
@@ -270,9 +291,35 @@ id!(
     "sub"
 );
 
+impl PageId {
+    /// Id of the page that has this number in the session's browser. Pages are not stored, so their ids are those that follow the
+    /// session's.
+    #[must_use]
+    pub fn of(session: SessionId, number: u32) -> Self {
+        Self(Uuid::from_u128(session.0.as_u128().wrapping_add(number.into())))
+    }
+
+    /// Number of the page in the session's browser. `None` for an id that no page of this session can have.
+    #[must_use]
+    pub fn number_in(self, session: SessionId) -> Option<u32> {
+        u32::try_from(self.0.as_u128().wrapping_sub(session.0.as_u128())).ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn page_id_gives_the_number_of_the_page_in_its_own_session() {
+        let (session, other) = (SessionId::generate(), SessionId::generate());
+        let page = PageId::of(session, 3);
+        assert_eq!(page.to_string().parse(), Ok(page));
+        assert_eq!(page.number_in(session), Some(3));
+        assert!(PageId::of(session, 4) > page);
+        assert_ne!(page.number_in(other), Some(3));
+        assert_eq!(PageId::from(session.as_uuid()).number_in(session), Some(0));
+    }
 
     #[test]
     fn id_is_parsed_only_in_its_own_spelling() {

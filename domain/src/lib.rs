@@ -29,6 +29,7 @@ pub mod emails;
 pub mod emulation;
 pub mod encryption_key;
 pub mod events;
+pub mod files;
 pub mod identities;
 pub mod ids;
 pub mod limits;

@@ -5,6 +5,7 @@
 //! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
 
 mod capture;
+mod dialogs;
 mod emulate;
 mod extract;
 mod forms;
@@ -13,6 +14,7 @@ pub mod locate;
 mod locators;
 mod navigate;
 mod outcome;
+mod pages;
 mod results;
 mod snapshot;
 mod spec;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
+pub use self::dialogs::{AnsweredDialog, DialogPolicy, DialogType, Interruption, OpenDialog};
 pub use self::emulate::{Change, Emulate};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
@@ -34,10 +37,11 @@ pub use self::interact::{
 pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
 pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, OnFailure, WaitUntil};
-pub use self::outcome::{Failure, FailureClass, Outcome};
-pub use self::results::StoredResult;
+pub use self::outcome::{Failure, FailureClass, Outcome, Refusal};
+pub use self::pages::{ActivatePage, BrowserPage, BrowserPages, ClosePage, ListPages, OpenPage, PageClosed};
+pub use self::results::{EarlyEnd, StoredResult};
 pub use self::snapshot::{PageSnapshot, Snapshot};
-pub use self::spec::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
+pub use self::spec::{DialogMembers, OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState, StateCapture};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::emulation::EmulationState;
@@ -59,6 +63,8 @@ macro_rules! operations {
         #[serde(untagged)]
         pub enum OperationResult {
             $($(#[$doc])* $name($output),)+
+            /// A dialog that is held open ended an operation whose own result cannot say so.
+            EndedEarly(EarlyEnd),
         }
 
         impl Operation {
@@ -77,6 +83,12 @@ macro_rules! operations {
                 match self { $(Self::$name(parameters) => parameters.budget(),)+ }
             }
 
+            /// Result when a dialog that is held open ends the operation early. `None` for an operation that has no such result.
+            #[must_use]
+            pub fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+                match self { $(Self::$name(parameters) => parameters.interrupted(by),)+ }
+            }
+
             /// Removes the texts that must not be stored in clear, so that they can be sealed.
             ///
             /// Only the page knows which field is a password field, so every typed text is a secret.
@@ -93,11 +105,24 @@ macro_rules! operations {
 
         impl OperationOutput for OperationResult {
             fn weight(&self) -> usize {
-                match self { $(Self::$name(output) => output.weight(),)+ }
+                match self {
+                    $(Self::$name(output) => output.weight(),)+
+                    Self::EndedEarly(output) => output.weight(),
+                }
             }
 
             fn into_content(self) -> Option<Vec<u8>> {
-                match self { $(Self::$name(output) => output.into_content(),)+ }
+                match self {
+                    $(Self::$name(output) => output.into_content(),)+
+                    Self::EndedEarly(output) => output.into_content(),
+                }
+            }
+
+            fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+                match self {
+                    $(Self::$name(output) => output.dialogs_mut(),)+
+                    Self::EndedEarly(output) => output.dialogs_mut(),
+                }
             }
         }
     };
@@ -106,7 +131,7 @@ macro_rules! operations {
 operations! {
     /// Loads a page.
     Navigate(Navigate) -> Navigated;
-    /// Taps, types, selects, scrolls, presses a key, goes back or reloads.
+    /// Taps, types, selects, scrolls, presses a key, answers a dialog, goes back or reloads.
     Interact(Interact) -> Interacted;
     /// Waits for a condition.
     Wait(Wait) -> Waited;
@@ -118,6 +143,14 @@ operations! {
     Extract(Extract) -> Extracted;
     /// Reads the accessibility tree of the page.
     Snapshot(Snapshot) -> PageSnapshot;
+    /// Lists the pages.
+    ListPages(ListPages) -> BrowserPages;
+    /// Opens a page.
+    OpenPage(OpenPage) -> BrowserPage;
+    /// Makes a page the active one.
+    ActivatePage(ActivatePage) -> BrowserPage;
+    /// Closes a page.
+    ClosePage(ClosePage) -> PageClosed;
     /// Changes the emulation.
     Emulate(Emulate) -> EmulationState;
     /// Finds the elements that a description matches.

@@ -6,6 +6,7 @@
 
 pub mod capabilities;
 pub mod census;
+pub mod dialogs;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
@@ -32,7 +33,7 @@ use crate::emulation::{Emulation, EmulationState};
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
-use crate::operations::{Outcome, Secrets};
+use crate::operations::{DialogPolicy, OpenDialog, Outcome, Secrets};
 use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
@@ -89,6 +90,8 @@ pub struct Session {
     pub egress_capability_report: Option<Value>,
     /// Challenge that pauses the session.
     pub challenge: Option<Json<ChallengeState>>,
+    /// Dialog of the page that waits for an answer.
+    pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
     /// Time of creation.
@@ -175,6 +178,8 @@ pub struct NewSession<'a> {
     pub detect_challenges: bool,
     /// Emulation, with the values of its headers.
     pub emulation: &'a Emulation,
+    /// Handling of dialogs.
+    pub dialogs: DialogPolicy,
     /// Saved proxy for the session's traffic, and the vault that opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -313,6 +318,7 @@ async fn write(
         proxy_id: new.proxy.map(|(id, _)| id),
         detect_challenges: new.detect_challenges,
         emulation,
+        dialogs: new.dialogs,
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -386,6 +392,7 @@ async fn write(
         egress_capabilities: None,
         egress_capability_report: None,
         challenge: None,
+        dialog: None,
         emulation: state.map(Json),
         created_at,
         updated_at: created_at,
@@ -415,8 +422,8 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
-                  case when live then challenge end as "challenge: _", emulation as "emulation: _", created_at, updated_at,
-                  last_state_at, destroyed_at
+                  case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
+                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
            from sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
@@ -454,8 +461,8 @@ pub async fn list(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
-                  case when live then challenge end as "challenge: _", emulation as "emulation: _", created_at, updated_at,
-                  last_state_at, destroyed_at
+                  case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
+                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
            from sessions where id = any(array(
                (select id from sessions
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
@@ -561,7 +568,8 @@ pub async fn destroy(
                where id = $1 and account_id = $2 and live for update
            ), ended as (
                update sessions s
-               set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
+               set status = 'destroyed', operation_id = null, dialog = null, updated_at = clock_timestamp(),
+                   destroyed_at = clock_timestamp()
                from live where s.id = live.id
                returning s.worker_id, live.operation_id,
                          (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as duration_ms

@@ -7,7 +7,7 @@ use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
-use kitfleet_domain::operations::{Failure, FailureClass, Operation};
+use kitfleet_domain::operations::{Failure, FailureClass, OpenDialog, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
 use kitfleet_domain::sessions::intents::{self, Claim, IntentEnding};
 use kitfleet_domain::sessions::{SessionStatus, recovery};
@@ -43,6 +43,8 @@ pub enum DispatchOutcome {
     NotReady(SessionStatus),
     /// A challenge pauses the session.
     Paused(ChallengeState),
+    /// The page shows a dialog that waits for an answer.
+    DialogOpen(OpenDialog),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// The session's worker has not renewed its lease for a while. Nothing was changed.
@@ -88,6 +90,7 @@ impl Dispatcher<'_> {
             }
             Claim::Lost(status) => return Ok(DispatchOutcome::NotReady(status)),
             Claim::Paused(challenge) => return Ok(DispatchOutcome::Paused(challenge)),
+            Claim::DialogOpen(dialog) => return Ok(DispatchOutcome::DialogOpen(dialog)),
             Claim::WorkerGone(failure) => return Ok(DispatchOutcome::WorkerGone(failure)),
             Claim::WorkerSilent => return Ok(DispatchOutcome::WorkerSilent),
             Claim::NoSession => return Ok(DispatchOutcome::NoSession),

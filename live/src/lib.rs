@@ -3,7 +3,10 @@
 //!
 //! An API process opens a [`link`] to the session's worker, sends it the viewer's ticket, and then forwards bytes without
 //! reading them. Only the worker and the viewer interpret [`messages`] and [`pictures`].
+//!
+//! The same connections carry [`files`] between API processes and workers.
 
+pub mod files;
 pub mod link;
 pub mod messages;
 pub mod pictures;

@@ -40,14 +40,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct Greeting {
     /// Session to view.
     pub session_id: SessionId,
-    /// Ticket of the viewer.
+    /// Ticket of the viewer, or of a transfer of files.
     pub ticket: String,
 }
 
 /// Answer of the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
-    /// True when the rest of the connection belongs to the viewer.
+    /// True when the rest of the connection belongs to the viewer or the transfer.
     pub admitted: bool,
     /// Reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,8 @@ pub enum ConnectError {
     Unreachable(#[from] io::Error),
 }
 
-/// Connects to a worker and sends it a ticket. After this returns, the stream carries the WebSocket from its first byte.
+/// Connects to a worker and sends it a ticket. After this returns, the stream carries the WebSocket or the transfer from its
+/// first byte.
 ///
 /// # Errors
 /// Returns an error when the worker cannot be reached in time, when its certificate does not match its row, or when it refuses

@@ -97,7 +97,12 @@ fn asks(method: &Method, path: &str) -> Requirement {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     Requirement::CustomerCredential(match (method.as_str(), &segments[..]) {
         // The state contains cookies and gives control of the session, so team members need the right to control it.
-        ("GET", ["v1", "sessions", _, "state" | "live-links"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
+        ("GET", ["v1", "sessions", _, "state" | "pages" | "live-links"])
+        | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
+            Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
+        }
+        // Downloads have content of pages, as the state does.
+        ("GET", ["v1", "sessions", _, "downloads", ..]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
         // The ticket in the request is the credential.

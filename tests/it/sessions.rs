@@ -32,6 +32,7 @@ async fn session_has_the_members_of_the_contract() {
         "egress_capabilities",
         "egress_capability_report",
         "challenge",
+        "dialog",
         "emulation",
         "created_at",
         "updated_at",
@@ -53,6 +54,7 @@ async fn session_has_the_members_of_the_contract() {
         "egress_capabilities",
         "egress_capability_report",
         "challenge",
+        "dialog",
         "last_state_at",
         "destroyed_at",
     ] {

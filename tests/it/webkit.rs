@@ -8,6 +8,8 @@ mod challenges;
 mod confinement;
 mod deaths;
 mod device;
+mod dialogs;
+mod downloads;
 mod emulation;
 mod fields;
 mod forms;
@@ -31,7 +33,9 @@ mod requests;
 mod resending;
 mod snapshots;
 mod turns;
+mod uploads;
 mod waiting;
+mod windows;
 
 use std::time::Duration;
 

@@ -12,8 +12,10 @@ mod bounds;
 mod challenges;
 mod confinement;
 mod demand;
+mod dialogs;
 mod directories;
 mod emulation;
+mod files;
 mod finding;
 mod forms;
 mod host;
@@ -21,6 +23,7 @@ mod input;
 mod numbers;
 mod pace;
 mod page;
+mod pages;
 mod pool;
 mod processes;
 mod reading;
@@ -34,7 +37,7 @@ mod webkit;
 use std::io;
 use std::path::PathBuf;
 
-use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
+use kitfleet_domain::operations::{Failure, OpenDialog, Operation, OperationResult, Refusal, StoredResult};
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
@@ -42,6 +45,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
 pub use self::challenges::ChallengeScan;
+pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
@@ -86,6 +90,31 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.view(),
             Engine::Simulated(browser) => browser.view(),
+        }
+    }
+
+    /// Returns the dialog that the browser holds open.
+    pub async fn dialog(&self) -> Option<OpenDialog> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.dialog().await,
+            Engine::Simulated(browser) => browser.dialog(),
+        }
+    }
+
+    /// Waits until the browser holds another dialog open than `known`, and returns it. Never resolves for a browser that holds no
+    /// dialogs. Cancellation is safe.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.dialog_changed(known).await,
+            Engine::Simulated(browser) => browser.dialog_changed(known).await,
+        }
+    }
+
+    /// Returns access to the browser's files.
+    pub(crate) fn files(&self) -> Files {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.files.clone(),
+            Engine::Simulated(browser) => browser.files.clone(),
         }
     }
 
@@ -150,6 +179,8 @@ pub enum OperationEnd {
         /// Further members of the problem document.
         members: Map<String, Value>,
     },
+    /// The state of the browser does not allow the operation. It is unchanged.
+    Refused(Refusal),
     /// The operation is done, but its result cannot be returned. The state of the browser is unchanged.
     Withheld {
         /// Reason.

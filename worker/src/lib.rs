@@ -11,6 +11,7 @@ pub mod crypto_orders;
 mod draining;
 mod egress_routes;
 pub mod emails;
+mod file_transfers;
 pub mod incarnations;
 mod live;
 pub mod maintenance;
@@ -26,6 +27,7 @@ use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
 use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
+use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
@@ -155,6 +157,8 @@ pub(crate) struct Context {
     pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
+    /// Checks tickets of file transfers. Fetched for the first transfer.
+    pub(crate) file_tickets: OnceCell<AccessTickets>,
     pub(crate) mailer: Mailer,
     /// Cancelled when the worker must not start new work.
     pub(crate) stopping: CancellationToken,
@@ -235,6 +239,7 @@ async fn run_with(
         stores,
         sessions,
         live: Live::default(),
+        file_tickets: OnceCell::new(),
         mailer,
         stopping,
     });

@@ -3,7 +3,7 @@
 //! A session with viewers has a [`Hub`] for as long as they are connected. The hub requests changes from the browser
 //! while a viewer has room for them, and distributes them to all viewers. It also forwards a viewer's input, and checks
 //! periodically which viewers may stay. An API process connects a viewer to the worker with the viewer's ticket, and
-//! then only forwards bytes.
+//! then only forwards bytes. Transfers of files (`file_transfers.rs`) use the same listener.
 
 mod hub;
 mod input_session;
@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self as tickets, Admission};
 use kitfleet_domain::log_throttle::LogThrottle;
@@ -29,6 +30,7 @@ use tokio_util::task::TaskTracker;
 use self::hub::Hub;
 use self::viewers::ViewerHandle;
 use crate::Context;
+use crate::file_transfers::{self, Transfer};
 
 /// Maximum number of connections that have not shown a ticket yet.
 const STRANGERS: usize = 256;
@@ -81,8 +83,15 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
                 context.live.tasks.spawn(async move {
                     let welcome = welcome(incoming, &guest).await;
                     drop(stranger);
-                    if let Some((stream, hub, seat)) = welcome {
-                        viewer::serve(stream, &hub, seat, &guest.stopping).await;
+                    match welcome {
+                        Some((stream, Admitted::Viewer(hub, seat))) => {
+                            viewer::serve(stream, &hub, seat, &guest.stopping).await;
+                        }
+                        Some((stream, Admitted::Transfer(transfer))) => {
+                            // The connection is over, so an error has no recipient.
+                            let _ = guest.stopping.run_until_cancelled(transfer.run(stream)).await;
+                        }
+                        None => {}
                     }
                 });
             }
@@ -94,21 +103,27 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     }
 }
 
-/// Reads a viewer's greeting and assigns a viewer slot. An invalid greeting is not answered.
-async fn welcome(
-    incoming: Incoming,
-    context: &Arc<Context>,
-) -> Option<(Box<dyn link::Stream>, Arc<Hub>, ViewerHandle)> {
+/// Owner of an admitted connection.
+enum Admitted {
+    Viewer(Arc<Hub>, ViewerHandle),
+    Transfer(Transfer),
+}
+
+/// Reads the greeting of a viewer or a transfer, and admits it. An invalid greeting is not answered.
+async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn link::Stream>, Admitted)> {
     let heard = context.stopping.run_until_cancelled(incoming.greeting()).await?;
     let (mut stream, greeting) = heard.ok()?;
-    let admitted = admit(&greeting, context).await;
-    let (seated, answer) = match admitted {
-        Ok(seated) => (Some(seated), Ok(())),
+    let admitted = if AccessTickets::is_ticket(&greeting.ticket) {
+        file_transfers::admit(&greeting, context).await.map(Admitted::Transfer)
+    } else {
+        admit(&greeting, context).await.map(|(hub, seat)| Admitted::Viewer(hub, seat))
+    };
+    let (admitted, answer) = match admitted {
+        Ok(admitted) => (Some(admitted), Ok(())),
         Err(reason) => (None, Err(reason)),
     };
     link::answer(&mut stream, answer).await.ok()?;
-    let (hub, seat) = seated?;
-    Some((stream, hub, seat))
+    Some((stream, admitted?))
 }
 
 async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>, ViewerHandle), NotAdmitted> {

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
-use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
+use kitfleet_domain::operations::{Failure, FailureClass, OpenDialog, Operation, Outcome};
 use kitfleet_domain::sealing::NotSealedForUs;
+use kitfleet_domain::sessions::dialogs::{self, DialogChange};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
 use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
 use kitfleet_domain::sessions::recovery;
@@ -27,6 +28,7 @@ use kitfleet_egress::EgressRoute;
 use kitfleet_jobs::operations::OperationJob;
 use kitfleet_jobs::traces;
 use kitfleet_profiles::{SaveError, Saved};
+use serde_json::Map;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -36,7 +38,7 @@ use tracing::field::Empty;
 
 use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, Cause, ChallengeScan, NotSaved, OperationEnd, View};
+use crate::browser::{Browser, Cause, ChallengeScan, Files, NotSaved, OperationEnd, View};
 use crate::egress_routes;
 
 pub(crate) const WORKER_SESSIONS: Gauge = Gauge::new("service_worker_sessions", "Live sessions of this worker.", []);
@@ -80,6 +82,7 @@ struct Handle {
 #[derive(Clone)]
 pub(crate) struct LiveHandle {
     pub(crate) view: View,
+    pub(crate) files: Files,
     /// Claim of the person who sends input.
     pub(crate) claim: HeldClaim,
     /// Receives the error of a browser that fails while a person sends input.
@@ -136,7 +139,7 @@ impl Sessions {
         answered.await.ok()
     }
 
-    /// Returns the access for viewers. `None` when the browser is not open, or not on this worker.
+    /// Returns the access for viewers and transfers of files. `None` when the browser is not open, or not on this worker.
     pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
         self.get(session)?.stage
     }
@@ -226,6 +229,7 @@ fn open(
         held: None,
         measuring: None,
         watch: wanted.0.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
+        dialog: None,
     };
     context.sessions.actors.spawn(async move {
         if let Some(browser) = actor.open(intent, wanted).instrument(span).await {
@@ -286,6 +290,8 @@ struct Actor {
     measuring: Option<AbortOnDropHandle<()>>,
     /// Checks for challenges, if challenges pause the session.
     watch: Option<Watch>,
+    /// Dialog in the session's row.
+    dialog: Option<OpenDialog>,
 }
 
 /// Next action of the actor after an operation.
@@ -344,7 +350,8 @@ impl Actor {
 
     /// Makes the browser available to viewers.
     fn put_on_stage(&self, browser: &Browser) {
-        let stage = LiveHandle { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
+        let (view, files) = (browser.view(), browser.files());
+        let stage = LiveHandle { view, files, claim: Arc::clone(&self.claim), faults: self.faults.clone() };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
             handle.stage = Some(stage);
         }
@@ -369,7 +376,8 @@ impl Actor {
             Some(_) => Box::pin(egress_routes::open(&self.context, self.session)).await?,
             None => EgressRoute::direct(self.context.browsers.rules()),
         });
-        let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way, &wanted.emulation);
+        let opening =
+            self.context.browsers.open(archetype, wanted.behavioral_profile, &way, (&wanted.emulation, wanted.dialogs));
         let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &way)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
@@ -411,6 +419,10 @@ impl Actor {
                     None => continue,
                 },
                 Some(failure) = self.faulted.recv() => break self.fail_idle(failure).await,
+                open = browser.dialog_changed(self.dialog.as_ref()) => match self.store_dialog(open).await {
+                    Some(after) => break after,
+                    None => continue,
+                },
             };
             let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A database crash can lose that commit,
@@ -469,6 +481,22 @@ impl Actor {
         }
     }
 
+    /// Stores the dialog that is open between operations, unless the session ends meanwhile.
+    async fn store_dialog(&mut self, open: Option<OpenDialog>) -> Option<NextAction> {
+        self.dialog = open;
+        let (context, session, dialog) = (&self.context, self.session, self.dialog.as_ref());
+        let store = || async { dialogs::store(&mut *context.db.acquire().await?, context.id, session, dialog).await };
+        tokio::select! {
+            stored = persist("record a dialog", store) => {
+                if let Err(error) = stored {
+                    tracing::error!(%error, %session, "cannot record a dialog");
+                }
+                None
+            }
+            () = self.close.cancelled() => Some(NextAction::Close),
+        }
+    }
+
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, .. } = order;
         let grace = match operation {
@@ -484,7 +512,12 @@ impl Actor {
         OPERATION_TIME.with([operation.spec().kind]).record(started.elapsed());
         let (outcome, result) = match ended {
             Ok(OperationEnd::Done(result)) => (Outcome::Done, Some(result)),
-            Ok(OperationEnd::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),
+            Ok(OperationEnd::Invalid { invalid, members }) => {
+                (Outcome::Invalid { errors: invalid.0, members, refusal: None }, None)
+            }
+            Ok(OperationEnd::Refused(refusal)) => {
+                (Outcome::Invalid { errors: Vec::new(), members: Map::new(), refusal: Some(refusal) }, None)
+            }
             Ok(OperationEnd::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
             Ok(OperationEnd::Failed(failure)) => (Outcome::Failed { failure }, None),
             Err(_) => (Outcome::Failed { failure: out_of_time() }, None),
@@ -497,13 +530,34 @@ impl Actor {
         }
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
         let sets_emulation = matches!(operation, Operation::Emulate(_));
-        let ending = IntentEnding { result, browser_time, usage, sets_emulation, ..IntentEnding::from(outcome) };
+        let reads_state = matches!(operation, Operation::StateCapture(_));
+        let dialog = self.dialog_change(browser).await;
+        let ending = IntentEnding {
+            result,
+            browser_time,
+            usage,
+            sets_emulation,
+            reads_state,
+            dialog,
+            ..IntentEnding::from(outcome)
+        };
         match finish(&self.context, intent, &ending).await {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
             WriteOutcome::AsItIs => NextAction::GoOn,
             WriteOutcome::AsFailure => NextAction::Fail,
             WriteOutcome::TooLate => NextAction::Close,
         }
+    }
+
+    /// Returns the change of the open dialog since it was last stored.
+    async fn dialog_change(&mut self, browser: &Browser) -> DialogChange {
+        let open = tokio::select! {
+            open = browser.dialog() => open,
+            _ = browser.died() => None,
+        };
+        let change = DialogChange::between(self.dialog.as_ref(), open.as_ref());
+        self.dialog = open;
+        change
     }
 
     /// Saves the profile, and releases it.

@@ -23,6 +23,7 @@ fn of_fields(config: &DocumentConfig<'_>) -> Vec<(&'static str, &'static str, &'
     let mut bounds = vec![
         ("TypeAction", "text", "maxLength", chars(limits.type_text_chars)),
         ("TypeAction", "delay_ms", "maximum", limits.type_delay_ms),
+        ("DialogAction", "text", "maxLength", chars(limits.type_text_chars)),
         ("PressAction", "key", "maxLength", chars(limits.press_key_chars)),
         ("TimeCondition", "ms", "maximum", milliseconds(limits.max_time_wait)),
         ("Extract", "extractions", "maxItems", chars(limits.extractions)),

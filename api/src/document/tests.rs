@@ -240,6 +240,7 @@ fn no_two_names_differ_by_case_only() {
 fn operations_are_called_by_a_verb_and_a_noun() {
     let verbs = [
         "accept",
+        "activate",
         "bind",
         "cancel",
         "capture",
@@ -274,6 +275,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "login",
         "meet",
         "navigate",
+        "open",
         "purge",
         "reactivate",
         "record",
@@ -369,7 +371,10 @@ fn unions_say_what_tells_their_variants_apart() {
     };
     assert_eq!(telling("Action").0, "kind");
     assert!(telling("Action").1.contains(&"tap"));
-    assert_eq!(telling("Condition"), ("kind", vec!["selector", "selector_hidden", "url_matches", "time"]));
+    assert_eq!(
+        telling("Condition"),
+        ("kind", vec!["selector", "selector_hidden", "url_matches", "time", "page", "download"])
+    );
     assert_eq!(telling("DeviceExchange"), ("status", vec!["pending", "bound", "expired"]));
     assert_eq!(telling("WebhookEvent").0, "type");
 }
@@ -420,6 +425,7 @@ fn bodies_that_need_nothing_may_be_absent() {
         "createProfileSnapshot",
         "createSession",
         "launchProfile",
+        "openSessionPage",
         "restoreProfileSnapshot",
         "snapshotPageInSession",
     ];

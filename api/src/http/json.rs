@@ -12,6 +12,7 @@ mod members;
 mod typed;
 
 use std::convert::Infallible;
+use std::error::Error;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, MatchedPath, Request};
@@ -19,7 +20,9 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kitfleet_domain::answer_budget::Reservation;
 use kitfleet_domain::blocking::run_blocking;
+use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::validation::{FieldError, Invalid, find_nuls, join_path};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
@@ -208,26 +211,88 @@ fn body_limit(parts: &Parts, config: &ApiConfig) -> usize {
     if is_small { config.max_body_bytes.min(limit) } else { config.max_body_bytes }
 }
 
+/// Maximum size of a body with files in bytes, on the routes that take them.
+const LARGE_BODY: usize = 24 * 1024 * 1024;
+
+/// Memory that a large body takes, as a multiple of its size: the text, its values and what they are parsed into.
+const LARGE_BODY_FACTOR: u64 = 3;
+
+/// Reads a JSON object on a route that also takes files. A body beyond the size of other routes reserves memory as a large
+/// response of the account does, until the caller drops the reservation.
+///
+/// # Errors
+/// The body is too large, too slow, cut off, or no JSON object, or the account has too many large bodies and responses.
+pub async fn read_large<T: DeserializeOwned>(
+    request: Request,
+    app: &App,
+    account: AccountId,
+) -> Result<(Unchecked<T>, Reservation)> {
+    let (parts, body) = request.into_parts();
+    // A large body takes longer to arrive.
+    let reading = tokio::time::timeout(app.config.body_timeout * 2, reserve_and_read(body, app, account));
+    let (bytes, reservation) = reading.await.map_err(|_| Problem::body_too_slow())??;
+    let unchecked = run_blocking(bytes.len(), || {
+        let Members { known, unknown } = object::<T>(&parts.headers, &bytes, &app.config, Caller::Known)?;
+        unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
+        Ok::<_, Problem>(Unchecked::declared(known, &bytes))
+    })?;
+    Ok((unchecked, reservation))
+}
+
+async fn reserve_and_read(body: Body, app: &App, account: AccountId) -> Result<(Vec<u8>, Reservation)> {
+    let (small, limit) = (app.config.max_body_bytes, LARGE_BODY.max(app.config.max_body_bytes));
+    let announced = body.size_hint().lower();
+    if announced > limit as u64 {
+        return Err(too_large(limit));
+    }
+    let mut reservation = None;
+    let mut bytes = Vec::new();
+    let mut body = Limited::new(body, limit);
+    loop {
+        let expected = usize::try_from(announced).unwrap_or(limit).max(bytes.len());
+        if expected > small && reservation.is_none() {
+            // A body of unknown length may have the maximum.
+            let expected = if announced > small as u64 { expected } else { limit };
+            reservation = Some(app.answers.reserve(account, LARGE_BODY_FACTOR * expected as u64).await?);
+            bytes.reserve_exact(expected - bytes.len());
+        }
+        match body.frame().await {
+            None => return Ok((bytes, reservation.unwrap_or_default())),
+            Some(Ok(frame)) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
+            Some(Err(error)) => return Err(not_read(&*error, limit)),
+        }
+    }
+}
+
 /// Reads a whole body within the size and time limits.
 ///
 /// # Errors
 /// The body is too large, too slow, or cut off.
 pub async fn read(parts: &Parts, body: Body, config: &ApiConfig) -> Result<Bytes> {
     let limit = body_limit(parts, config);
-    let too_large = || {
-        let detail = format!("the request body has more than {limit} bytes");
-        Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", limit)
-    };
     // The declared length allows a rejection before any byte is read.
     if body.size_hint().lower() > limit as u64 {
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     let collected = tokio::time::timeout(config.body_timeout, Limited::new(body, limit).collect()).await;
     match collected.map_err(|_| Problem::body_too_slow())? {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) if body::is_of_stopping(&*error) => Err(Problem::stopping()),
-        Err(_) => Err(Problem::bad_request("the request body was cut off")),
+        Err(error) => Err(not_read(&*error, limit)),
+    }
+}
+
+fn too_large(limit: usize) -> Problem {
+    let detail = format!("the request body has more than {limit} bytes");
+    Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", limit)
+}
+
+fn not_read(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> Problem {
+    if error.is::<LengthLimitError>() {
+        too_large(limit)
+    } else if body::is_of_stopping(error) {
+        Problem::stopping()
+    } else {
+        Problem::bad_request("the request body was cut off")
     }
 }
 

@@ -84,9 +84,10 @@ pub static CONFLICT: Kind = Kind {
     title: "Conflict",
     status: StatusCode::CONFLICT,
     meaning: "The state of the resource does not allow this. A session that is creating or busy accepts no other operation; the \
-              current one continues. A session that is paused by a challenge (see the challenge member) accepts few operations.",
+              current one continues. A session that is paused by a challenge (see the challenge member), or whose page shows a \
+              dialog (see the dialog member), accepts few operations.",
     remedy: "Wait until the session is ready and repeat the request, or destroy the session. A person must solve a challenge, or \
-             you resolve it through the API.",
+             you resolve it through the API. Answer a dialog with the action dialog.",
 };
 pub static PROFILE_IN_USE: Kind = Kind {
     slug: "profile-in-use",

@@ -160,6 +160,8 @@ problem_sets! {
     /// The session cannot be created.
     Creating: NOT_FOUND PROFILE_IN_USE SESSION_DESTROYED CONCURRENCY_LIMIT DRIVER_ERROR DRIVER_NOT_INTEGRATED
               CAPACITY_EXHAUSTED FEATURE_UNAVAILABLE SESSION_TIMEOUT;
+    /// The session has ended, its worker died, or the file cannot be read now.
+    Transferring: CONFLICT SESSION_DESTROYED DRIVER_ERROR FEATURE_UNAVAILABLE;
     /// The session cannot run the operation, or the browser fails.
     Driving: CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE SESSION_TIMEOUT;
 }

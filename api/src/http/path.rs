@@ -7,8 +7,9 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, LiveLinkId, MembershipId, OauthClientId,
-    OrderId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IncidentId, LiveLinkId, MembershipId,
+    OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId,
+    WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -67,6 +68,22 @@ impl Resource for ChallengeId {
     const PREFIX: &'static str = Self::PREFIX;
     const IDS: &'static str = "ChallengeId";
     const PARAMETER: &'static str = "challenge_id";
+}
+
+/// A page follows its session in the path.
+impl Resource for PageId {
+    const NAME: &'static str = "page";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "PageId";
+    const PARAMETER: &'static str = "page_id";
+}
+
+/// A download follows its session in the path.
+impl Resource for DownloadId {
+    const NAME: &'static str = "download";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "DownloadId";
+    const PARAMETER: &'static str = "download_id";
 }
 
 /// The same response for an unknown ID, an ID of another account and a malformed ID.

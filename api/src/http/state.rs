@@ -19,6 +19,7 @@ use kitfleet_domain::billing::Prices;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
+use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
@@ -338,6 +339,7 @@ pub struct Shared {
     key_watch: KeyWatch,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
+    file_tickets: OnceCell<AccessTickets>,
     agents: OnceCell<Sealer>,
     stores: OnceCell<Stores>,
     unsubscriber: OnceCell<Unsubscriber>,
@@ -397,6 +399,7 @@ impl App {
             key_watch: KeyWatch::default(),
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
+            file_tickets: OnceCell::new(),
             agents: OnceCell::new(),
             stores: OnceCell::new(),
             unsubscriber: OnceCell::new(),
@@ -455,6 +458,13 @@ impl App {
         let configured = self.vault()?;
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         Ok(self.webhook_vault.get_or_try_init(fetch).await?)
+    }
+
+    /// Tickets for transfers of files, whose key is fetched on first use.
+    pub async fn file_tickets(&self) -> Result<&AccessTickets, Problem> {
+        let configured = self.vault()?;
+        let fetch = async || AccessTickets::fetch(&mut *self.db.acquire().await?, configured).await;
+        Ok(self.file_tickets.get_or_try_init(fetch).await?)
     }
 
     /// Sealer of agent session messages, fetched on first use.

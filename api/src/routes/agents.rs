@@ -1,6 +1,7 @@
 //! Agent sessions (contract: agents): creating, reading and closing them, and control of their browsers.
 
 mod creating;
+mod files;
 mod lanes;
 mod livekit;
 mod messages;
@@ -40,6 +41,7 @@ const WRITE_AGENTS: Rule = Rule::scope(Scope::WriteAgents).for_team(Role::Admin)
 pub fn routes() -> Routes {
     Routes::new()
         .merge(creating::routes())
+        .merge(files::routes())
         .allow(READ_AGENTS, routes!(list))
         .allow(READ_AGENTS, routes!(get))
         .allow(WRITE_AGENTS, routes!(close))

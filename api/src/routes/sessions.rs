@@ -2,6 +2,8 @@
 
 pub mod challenges;
 mod dispatch;
+mod downloads;
+pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
@@ -53,7 +55,7 @@ use crate::http::state::App;
 use crate::routes::proxies::{proxy_in_use, sealed_elsewhere};
 
 use wire::{CreateBody, SessionList};
-pub use wire::{LaunchBody, Session, status};
+pub use wire::{LaunchBody, Session, dialog_policy, status};
 
 const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
 const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();
@@ -65,6 +67,7 @@ pub fn routes() -> Routes {
         .allow(READ_SESSIONS, routes!(get))
         .allow(WRITE_SESSIONS, routes!(destroy))
         .merge(operations::routes())
+        .merge(downloads::routes())
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
@@ -150,6 +153,7 @@ async fn open(
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
+        dialogs: body.dialogs.unwrap_or_default(),
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
@@ -285,7 +289,8 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let id_of = |session: &sessions::Session| session.id.as_uuid();
     let bytes_of = |session: &sessions::Session| {
         let emulation = session.emulation.as_ref().map_or(0, |emulation| emulation.weight());
-        session.metadata.as_ref().map_or(0, String::len) + emulation
+        let dialog = session.dialog.as_ref().map_or(0, |dialog| dialog.message.len());
+        session.metadata.as_ref().map_or(0, String::len) + emulation + dialog
     };
     let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
         sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await

@@ -43,6 +43,13 @@ pub enum Command {
         /// Visible text of the option.
         option: String,
     },
+    /// Give an attached file to a page.
+    Upload {
+        /// File input, or element that opens a file chooser.
+        target: ElementQuery,
+        /// Name of the file.
+        file: String,
+    },
     /// Scroll the page or an element.
     Scroll {
         /// Distance to the right in CSS pixels.

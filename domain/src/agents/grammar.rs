@@ -195,6 +195,9 @@ fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
         Command::Type { target: sought, value } => {
             target(sought).or_else(|| most("a text", value, limits.type_text_chars))
         }
+        Command::Upload { target: sought, file } => {
+            target(sought).or_else(|| most("a file name", file, limits.locator_chars))
+        }
         Command::Press { key } => most("a key", key, limits.press_key_chars),
         Command::Scroll { target: sought, .. } => sought.as_ref().and_then(target),
         Command::Wait { condition: WaitCondition::Url(pattern) } => {

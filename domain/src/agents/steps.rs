@@ -131,6 +131,10 @@ impl Step {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("option".to_owned(), option.as_str().into());
             }
+            Command::Upload { target, file } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("file".to_owned(), file.as_str().into());
+            }
             Command::Scroll { delta_x, delta_y, target } => {
                 about.insert("delta_x".to_owned(), (*delta_x).into());
                 about.insert("delta_y".to_owned(), (*delta_y).into());
@@ -174,6 +178,7 @@ pub fn kind(wish: &Command) -> &'static str {
         Command::Type { .. } => "type",
         Command::Press { .. } => "press",
         Command::Select { .. } => "select",
+        Command::Upload { .. } => "upload",
         Command::Scroll { .. } => "scroll",
         Command::Wait { .. } => "wait",
         Command::Capture { .. } => "capture",
@@ -184,8 +189,8 @@ pub fn kind(wish: &Command) -> &'static str {
 }
 
 /// Kinds of steps.
-pub const KINDS: [&str; 11] =
-    ["navigate", "tap", "type", "press", "select", "scroll", "wait", "capture", "extract", "back", "reload"];
+pub const KINDS: [&str; 12] =
+    ["navigate", "tap", "type", "press", "select", "upload", "scroll", "wait", "capture", "extract", "back", "reload"];
 
 /// Describes an element query before the elements are located.
 #[must_use]

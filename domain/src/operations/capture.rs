@@ -51,8 +51,13 @@ impl Capture {
 }
 
 impl Parameters for Capture {
-    const SPEC: OperationSpec =
-        OperationSpec { kind: "capture", route: Some("capture"), allowed_while_paused: true, ..OperationSpec::READS };
+    const SPEC: OperationSpec = OperationSpec {
+        kind: "capture",
+        route: Some("capture"),
+        allowed_while_paused: true,
+        allowed_with_dialog: true,
+        ..OperationSpec::READS
+    };
 
     fn spec(&self) -> OperationSpec {
         match self.kind {

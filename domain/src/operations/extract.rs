@@ -7,7 +7,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OperationOutput, OperationSpec, Parameters, require_selector};
+use super::{
+    AnsweredDialog, DialogMembers, EarlyEnd, Element, Interruption, OpenDialog, OperationOutput, OperationResult,
+    OperationSpec, Parameters, require_selector,
+};
 use crate::blocking::weight;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
@@ -73,9 +76,17 @@ pub enum Transform {
 
 impl Parameters for Extract {
     const SPEC: OperationSpec = OperationSpec { route: Some("extract"), ..OperationSpec::READS };
+
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        Some(EarlyEnd::result(&["value"], &[], by))
+    }
 }
 
 impl OperationOutput for Extracted {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+
     fn weight(&self) -> usize {
         self.value.values().map(weight).sum()
     }
@@ -117,8 +128,15 @@ pub struct Extracted {
     /// Values by extraction name; null or an empty array if nothing matched. Values of more than 8 MiB in total and lists of more
     /// than 10,000 matches are not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`, or
     /// `matches` and `limit_matches`. The session stays ready
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>, required = true)]
     pub value: Map<String, Value>,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. `value` is then null
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
 }
 
 fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, limits: &Limits, field: &str) {

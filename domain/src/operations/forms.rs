@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{OperationOutput, OperationSpec, Parameters, Secrets};
+use super::{
+    AnsweredDialog, DialogMembers, EarlyEnd, Interruption, OpenDialog, OperationOutput, OperationResult, OperationSpec,
+    Parameters, Secrets,
+};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -33,23 +36,42 @@ impl Parameters for Search {
     fn budget(&self) -> Duration {
         self.work
     }
+
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let known = [("duration_ms", by.duration_ms.into())];
+        Some(EarlyEnd::result(&["submitted", "query_truncated"], &known, by))
+    }
 }
 
-impl OperationOutput for SearchResult {}
+impl OperationOutput for SearchResult {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 /// Outcome of a search
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"submitted": true, "query_truncated": false, "results_visible": true, "duration_ms": 1240}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct SearchResult {
+    #[schema(value_type = Option<bool>, required = true)]
     pub submitted: bool,
     /// True if typing reached its safety limit; nothing was submitted then
+    #[schema(value_type = Option<bool>, required = true)]
     pub query_truncated: bool,
     /// True if the element of `wait_for_results_selector` appeared in time; absent without that selector
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub results_visible: Option<bool>,
     pub duration_ms: u64,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. The members that are not known are
+    /// then null
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
 }
 
 /// `POST /v1/sessions/:id/login`
@@ -86,6 +108,11 @@ impl Parameters for Login {
         self.work
     }
 
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let known = [("duration_ms", by.duration_ms.into())];
+        Some(EarlyEnd::result(&["submitted", "credentials_truncated", "logged_in"], &known, by))
+    }
+
     fn take_secrets(&mut self) -> Option<Secrets> {
         let (username, password) = (std::mem::take(&mut self.username), std::mem::take(&mut self.password));
         Some(Secrets { username: Some(username), password: Some(password), ..Secrets::default() })
@@ -97,7 +124,11 @@ impl Parameters for Login {
     }
 }
 
-impl OperationOutput for LoginResult {}
+impl OperationOutput for LoginResult {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 /// Outcome of a login
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -105,16 +136,27 @@ impl OperationOutput for LoginResult {}
     "post_login_url": "https://example.com/home", "duration_ms": 2310}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct LoginResult {
+    #[schema(value_type = Option<bool>, required = true)]
     pub submitted: bool,
     /// True if typing reached its safety limit; nothing was submitted then
+    #[schema(value_type = Option<bool>, required = true)]
     pub credentials_truncated: bool,
     /// True if the login appears to have worked; an estimate, not proof
+    #[schema(value_type = Option<bool>, required = true)]
     pub logged_in: bool,
     /// Address after the login; absent if nothing was submitted
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub post_login_url: Option<String>,
     pub duration_ms: u64,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. The members that are not known are
+    /// then null
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
 }
 
 /// Validates the optional selectors of search and login.

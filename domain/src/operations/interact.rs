@@ -1,4 +1,4 @@
-//! User actions: tapping, typing, selecting, scrolling, pressing keys, going back and reloading.
+//! User actions: tapping, typing, selecting, scrolling, pressing keys, answering dialogs, going back and reloading.
 
 use std::time::Duration;
 
@@ -6,7 +6,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, Secrets, UsageKind, parse_timeout};
+use super::{
+    AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
+    OperationSpec, Parameters, Secrets, UsageKind, parse_timeout,
+};
+use crate::files::{FileName, MOST_FILES, UploadedFile};
+use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -130,6 +135,27 @@ pub enum Action {
         options: Vec<String>,
         /// True if the request has a list of options.
         is_list: bool,
+    },
+    /// Answer the dialog that the page shows.
+    Dialog {
+        /// True to accept it, false to dismiss it.
+        accept: bool,
+        /// Answer to a prompt, sealed during transfer; `None` for its default value.
+        text: Option<String>,
+    },
+    /// Give files to a file input, or to the file chooser that an element opens.
+    Upload {
+        /// File input, or element that opens a chooser when it is tapped. `None` for the chooser that the last tap has opened.
+        element: Option<Element>,
+        /// ID by which the worker knows the files.
+        upload: UploadId,
+        /// The files, which an API process sends to the worker before it stores the operation.
+        #[serde(skip)]
+        files: Vec<UploadedFile>,
+        /// Name of a file that is attached to the session, instead of files of this request. Internal to agent sessions: no
+        /// caller can set it.
+        #[serde(default)]
+        attached: Option<FileName>,
     },
     /// Go back to the previous page, as the browser's back button does.
     Back,
@@ -265,7 +291,7 @@ impl Action {
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 #[allow(clippy::struct_excessive_bools, reason = "the members are independent of each other")]
 pub struct Interacted {
-    /// False only if the action timed out with `on_timeout: return`
+    /// False only if the action timed out with `on_timeout: return`, or if a dialog ended it
     pub ok: bool,
     /// Kind of the action
     #[schema(value_type = String)]
@@ -282,6 +308,13 @@ pub struct Interacted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub delivered: Option<bool>,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
     /// True if the action would have submitted a form and the submission was held: see [`Interact::hold_submissions`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
@@ -314,29 +347,59 @@ impl Parameters for Interact {
     };
 
     fn spec(&self) -> OperationSpec {
-        if self.action.navigates() {
-            return OperationSpec { kind: "navigate", usage: Some(UsageKind::Navigate), ..Self::SPEC };
+        match self.action {
+            Action::Back | Action::Forward | Action::Reload => {
+                OperationSpec { kind: "navigate", usage: Some(UsageKind::Navigate), ..Self::SPEC }
+            }
+            Action::Dialog { .. } => OperationSpec { allowed_with_dialog: true, ..Self::SPEC },
+            _ => Self::SPEC,
         }
-        Self::SPEC
     }
 
     fn budget(&self) -> Duration {
         self.timeout
     }
 
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let Interruption { dialog, dialogs, url, duration_ms } = by;
+        Some(OperationResult::Interact(Interacted {
+            ok: false,
+            kind: self.action.kind(),
+            duration_ms,
+            url,
+            reason: None,
+            delivered: None,
+            dialogs,
+            dialog: Some(dialog),
+            submission_held: false,
+            request_held: false,
+            page_submission_held: false,
+        }))
+    }
+
     fn take_secrets(&mut self) -> Option<Secrets> {
-        let (Action::Type { text, .. } | Action::Fill { value: text, .. }) = &mut self.action else { return None };
-        Some(Secrets { typed: Some(std::mem::take(text)), ..Secrets::default() })
+        let typed = match &mut self.action {
+            Action::Type { text, .. } | Action::Fill { value: text, .. } => Some(std::mem::take(text)),
+            Action::Dialog { text, .. } => text.take(),
+            _ => None,
+        };
+        typed.map(|typed| Secrets { typed: Some(typed), ..Secrets::default() })
     }
 
     fn restore_secrets(&mut self, secrets: Secrets) {
-        if let Action::Type { text, .. } | Action::Fill { value: text, .. } = &mut self.action {
-            *text = secrets.typed.unwrap_or_default();
+        match &mut self.action {
+            Action::Type { text, .. } | Action::Fill { value: text, .. } => *text = secrets.typed.unwrap_or_default(),
+            Action::Dialog { text, .. } => *text = secrets.typed,
+            _ => {}
         }
     }
 }
 
-impl OperationOutput for Interacted {}
+impl OperationOutput for Interacted {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 impl Interact {
     /// # Errors
@@ -403,6 +466,17 @@ impl Interact {
                 for option in options {
                     rules.length(option, 0, limits.locator_chars, field);
                 }
+            }
+            Action::Dialog { text, .. } => {
+                rules.length(text.as_deref().unwrap_or_default(), 0, limits.type_text_chars, "action.text");
+            }
+            Action::Upload { element, files, attached, .. } => {
+                if let Some(element) = element {
+                    require_element(&mut rules, element, limits, "action");
+                }
+                let message = format!("must be 1 to {MOST_FILES} files");
+                let has_files = attached.is_some() || (1..=MOST_FILES).contains(&files.len());
+                rules.require(has_files, "action.files", message);
             }
             Action::Back | Action::Forward | Action::Reload => {}
         }

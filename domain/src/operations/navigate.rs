@@ -7,8 +7,12 @@ use url::{Host, Url};
 use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
-use super::{OnTimeout, OperationOutput, OperationSpec, PageError, Parameters, UsageKind, parse_timeout};
+use super::{
+    AnsweredDialog, DialogMembers, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
+    OperationSpec, PageError, Parameters, UsageKind, parse_timeout,
+};
 use crate::addresses::Destinations;
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -45,9 +49,29 @@ impl Parameters for Navigate {
     fn budget(&self) -> Duration {
         self.timeout
     }
+
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let Interruption { dialog, dialogs, url, duration_ms } = by;
+        Some(OperationResult::Navigate(Navigated {
+            url: self.requested_url.clone(),
+            status: None,
+            final_url: url,
+            duration_ms,
+            error: None,
+            timed_out: false,
+            dialogs,
+            dialog: Some(dialog),
+            download: None,
+            page_submission_held: false,
+        }))
+    }
 }
 
-impl OperationOutput for Navigated {}
+impl OperationOutput for Navigated {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 impl Navigate {
     /// Parses a navigation whose failures and timeouts error the session.
@@ -85,7 +109,7 @@ pub struct Navigated {
     /// Address as requested
     pub url: String,
     /// HTTP status of the main document, or of a response that leaves the previous document in place: 204, 205, 304 or a download.
-    /// Null only with `on_failure: return` or `on_timeout: return`, if there was no response
+    /// Null only with `on_failure: return` or `on_timeout: return`, if there was no response, and with `dialog`
     #[schema(required = true)]
     pub status: Option<u16>,
     /// Address after redirects, limited to its first 32,768 characters like every address that a page can choose
@@ -98,6 +122,17 @@ pub struct Navigated {
     /// True if the navigation timed out with `on_timeout: return` or `on_failure: return`; the page may still be loading
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Download that the navigation has turned into. The page before it stays
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. The page may still be loading
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
     /// True if the page tried to submit a form by itself and the submission was held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]

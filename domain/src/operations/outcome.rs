@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::OpenDialog;
 use crate::validation::FieldError;
 
 /// Outcome of an operation.
@@ -18,6 +19,9 @@ pub enum Outcome {
         /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         members: Map<String, Value>,
+        /// Reason other than an invalid field. There are no `errors` then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<Refusal>,
     },
     /// The operation succeeded, but its result cannot be returned; the session is ready again.
     Withheld {
@@ -36,6 +40,30 @@ pub enum Outcome {
     /// The worker died during the operation, so its outcome is unknown. The session stays busy until it is destroyed (contract:
     /// workers 4).
     Unknown,
+}
+
+/// Reason that the state of the browser does not allow an operation. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Refusal {
+    /// The page waits for the answer to a dialog.
+    #[error("the page shows a dialog that waits for an answer")]
+    DialogOpen {
+        /// The dialog. `None` if it was answered in the meantime.
+        dialog: Option<OpenDialog>,
+    },
+    /// There is no dialog to answer.
+    #[error("no dialog waits for an answer")]
+    NoDialog,
+    /// The session has no such page.
+    #[error("there is no page with this id")]
+    NoPage,
+    /// The only page cannot be closed.
+    #[error("the last page of a session cannot be closed")]
+    LastPage,
+    /// No further page can be opened.
+    #[error("the session has the maximum number of pages")]
+    TooManyPages,
 }
 
 /// Reason a session errored.

@@ -4,13 +4,15 @@
 //! contract. That text is stored, serves unchanged as the response body, and can be parsed into the same type. Only the content
 //! of a capture is inserted at the end; until then it is transferred separately as bytes.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{Captured, OperationOutput, OperationResult};
+use super::{Captured, Interruption, OperationOutput, OperationResult};
 use crate::blocking::run_blocking;
 
 impl OperationResult {
@@ -59,6 +61,29 @@ impl StoredResult {
     }
 }
 
+/// Result that an operation has when a dialog ended it early: the members of its usual result that are known, null for the others,
+/// and the dialog.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct EarlyEnd(Map<String, Value>);
+
+impl EarlyEnd {
+    /// Creates a result in which the members `unknown` are null. `known` follow them.
+    pub(super) fn result(unknown: &[&str], known: &[(&str, Value)], by: Interruption) -> OperationResult {
+        let Interruption { dialog, dialogs, .. } = by;
+        let unknown = unknown.iter().map(|name| ((*name).to_owned(), Value::Null));
+        let known = known.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let mut members: Map<String, Value> = unknown.chain(known).collect();
+        if !dialogs.is_empty() {
+            members.insert("dialogs".to_owned(), json!(dialogs));
+        }
+        members.insert("dialog".to_owned(), json!(dialog));
+        OperationResult::EndedEarly(Self(members))
+    }
+}
+
+impl OperationOutput for EarlyEnd {}
+
 /// Schema of an enumeration, without its internal description, for use in a field.
 pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
@@ -71,13 +96,14 @@ pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;
+    use std::time::Duration;
 
     use indexmap::IndexMap;
-    use serde_json::{Map, Value, json};
 
     use super::super::{
-        ActionKind, CaptureKind, CaptureResult, ConditionKind, Cookie, Extracted, Interacted, LoginResult, Navigated,
-        PageError, PageErrorKind, PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Waited,
+        ActionKind, AnsweredDialog, CaptureKind, CaptureResult, Condition, ConditionKind, Cookie, DialogType, Extract,
+        Extracted, Interacted, LoginResult, Navigated, OnTimeout, OpenDialog, Operation, PageError, PageErrorKind,
+        PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Snapshot, StateCapture, Wait, Waited,
     };
     use super::*;
     use crate::timestamp::Timestamp;
@@ -102,6 +128,9 @@ mod tests {
             duration_ms: 1,
             error: None,
             timed_out: false,
+            dialogs: Vec::new(),
+            dialog: None,
+            download: None,
             page_submission_held: false,
         };
         assert_kept(
@@ -123,6 +152,8 @@ mod tests {
             url: URL.to_owned(),
             reason: None,
             delivered: None,
+            dialogs: Vec::new(),
+            dialog: None,
             submission_held: false,
             request_held: false,
             page_submission_held: false,
@@ -132,8 +163,15 @@ mod tests {
             &interacted,
             r#"{"ok":true,"kind":"tap","duration_ms":2,"url":"https://example.com/"}"#,
         );
-        let waited =
-            Waited { matched: false, kind: ConditionKind::SelectorHidden, duration_ms: 3, url: URL.to_owned() };
+        let waited = Waited {
+            matched: false,
+            kind: ConditionKind::SelectorHidden,
+            duration_ms: 3,
+            url: URL.to_owned(),
+            dialogs: Vec::new(),
+            dialog: None,
+            download: None,
+        };
         assert_kept(
             OperationResult::Wait(waited.clone()),
             &waited,
@@ -141,7 +179,7 @@ mod tests {
         );
         let value =
             Map::from_iter([("price".to_owned(), json!(89.9)), ("a".to_owned(), json!([{"z": "1", "b": null}]))]);
-        let extracted = Extracted { value };
+        let extracted = Extracted { value, dialogs: Vec::new(), dialog: None };
         assert_kept(
             OperationResult::Extract(extracted.clone()),
             &extracted,
@@ -153,6 +191,8 @@ mod tests {
             truncated: false,
             url: URL.to_owned(),
             duration_ms: 4,
+            dialogs: Vec::new(),
+            dialog: None,
             links: Vec::new(),
             foreign: String::new(),
         };
@@ -161,11 +201,22 @@ mod tests {
             &page,
             r#"{"snapshot":"link \"A\" [ref=e1]\n","nodes":1,"truncated":false,"url":"https://example.com/","duration_ms":4}"#,
         );
+    }
+
+    #[test]
+    fn result_of_a_form_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         for (results_visible, text) in [
             (None, r#"{"submitted":true,"query_truncated":false,"duration_ms":4}"#),
             (Some(false), r#"{"submitted":true,"query_truncated":false,"results_visible":false,"duration_ms":4}"#),
         ] {
-            let search = SearchResult { submitted: true, query_truncated: false, results_visible, duration_ms: 4 };
+            let search = SearchResult {
+                submitted: true,
+                query_truncated: false,
+                results_visible,
+                duration_ms: 4,
+                dialogs: Vec::new(),
+                dialog: None,
+            };
             assert_kept(OperationResult::Search(search.clone()), &search, text);
         }
         let left = LoginResult {
@@ -174,6 +225,8 @@ mod tests {
             logged_in: true,
             post_login_url: Some(URL.to_owned()),
             duration_ms: 5,
+            dialogs: Vec::new(),
+            dialog: None,
         };
         assert_kept(
             OperationResult::Login(left.clone()),
@@ -186,6 +239,8 @@ mod tests {
             logged_in: false,
             post_login_url: None,
             duration_ms: 6,
+            dialogs: Vec::new(),
+            dialog: None,
         };
         assert_kept(
             OperationResult::Login(stayed.clone()),
@@ -194,13 +249,36 @@ mod tests {
         );
     }
 
+    /// Contract: operations 46. What a dialog has interrupted names it, and is null where nothing is known.
+    #[test]
+    fn interrupted_operation_returns_the_dialog_and_null_for_what_is_not_known() {
+        let dialog = OpenDialog { kind: DialogType::BeforeUnload, message: "Leave?".to_owned(), default_value: None };
+        let answered = AnsweredDialog { kind: DialogType::Alert, message: "Hi".to_owned(), accepted: false };
+        let by = Interruption { dialog, dialogs: vec![answered], url: URL.to_owned(), duration_ms: 7 };
+        let shown = r#""dialogs":[{"type":"alert","message":"Hi","accepted":false}],"#.to_owned()
+            + r#""dialog":{"type":"beforeunload","message":"Leave?","default_value":null}"#;
+        let text = |operation: Operation| {
+            let result = operation.interrupted(by.clone()).expect("a result");
+            result.store().expect("JSON").json.get().to_owned()
+        };
+        let wait = Wait { condition: Condition::Page, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail };
+        let expected = r#"{"matched":false,"kind":"page","duration_ms":7,"url":"https://example.com/","#;
+        assert_eq!(text(Operation::Wait(wait)), format!("{expected}{shown}}}"));
+        let extract = Operation::Extract(Extract { extractions: Vec::new() });
+        assert_eq!(text(extract), format!(r#"{{"value":null,{shown}}}"#));
+        let expected =
+            r#"{"snapshot":null,"nodes":null,"truncated":null,"url":"https://example.com/","duration_ms":7,"#;
+        assert_eq!(text(Operation::Snapshot(Snapshot::default())), format!("{expected}{shown}}}"));
+        assert!(Operation::StateCapture(StateCapture {}).interrupted(by).is_none());
+    }
+
     #[test]
     fn a_state_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         let blank = SessionState {
             url: "about:blank".to_owned(),
             title: None,
             cookies: Vec::new(),
-            local_storage: IndexMap::new(),
+            local_storage: Some(IndexMap::new()),
             captured_at: Timestamp::EPOCH,
             page_state: None,
             truncated: false,
@@ -224,7 +302,7 @@ mod tests {
         let full = SessionState {
             title: Some("Example".to_owned()),
             cookies: vec![cookie],
-            local_storage: [("z", "1"), ("a", "2")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            local_storage: Some([("z", "1"), ("a", "2")].map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
             page_state: Some(PageState { state: PageStanding::Errored, error: Some(error) }),
             truncated: true,
             ..blank
@@ -276,12 +354,12 @@ mod tests {
     fn what_a_page_has_put_into_a_result_is_weighed() {
         let large = "x".repeat(100_000);
         let value = Map::from_iter([("a".to_owned(), Value::from(vec![large.clone()]))]);
-        assert!(OperationResult::Extract(Extracted { value }).weight() >= 65_536);
+        assert!(OperationResult::Extract(Extracted { value, dialogs: Vec::new(), dialog: None }).weight() >= 65_536);
         let state = SessionState {
             url: URL.to_owned(),
             title: None,
             cookies: Vec::new(),
-            local_storage: [("a".to_owned(), large)].into(),
+            local_storage: Some([("a".to_owned(), large)].into()),
             captured_at: Timestamp::EPOCH,
             page_state: None,
             truncated: false,

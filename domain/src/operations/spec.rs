@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{AnsweredDialog, Interruption, OpenDialog, OperationResult};
+
 /// Time that reading a page may take. No caller can choose it. A PDF of a very large page needs it.
 const READ_BUDGET: Duration = Duration::from_secs(30);
 
 /// Facts about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 pub struct OperationSpec {
     /// Name in the event `session.failed` and in metrics, from a closed set: an operation that reads a page is an `extract`, one that loads
     /// a page is a `navigate`, and one that fits no other name is `unknown`.
     pub kind: &'static str,
-    /// Last segment of its route. `None` for an operation that only the service itself runs.
+    /// End of its route, after the session. `None` for an operation that only the service itself runs, or whose route has another
+    /// operation with other facts.
     pub route: Option<&'static str>,
     /// Usage that a completed operation adds to.
     pub usage: Option<UsageKind>,
@@ -22,6 +26,8 @@ pub struct OperationSpec {
     pub retryable: bool,
     /// True when a session that a challenge pauses accepts it (contract: challenges 6).
     pub allowed_while_paused: bool,
+    /// True when a session whose page shows a dialog accepts it (contract: operations 47).
+    pub allowed_with_dialog: bool,
     /// True when the session may show another page afterwards.
     pub may_load: bool,
 }
@@ -34,6 +40,7 @@ impl OperationSpec {
         usage: None,
         retryable: true,
         allowed_while_paused: false,
+        allowed_with_dialog: false,
         may_load: false,
     };
 
@@ -56,6 +63,11 @@ pub trait Parameters {
         READ_BUDGET
     }
 
+    /// Result when a dialog that is held open ends the operation early. `None` for an operation that has no such result.
+    fn interrupted(&self, _: Interruption) -> Option<OperationResult> {
+        None
+    }
+
     /// Removes the texts that must not be stored in clear, so that they can be sealed.
     fn take_secrets(&mut self) -> Option<Secrets> {
         None
@@ -65,11 +77,19 @@ pub trait Parameters {
     fn restore_secrets(&mut self, _: Secrets) {}
 }
 
+/// Members of a result for dialogs: those that were answered, and the one that is open.
+pub type DialogMembers<'a> = (&'a mut Vec<AnsweredDialog>, &'a mut Option<OpenDialog>);
+
 /// Result of an operation.
 pub trait OperationOutput: Serialize {
     /// Approximate number of bytes that a page has put into it. Other members, such as addresses, are bounded.
     fn weight(&self) -> usize {
         0
+    }
+
+    /// Members for dialogs. `None` for a result without them.
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        None
     }
 
     /// Bytes that travel beside the JSON.

@@ -18,13 +18,14 @@ impl Parameters for StateCapture {
         route: Some("state"),
         usage: Some(UsageKind::StateCapture),
         allowed_while_paused: true,
+        allowed_with_dialog: true,
         ..OperationSpec::READS
     };
 }
 
 impl OperationOutput for SessionState {
     fn weight(&self) -> usize {
-        let storage = self.local_storage.iter().map(|(key, value)| key.len() + value.len());
+        let storage = self.local_storage.iter().flatten().map(|(key, value)| key.len() + value.len());
         let cookies = self.cookies.iter().map(|cookie| cookie.name.len() + cookie.value.len());
         storage.chain(cookies).sum()
     }
@@ -47,9 +48,9 @@ pub struct SessionState {
     /// Cookies, at most 1,000
     #[schema(value_type = Vec<Object>)]
     pub cookies: Vec<Cookie>,
-    /// Local storage of the page's origin, at most 1 MiB
-    #[schema(value_type = std::collections::BTreeMap<String, String>)]
-    pub local_storage: IndexMap<String, String>,
+    /// Local storage of the page's origin, at most 1 MiB; null while the page shows a dialog that waits for an answer
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>, required = true)]
+    pub local_storage: Option<IndexMap<String, String>>,
     #[schema(value_type = String, format = DateTime)]
     pub captured_at: Timestamp,
     /// State of the page; null before the first lifecycle event

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::locators::require_element;
-use super::{Element, OnTimeout, OperationOutput, OperationSpec, Parameters, UsageKind, parse_timeout};
+use super::{
+    AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
+    OperationSpec, Parameters, UsageKind, parse_timeout,
+};
+use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
@@ -45,6 +49,10 @@ pub enum Condition {
         /// Milliseconds.
         ms: u64,
     },
+    /// A page that was opened since the previous operation began.
+    Page,
+    /// A download has begun since the previous operation began, and has ended or takes long.
+    Download,
 }
 
 impl Condition {
@@ -56,6 +64,8 @@ impl Condition {
             Self::SelectorHidden { .. } => ConditionKind::SelectorHidden,
             Self::UrlMatches { .. } => ConditionKind::UrlMatches,
             Self::Time { .. } => ConditionKind::Time,
+            Self::Page => ConditionKind::Page,
+            Self::Download => ConditionKind::Download,
         }
     }
 }
@@ -67,9 +77,20 @@ impl Parameters for Wait {
     fn budget(&self) -> Duration {
         self.timeout
     }
+
+    fn interrupted(&self, by: Interruption) -> Option<OperationResult> {
+        let Interruption { dialog, dialogs, url, duration_ms } = by;
+        let kind = self.condition.kind();
+        let dialog = Some(dialog);
+        Some(OperationResult::Wait(Waited { matched: false, kind, duration_ms, url, dialogs, dialog, download: None }))
+    }
 }
 
-impl OperationOutput for Waited {}
+impl OperationOutput for Waited {
+    fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
+        Some((&mut self.dialogs, &mut self.dialog))
+    }
+}
 
 impl Wait {
     /// # Errors
@@ -93,6 +114,7 @@ impl Wait {
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
                 default_timeout = Duration::from_millis((*ms).min(u64::from(u32::MAX))) + Duration::from_secs(5);
             }
+            Condition::Page | Condition::Download => {}
         }
         let ((), timeout) = both(rules.check(), parse_timeout(timeout_ms, default_timeout, limits))?;
         Ok(Self { condition, timeout, on_timeout })
@@ -111,6 +133,10 @@ pub enum ConditionKind {
     UrlMatches,
     /// [`Condition::Time`]
     Time,
+    /// [`Condition::Page`]
+    Page,
+    /// [`Condition::Download`]
+    Download,
 }
 
 /// Outcome of a wait
@@ -118,7 +144,7 @@ pub enum ConditionKind {
 #[schema(example = json!({"matched": true, "kind": "selector", "duration_ms": 412, "url": "https://example.com/"}))]
 #[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Waited {
-    /// False only if the wait timed out with `on_timeout: return`
+    /// False only if the wait timed out with `on_timeout: return`, or if a dialog ended it
     pub matched: bool,
     /// Kind of the condition
     #[schema(value_type = String)]
@@ -126,4 +152,15 @@ pub struct Waited {
     pub duration_ms: u64,
     /// Address of the page after the wait
     pub url: String,
+    /// Download that was waited for
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub download: Option<DownloadRef>,
+    /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
 }

@@ -106,7 +106,8 @@ impl SealedSteps {
             let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
             Ok(step(wish, shown))
         });
-        steps.collect()
+        // A recipe has no files, so steps that upload one are left out.
+        steps.filter_map(Result::transpose).collect()
     }
 }
 
@@ -126,9 +127,10 @@ fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
 }
 
 /// Converts a command and the elements resolved for it. The elements are in the order in which the command refers to them.
-fn step(wish: Command, shown: Vec<ShownElement>) -> Step {
+/// `None` for a command that a recipe cannot have.
+fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
     let mut shown = shown.into_iter();
-    match wish {
+    Some(match wish {
         Command::Navigate { url } => Step::Navigate { url },
         Command::Tap { target } | Command::Check { target, .. } => Step::Tap(found(target, shown.next())),
         Command::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
@@ -157,7 +159,8 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Step {
         }
         Command::Back => Step::Back,
         Command::Reload => Step::Reload,
-    }
+        Command::Upload { .. } => return None,
+    })
 }
 
 /// Returns the resolved element, or the query itself if none was stored: a CSS selector needs no resolution.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
+use super::dialogs::DialogChange;
 use super::recovery::{self, worker_gone};
 use super::{BehavioralProfile, SessionStatus};
 use crate::blocking::run_blocking;
@@ -20,7 +21,7 @@ use crate::emails::{self, Template};
 use crate::emulation::Emulation;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
-use crate::operations::{Failure, Operation, Outcome, Secrets, StoredResult, UsageKind};
+use crate::operations::{DialogPolicy, Failure, OpenDialog, Operation, Outcome, Secrets, StoredResult, UsageKind};
 use crate::sealing;
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
@@ -51,6 +52,9 @@ pub enum Claim {
     Lost(SessionStatus),
     /// The session is paused and the operation is not allowed then (contract: challenges 6). Nothing was changed.
     Paused(ChallengeState),
+    /// The page shows a dialog that waits for an answer, and the operation is not allowed then (contract: operations 47). Nothing was
+    /// changed.
+    DialogOpen(OpenDialog),
     /// The session's worker is dead. This call moved the session to `errored`.
     WorkerGone(Failure),
     /// The session's worker has sent no heartbeat within its lease but has not been declared dead. The database may have been
@@ -102,6 +106,7 @@ pub async fn claim(
         kind: spec.kind,
         request: serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?,
         goes_on: spec.allowed_while_paused,
+        goes_on_with_dialog: spec.allowed_with_dialog,
         sealed,
         reply,
     };
@@ -112,6 +117,9 @@ pub async fn claim(
         SessionRow { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
         SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !claim.goes_on => {
             return Ok(Claim::Paused(standing));
+        }
+        SessionRow { status: SessionStatus::Ready, dialog: Some(Json(dialog)), .. } if !claim.goes_on_with_dialog => {
+            return Ok(Claim::DialogOpen(dialog));
         }
         // Another transaction claimed, paused or ended the session first.
         SessionRow { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
@@ -140,6 +148,8 @@ struct ClaimRequest<'a> {
     request: Value,
     /// True when the operation is allowed on a paused session.
     goes_on: bool,
+    /// True when the operation is allowed while the page shows a dialog.
+    goes_on_with_dialog: bool,
     sealed: Option<&'a [u8]>,
     reply: ReplyTo<'a>,
 }
@@ -153,6 +163,7 @@ struct SessionRow {
     /// True when the worker sent a heartbeat within its lease.
     heard: bool,
     challenge: Option<Json<ChallengeState>>,
+    dialog: Option<Json<OpenDialog>>,
     /// If the session was claimed: true when a stream of the account's notifications is open.
     taken: Option<bool>,
 }
@@ -163,7 +174,7 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
     sqlx::query_as!(
         SessionRow,
         r#"with found as materialized (
-               select s.id, s.status, s.worker_id, s.challenge, coalesce(w.status in ('active', 'draining'), false) as stands,
+               select s.id, s.status, s.worker_id, s.challenge, s.dialog, coalesce(w.status in ('active', 'draining'), false) as stands,
                       coalesce(w.last_seen_at > now() - make_interval(secs => $9), false) as heard,
                       coalesce(r.until > now(), false) as asked, coalesce(r.streamed_until > now(), false) as streamed
                from sessions s left join workers w on w.id = s.worker_id
@@ -172,14 +183,14 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
            ), claimed as (
                update sessions s set status = 'busy', operation_id = $3, updated_at = now(), is_followed = f.asked
                from found f where s.id = f.id and s.status = 'ready' and f.status = 'ready' and f.stands and f.heard
-                 and (s.challenge is null or $10)
+                 and (s.challenge is null or $10) and (s.dialog is null or $12)
                returning s.id, s.worker_id
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id, trace_parent)
                select $3, id, worker_id, $4, $5, $6, $7, $8, $11 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
-                  challenge as "challenge: Json<ChallengeState>",
+                  challenge as "challenge: Json<ChallengeState>", dialog as "dialog: Json<OpenDialog>",
                   case when exists (select from claimed) then streamed end as taken
            from found"#,
         claim.session as _,
@@ -193,6 +204,7 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
         workers::LEASE.as_secs_f64(),
         claim.goes_on,
         claim.reply.trace_parent.map(|parent| parent.to_string()),
+        claim.goes_on_with_dialog,
     )
     .fetch_optional(conn)
     .await
@@ -251,6 +263,9 @@ pub struct OpenRequest {
     /// Emulation. In the stored request, its headers have no values.
     #[serde(default)]
     pub emulation: Emulation,
+    /// Handling of dialogs.
+    #[serde(default)]
+    pub dialogs: DialogPolicy,
 }
 
 impl OpenRequest {
@@ -370,13 +385,26 @@ pub struct IntentEnding {
     pub usage: Option<UsageKind>,
     /// True when the result of a successful operation is the emulation of the session, which is stored with the outcome.
     pub sets_emulation: bool,
+    /// True when a successful operation has read the state of the session.
+    pub reads_state: bool,
+    /// Change of the dialog that is held open, which is stored with the outcome.
+    pub dialog: DialogChange,
     /// Time the outcome was stored and the session released; `None` before that.
     pub done_at: Option<Timestamp>,
 }
 
 impl From<Outcome> for IntentEnding {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, result: None, browser_time: None, usage: None, sets_emulation: false, done_at: None }
+        Self {
+            outcome,
+            result: None,
+            browser_time: None,
+            usage: None,
+            sets_emulation: false,
+            reads_state: false,
+            dialog: DialogChange::Keep,
+            done_at: None,
+        }
     }
 }
 
@@ -473,7 +501,7 @@ pub(super) struct SessionInfo {
 /// The part of [`finish`] common to all endings: the outcome, the release, the usage count, and the mail about the first opened
 /// session.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
-    let IntentEnding { outcome, result, browser_time, usage, .. } = ending;
+    let IntentEnding { outcome, result, browser_time, usage, reads_state, dialog, .. } = ending;
     let released = match outcome {
         Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
@@ -496,11 +524,12 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
            ), released as (
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
-                   last_state_at = case when $6::text = 'ready' and $7 and $10 = 'state_capture' then now() else s.last_state_at end
+                   last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
+                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
-               select account_id, (now() at time zone 'utc')::date, $10, usage_slot(), 1
+               select account_id, (now() at time zone 'utc')::date, $10::text, usage_slot(), 1
                from held where $7 and $10::text is not null
                on conflict (account_id, day, record, slot) do update set count = u.count + excluded.count
            )
@@ -520,6 +549,10 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         Template::SessionSuccessFirst.name(),
         emails::NOTICE_GOOD_FOR.as_secs_f64(),
         *usage as _,
+        *reads_state,
+        *dialog != DialogChange::Keep,
+        // A page's text does not outlast its session.
+        dialog.dialog().filter(|_| released != Some("errored")).map(|dialog| json!(dialog)),
     )
     .fetch_optional(conn)
     .await?;

@@ -139,7 +139,7 @@ async fn fail_sessions(
             continue;
         }
         sqlx::query!(
-            "update sessions set status = 'errored', operation_id = null, updated_at = now() where id = $1",
+            "update sessions set status = 'errored', operation_id = null, dialog = null, updated_at = now() where id = $1",
             session.id as _,
         )
         .execute(&mut *conn)
@@ -163,7 +163,7 @@ pub async fn fail_idle(
     failure: &Failure,
 ) -> sqlx::Result<bool> {
     let idle = sqlx::query!(
-        r#"update sessions set status = 'errored', updated_at = now()
+        r#"update sessions set status = 'errored', dialog = null, updated_at = now()
            where id = $1 and worker_id = $2 and status = 'ready'
            returning account_id, (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!""#,
         session as _,

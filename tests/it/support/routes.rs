@@ -46,6 +46,10 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "sessions", _, "challenges", ..] => {
             with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
         }
+        ["v1", "sessions", _, "pages", _, ..] => with(of("ses").replace("{page_id}", &unknown_id("page")), json!({})),
+        ["v1", "sessions", _, "downloads", ..] => {
+            with(of("ses").replace("{download_id}", &unknown_id("dl")), json!({}))
+        }
         ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
         ["v1", "sessions", _, "live-links"] => with(of("ses"), json!({"expires_in": 60})),
         ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),
@@ -120,6 +124,8 @@ pub fn operations(session: &str) -> Vec<Route> {
         Route::post(at("capture"), json!({"kind": "dom_snapshot"})),
         Route::post(at("extract"), json!({"extractions": [extraction]})),
         Route::post(at("snapshot"), json!({})),
+        Route::get(at("pages")),
+        Route::post(at("pages"), json!({})),
         Route::patch(at("emulation"), json!({"offline": false})),
     ]
 }

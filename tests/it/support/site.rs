@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -91,6 +91,7 @@ impl Site {
             .route("/redirect", get(redirect).post(redirect))
             .route("/loop", get(|| async { Redirect::temporary("/loop") }))
             .route("/download", get(download))
+            .route("/attachment", get(attachment).post(attachment))
             .route("/hit", get(hit).post(hit))
             .route("/no-content", get(|| async { StatusCode::NO_CONTENT }))
             .route("/picture", get(picture))
@@ -436,6 +437,42 @@ async fn download() -> Response {
         (header::CONTENT_DISPOSITION, "attachment; filename=x.bin"),
     ];
     (headers, vec![0_u8; 1024]).into_response()
+}
+
+#[derive(Deserialize)]
+struct Attachment {
+    disposition: Option<String>,
+    r#type: Option<String>,
+    /// Bytes of the body.
+    #[serde(default)]
+    bytes: usize,
+    /// `Content-Length`. A body that has fewer bytes does not end.
+    announced: Option<u64>,
+    /// Present when the body does not end.
+    endless: Option<String>,
+}
+
+/// A file to download. Its bytes are `x`.
+async fn attachment(Query(query): Query<Attachment>) -> Response {
+    const PIECE: usize = 64 * 1024;
+    let Attachment { disposition, r#type, bytes, announced, endless } = query;
+    let pieces = (0..bytes.div_ceil(PIECE)).map(move |piece| (bytes - piece * PIECE).min(PIECE));
+    let pieces = futures_util::stream::iter(pieces.map(|length| Ok::<_, Infallible>(vec![b'x'; length])));
+    let body = if endless.is_some() || announced.is_some() {
+        Body::from_stream(pieces.chain(futures_util::stream::pending()))
+    } else {
+        Body::from_stream(pieces)
+    };
+    let disposition = disposition.unwrap_or_else(|| "attachment".to_owned());
+    let media_type = r#type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    let mut response = ([(header::CONTENT_TYPE, media_type)], body).into_response();
+    // A header can have bytes beyond ASCII.
+    let disposition = HeaderValue::from_bytes(disposition.as_bytes()).expect("a value");
+    response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
+    if let Some(announced) = announced {
+        response.headers_mut().insert(header::CONTENT_LENGTH, announced.into());
+    }
+    response
 }
 
 async fn hit(State(seen): State<Arc<Seen>>) -> Html<&'static str> {

@@ -1,35 +1,32 @@
-//! The web view, its window, and the requests that it rejects.
+//! The browser: its window, and what all of its pages share.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, select};
 use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
-use kitfleet_host_protocol::{Device, HostError, Message, Page};
+use kitfleet_host_protocol::{Device, HostError, Message};
 use serde_json::{Value, json};
 use webkit2gtk::{
-    CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, GeolocationPermissionRequest,
-    HardwareAccelerationPolicy, NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu,
-    PermissionRequestExt, ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt,
-    UserContentInjectedFrames, UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime,
-    UserStyleLevel, UserStyleSheet, WebContext, WebContextExt, WebProcessTerminationReason, WebView, WebViewExt,
-    WebsiteDataManager, WebsiteDataManagerExt,
+    CacheModel, HardwareAccelerationPolicy, NetworkProxyMode, NetworkProxySettings, Settings, SettingsExt,
+    TLSErrorsPolicy, UserContentInjectedFrames, UserContentManagerExt, UserScript, UserScriptInjectionTime, WebContext,
+    WebContextExt, WebsiteDataManager, WebsiteDataManagerExt,
 };
 
-use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
+use crate::choosers::Choosers;
 use crate::console::Console;
-use crate::extension::{self, Extension};
-use crate::live::{Live, asked};
-use crate::navigation::{self, Navigation};
-use crate::pointer::{MARK, Pointer};
-use crate::script::{self, Scripts};
-use crate::submissions::{self, Submissions};
-use crate::{Arguments, emulation, failure, screen};
+use crate::dialogs::Dialogs;
+use crate::downloads::{self, Downloads};
+use crate::extension::Extension;
+use crate::live::Live;
+use crate::pages::{self, Page, Pages, cut};
+use crate::pointer::MARK;
+use crate::submissions::Submissions;
+use crate::{Arguments, emulation, failure, navigation, screen, script};
 
 /// Address without a listener. A browser has no egress route before it is configured.
 const NOWHERE: &str = "socks5://127.0.0.1:1";
@@ -37,42 +34,34 @@ const NOWHERE: &str = "socks5://127.0.0.1:1";
 /// Position outside of the screen, in pixels of either scale.
 pub const BESIDE: i32 = 1_000;
 
-/// Maximum time for a page to return its title.
-const TITLE_WITHIN: Duration = Duration::from_millis(100);
-
 /// Maximum time for a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The web view and its state. It is used on the main loop only.
+/// A browser, with the state that its pages share. It is used on the main loop only.
 pub struct Browser {
-    pub view: WebView,
-    pub navigation: Navigation,
-    pub scripts: Scripts,
-    pub acknowledgements: Acknowledgements,
-    pub pointer: Pointer,
+    pub pages: Pages,
     pub emulation: emulation::Current,
     pub submissions: Submissions,
     pub extension: Extension,
     pub console: Console,
+    pub dialogs: Dialogs,
+    pub choosers: Choosers,
+    pub downloads: Downloads,
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
     pub window: gtk::Window,
+    /// Views of all pages, of which it shows the active one.
+    pub stack: gtk::Stack,
     pub context: WebContext,
-    settings: Settings,
-    /// Scripts that are injected into pages.
-    pub content: UserContentManager,
+    pub settings: Settings,
+    /// Script that overrides properties in each document. `None` before the browser is configured.
+    pub disguise: RefCell<Option<UserScript>>,
     configured: Cell<bool>,
     /// Maximum lengths of an address and of a title, in characters.
-    lengths: Cell<(usize, usize)>,
+    pub lengths: Cell<(usize, usize)>,
+    output: Output,
 }
-
-/// Parts of a desktop's browser that a phone does not have. They would receive taps that are meant for the page: scroll
-/// bars lie over the content, and the buttons of a narrow number field cover it.
-const DESKTOP_PARTS: &str = "
-::-webkit-scrollbar { display: none !important; }
-::-webkit-inner-spin-button, ::-webkit-outer-spin-button { display: none !important; }
-";
 
 /// Variable with the list of EGL implementations.
 const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
@@ -87,48 +76,38 @@ impl Browser {
         let extension = Extension::load(&context, &arguments.extension_dir)?;
         let settings = settings();
         glib::unsetenv(OPENGL_VENDORS);
-        let scripts = UserContentManager::new();
-        let view = WebView::builder().web_context(&context).settings(&settings).user_content_manager(&scripts).build();
+        let stack = gtk::Stack::new();
+        stack.set_transition_type(gtk::StackTransitionType::None);
         let browser = Rc::new(Self {
-            window: window(&view, arguments.viewport),
-            view,
-            navigation: Navigation::default(),
-            scripts: Scripts::default(),
-            acknowledgements: Acknowledgements::default(),
-            pointer: Pointer::default(),
+            pages: Pages::default(),
             emulation: emulation::Current::default(),
             submissions: Submissions::default(),
             extension,
             console: Console::default(),
+            dialogs: Dialogs::default(),
+            choosers: Choosers::default(),
+            downloads: Downloads::default(),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
+            window: window(&stack, arguments.viewport),
+            stack,
             context,
             settings,
-            content: scripts,
+            disguise: RefCell::default(),
             configured: Cell::new(false),
             lengths: Cell::default(),
+            output,
         });
-        browser.listen();
-        extension::listen(&browser);
-        browser.refuse();
+        downloads::listen(&browser);
         emulation::provide_position(&browser);
-        browser.view.connect_web_process_terminated({
-            let output = output.clone();
-            move |_, reason| {
-                // The host ends the web process itself at its exit.
-                if reason != WebProcessTerminationReason::TerminatedByApi {
-                    output.send(&Message::WebProcessTerminated { reason: format!("{reason:?}") });
-                    gtk::main_quit();
-                }
-            }
-        });
-        navigation::follow(&browser);
+        let page = Page::create(&browser, None, None);
+        pages::activate(&page);
         // The page's process starts while GTK loads its theme and its fonts.
         let weak = Rc::downgrade(&browser);
-        navigation::load_blank(&browser, move || {
+        navigation::load_blank(&page, move || {
             let Some(browser) = weak.upgrade() else { return };
             if browser.extension.is_ready() {
-                output.send(&Message::Ready);
+                browser.output.send(&Message::Ready);
             } else {
                 browser.extension.is_missing.set(true);
                 gtk::main_quit();
@@ -136,6 +115,12 @@ impl Browser {
         });
         browser.show();
         Ok(browser)
+    }
+
+    /// Reports that the process of the active page has ended, and ends the host.
+    pub fn end(&self, reason: &str) {
+        self.output.send(&Message::WebProcessTerminated { reason: reason.to_owned() });
+        gtk::main_quit();
     }
 
     /// Configures the blank host as a device, and waits until its page has the device's size.
@@ -154,13 +139,14 @@ impl Browser {
         if let Some(manager) = self.context.website_data_manager() {
             use_proxy(&manager, &device.proxy);
         }
-        self.content.add_script(&UserScript::new(
-            &disguise(&device),
-            UserContentInjectedFrames::AllFrames,
-            UserScriptInjectionTime::Start,
-            &[],
-            &[],
-        ));
+        self.dialogs.set_policy(device.dialogs);
+        self.downloads.set_limits(device.downloads);
+        let everywhere = UserContentInjectedFrames::AllFrames;
+        let disguise = UserScript::new(&disguise(&device), everywhere, UserScriptInjectionTime::Start, &[], &[]);
+        for page in self.pages.all() {
+            page.content.add_script(&disguise);
+        }
+        self.disguise.replace(Some(disguise));
         self.await_layout(&device).await
     }
 
@@ -169,44 +155,10 @@ impl Browser {
         self.configured.get()
     }
 
-    pub async fn page(self: &Rc<Self>) -> Page {
-        let (_, most) = self.lengths.get();
-        // WebKit receives a title slightly later than the page has it. A page that is too busy to answer has its
-        // previous title.
-        let question =
-            format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
-        let asked = Box::pin(script::evaluate(self, &question));
-        let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
-            Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
-            _ => self.view.title().map(String::from),
-        };
-        let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
-        let (uri, uri_was_cut) = self.uri();
-        Page {
-            uri,
-            title: (!title.is_empty()).then_some(title),
-            truncated: title_was_cut || uri_was_cut,
-            lifecycle: self.navigation.lifecycle(),
-        }
-    }
-
-    /// Current address, truncated, and whether it was truncated.
-    pub fn uri(&self) -> (String, bool) {
-        let (most, _) = self.lengths.get();
-        cut(self.view.uri().map(String::from).unwrap_or_default(), most)
-    }
-
     /// An address, truncated.
     pub fn short_uri(&self, uri: String) -> String {
         let (most, _) = self.lengths.get();
         cut(uri, most).0
-    }
-
-    /// Current title that WebKit has received, truncated.
-    pub fn title(&self) -> Option<String> {
-        let (_, most) = self.lengths.get();
-        let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
-        (!title.is_empty()).then_some(title)
     }
 
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {
@@ -214,7 +166,9 @@ impl Browser {
         let wanted = json!([viewport_width, viewport_height, screen_width, screen_height]);
         let start = Instant::now();
         loop {
-            let size = script::evaluate(self, "return [innerWidth, innerHeight, screen.width, screen.height]").await?;
+            let size =
+                script::evaluate(&self.pages.active(), "return [innerWidth, innerHeight, screen.width, screen.height]")
+                    .await?;
             if size == wanted {
                 return Ok(());
             }
@@ -229,7 +183,7 @@ impl Browser {
     /// focus events.
     fn show(&self) {
         self.window.show_all();
-        self.view.grab_focus();
+        self.pages.active().view.grab_focus();
         activate(&self.window);
         // The display is never visible, so GTK need not copy painted pages to it.
         if let Some(surface) = self.surface() {
@@ -239,121 +193,6 @@ impl Browser {
 
     pub fn surface(&self) -> Option<gdk::Window> {
         self.window.window()
-    }
-
-    /// Receives the reports of the listeners in the isolated world.
-    fn listen(self: &Rc<Self>) {
-        let browser = Rc::downgrade(self);
-        self.content.connect_script_message_received(Some(acknowledgement::HANDLER), move |_, message| {
-            if let (Some(browser), Some(value)) = (browser.upgrade(), message.js_value()) {
-                let report = javascriptcore::ValueExt::to_str(&value);
-                browser.submissions.note(&report);
-                browser.acknowledgements.note(&report);
-            }
-        });
-        self.content.register_script_message_handler_in_world(acknowledgement::HANDLER, script::WORLD);
-        self.content.add_style_sheet(&UserStyleSheet::new(
-            DESKTOP_PARTS,
-            UserContentInjectedFrames::AllFrames,
-            UserStyleLevel::User,
-            &[],
-            &[],
-        ));
-        for listeners in [acknowledgement::LISTENERS, submissions::LISTENERS] {
-            self.content.add_script(&UserScript::for_world(
-                listeners,
-                UserContentInjectedFrames::AllFrames,
-                UserScriptInjectionTime::Start,
-                script::WORLD,
-                &[],
-                &[],
-            ));
-        }
-    }
-
-    /// Rejects or answers everything that would wait for a person, or affect more than the page.
-    fn refuse(self: &Rc<Self>) {
-        self.context.connect_download_started(|_, download| download.cancel());
-        let browser = Rc::downgrade(self);
-        self.view.connect_script_dialog(move |_, dialog| {
-            match browser.upgrade() {
-                Some(browser) => asked::open_dialog(&browser, dialog),
-                None => answer(dialog),
-            }
-            true
-        });
-        let browser = Rc::downgrade(self);
-        self.view.connect_permission_request(move |_, request| {
-            let has_position = browser.upgrade().is_some_and(|browser| browser.emulation.has_position());
-            if has_position && request.is::<GeolocationPermissionRequest>() {
-                request.allow();
-            } else {
-                request.deny();
-            }
-            true
-        });
-        self.view.connect_authenticate(|_, request| {
-            // Cancelling would end the load. Without credentials the load continues to the server's error page. SAFETY:
-            // the request is valid, and the call accepts null for no credentials.
-            unsafe {
-                webkit2gtk_sys::webkit_authentication_request_authenticate(
-                    request.to_glib_none().0,
-                    std::ptr::null_mut(),
-                );
-            }
-            true
-        });
-        self.view.connect_run_file_chooser(|_, request| {
-            request.cancel();
-            true
-        });
-        self.view.connect_run_color_chooser(|_, request| {
-            request.cancel();
-            true
-        });
-        // The bindings of these two signals panic when no event caused the menu.
-        let browser = Rc::downgrade(self);
-        self.view.connect_local("show-option-menu", false, move |values| {
-            if let (Some(browser), Ok(menu)) = (browser.upgrade(), values[1].get::<OptionMenu>()) {
-                asked::open_menu(&browser, menu);
-            }
-            Some(true.to_value())
-        });
-        self.view.connect_local("context-menu", false, |_| Some(true.to_value()));
-        self.view.connect_print(|_, _| true);
-        self.view.connect_show_notification(|_, _| true);
-        self.view.connect_enter_fullscreen(|_| true);
-        let browser = Rc::downgrade(self);
-        self.view.connect_create(move |_, action| {
-            if let Some(browser) = browser.upgrade() {
-                browser.load_in_place(action);
-            }
-            None
-        });
-    }
-
-    /// Loads in this view the page that a person's tap would open in another window, because a session has one view. A
-    /// window that a page opens by itself is a popup, and is dropped.
-    fn load_in_place(self: &Rc<Self>, action: &NavigationAction) {
-        let Some(request) = action.clone().request() else { return };
-        let loadable = request.uri().is_some_and(|uri| uri.starts_with("http:") || uri.starts_with("https:"));
-        if action.is_user_gesture() && loadable {
-            let view = self.view.clone();
-            // WebKit is still handling the request for a window.
-            glib::idle_add_local_once(move || view.load_request(&request));
-        }
-    }
-}
-
-/// Truncates a text to a number of characters. Returns whether it was truncated.
-fn cut(mut text: String, most: usize) -> (String, bool) {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => {
-            text.truncate(end);
-            text.shrink_to_fit();
-            (text, true)
-        }
-        None => (text, false),
     }
 }
 
@@ -430,14 +269,14 @@ unsafe extern "C" {
     );
 }
 
-/// Creates a window that contains only the view.
-fn window(view: &WebView, (width, height): (i32, i32)) -> gtk::Window {
+/// Creates a window that contains only the views.
+fn window(views: &gtk::Stack, (width, height): (i32, i32)) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
     window.set_default_size(width, height);
     // The window is outside of the screen, where nothing is drawn and no pointer is. WebKit renders pictures itself.
     window.move_(BESIDE, BESIDE);
-    window.add(view);
+    window.add(views);
     window
 }
 
@@ -454,13 +293,6 @@ fn activate(window: &gtk::Window) {
     // GTK warns about events without a device.
     event.set_device(surface.display().default_seat().and_then(|seat| seat.keyboard()).as_ref());
     gtk::main_do_event(&mut event);
-}
-
-/// Answers a dialog when no person sends input: it is dismissed, and a page may always be left.
-pub fn answer(dialog: &ScriptDialog) {
-    if dialog.dialog_type() == ScriptDialogType::BeforeUnloadConfirm {
-        dialog.confirm_set_confirmed(true);
-    }
 }
 
 /// Overrides properties that WebKit derives from Linux or from a mouse, and adds those that only phones have.

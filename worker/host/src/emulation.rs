@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use webkit2gtk_sys::{
 };
 
 use crate::browser::Browser;
+use crate::pages::Page;
 use crate::{extension, failure, screen, script};
 
 /// Maximum time for a page to get its new size.
@@ -32,6 +33,8 @@ const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 pub struct Current {
     geolocation: Cell<Option<Geolocation>>,
     block: RefCell<Block>,
+    /// Compiled form of `block`, owned by this. `None` if nothing is blocked.
+    filter: Cell<Option<NonNull<WebKitUserContentFilter>>>,
     /// Number of content filters that were compiled.
     filters: Cell<u32>,
 }
@@ -61,7 +64,7 @@ fn position_of(at: Geolocation) -> GeolocationPosition {
     GeolocationPosition::new(at.latitude, at.longitude, at.accuracy)
 }
 
-/// Puts the emulation in force, for the current page too.
+/// Puts the emulation in force, for the current pages too.
 pub async fn apply(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), HostError> {
     extension::set_headers(browser, emulation.extra_headers.clone())?;
     browser.extension.set_offline(emulation.offline);
@@ -97,19 +100,30 @@ async fn set_block(browser: &Rc<Browser>, block: &Block) -> Result<(), HostError
         browser.emulation.filters.set(number);
         let folder = browser.directory.join("filters");
         let text = serde_json::to_vec(&rules).map_err(failure::engine)?;
-        Some(compile_filter(&folder, &format!("block-{number}"), &text).await?)
+        NonNull::new(compile_filter(&folder, &format!("block-{number}"), &text).await?)
     };
-    let manager = browser.content.as_ptr();
-    // SAFETY: both objects are valid, and the manager takes a reference of its own to the filter.
-    unsafe {
-        webkit_user_content_manager_remove_all_filters(manager);
-        if let Some(filter) = filter {
-            webkit_user_content_manager_add_filter(manager, filter);
-            webkit_user_content_filter_unref(filter);
-        }
+    let previous = browser.emulation.filter.replace(filter);
+    for page in browser.pages.all() {
+        filter_requests(&page);
+    }
+    if let Some(previous) = previous {
+        // SAFETY: the reference is owned, and is not used any more. Pages had references of their own.
+        unsafe { webkit_user_content_filter_unref(previous.as_ptr()) };
     }
     browser.emulation.block.replace(block.clone());
     Ok(())
+}
+
+/// Blocks the requests of a page that the emulation in force blocks.
+pub fn filter_requests(page: &Page) {
+    let manager = page.content.as_ptr();
+    // SAFETY: both objects are valid, and the manager takes a reference of its own to the filter.
+    unsafe {
+        webkit_user_content_manager_remove_all_filters(manager);
+        if let Some(filter) = page.browser.emulation.filter.get() {
+            webkit_user_content_manager_add_filter(manager, filter.as_ptr());
+        }
+    }
 }
 
 /// Rules of a content filter in the format of WebKit's content blockers.
@@ -193,7 +207,7 @@ async fn resize(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), Host
     let start = Instant::now();
     loop {
         let question = "return [[innerWidth, innerHeight], [screen.width, screen.height]]";
-        let sizes = script::evaluate(browser, question).await?;
+        let sizes = script::evaluate(&browser.pages.active(), question).await?;
         if sizes == wanted {
             return Ok(());
         }

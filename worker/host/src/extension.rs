@@ -8,14 +8,15 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::select;
+use futures_util::future::{join_all, select};
 use glib::prelude::*;
 use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MOST_HEADER_BYTES, MOST_HEADERS};
 use url::Url;
 use webkit2gtk::{UserMessage, UserMessageExt, WebContext, WebContextExt, WebViewExt};
 
 use crate::browser::Browser;
-use crate::failure;
+use crate::pages::Page;
+use crate::{failure, submissions};
 
 /// Maximum wait for the reports of a page. Only a page whose main thread is busy reaches it.
 const SETTLES_WITHIN: Duration = Duration::from_millis(500);
@@ -103,24 +104,26 @@ impl Extension {
     }
 }
 
-/// Receives the reports of pages.
-pub fn listen(browser: &Rc<Browser>) {
-    let weak = Rc::downgrade(browser);
-    browser.view.connect_user_message_received(move |_, message| {
-        let Some(browser) = weak.upgrade() else { return false };
+/// Receives the reports of a page.
+pub fn listen(page: &Rc<Page>) {
+    let weak = Rc::downgrade(page);
+    page.view.connect_user_message_received(move |_, message| {
+        let Some(page) = weak.upgrade() else { return false };
         match message.name().as_deref() {
-            Some("held") => browser.submissions.note_held_request(),
-            Some("console") => browser.console.note(message.parameters().as_ref()),
+            Some("held") => submissions::note_held_request(&page),
+            Some("console") => page.browser.console.note(message.parameters().as_ref()),
             _ => return false,
         }
         true
     });
 }
 
-/// Waits until the page has sent its reports about requests so far.
+/// Waits until all pages have sent their reports about requests so far.
 pub async fn settle(browser: &Rc<Browser>) {
-    let answer = browser.view.send_message_to_page_future(&UserMessage::new("settle", None));
-    select(answer, glib::timeout_future(SETTLES_WITHIN)).await;
+    let pages = browser.pages.all();
+    let ask = |page: &Rc<Page>| page.view.send_message_to_page_future(&UserMessage::new("settle", None));
+    let answers = join_all(pages.iter().map(ask));
+    select(answers, glib::timeout_future(SETTLES_WITHIN)).await;
 }
 
 /// Sets the headers of all later requests. They replace the previous ones.

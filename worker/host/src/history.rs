@@ -6,37 +6,37 @@ use kitfleet_host_protocol::{Direction, HostError, Navigated};
 use url::Url;
 use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt, WebViewExt};
 
-use crate::browser::Browser;
 use crate::navigation::{self, LoadTrigger};
+use crate::pages::Page;
 
 /// Initial page of a host, which does not belong to its session.
 const START: &str = "about:blank";
 
 /// Goes to a page of the history and waits until it has loaded.
-pub async fn go(browser: &Rc<Browser>, direction: Direction) -> Result<Navigated, HostError> {
-    let (item, target) = neighbor(browser, direction).ok_or(HostError::Nowhere)?;
-    let from = browser.view.back_forward_list().and_then(|list| list.current_item());
-    let arrived = navigation::revisit(browser, target, LoadTrigger::History(item.clone())).await;
+pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, HostError> {
+    let (item, target) = neighbor(page, direction).ok_or(HostError::Nowhere)?;
+    let from = page.view.back_forward_list().and_then(|list| list.current_item());
+    let arrived = navigation::revisit(page, target, LoadTrigger::History(item.clone())).await;
     // After a rejected load WebKit considers the frame as moved, and would go one page too far the next time.
-    if (browser.submissions.has_stopped_own() || (arrived.is_ok() && browser.navigation.has_missed()))
-        && is_at(browser, &item)
+    if (page.browser.submissions.has_stopped_own() || (arrived.is_ok() && page.navigation.has_missed()))
+        && is_at(page, &item)
         && let Some(from) = from
     {
-        browser.view.go_to_back_forward_list_item(&from);
-        navigation::give_a_moment(browser).await;
+        page.view.go_to_back_forward_list_item(&from);
+        navigation::give_a_moment(page).await;
     }
     arrived
 }
 
 /// Reloads the page and waits until it has loaded.
-pub async fn reload(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
-    let address = browser.view.uri().filter(|_| browser.navigation.has_begun());
+pub async fn reload(page: &Rc<Page>) -> Result<Navigated, HostError> {
+    let address = page.view.uri().filter(|_| page.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;
-    navigation::revisit(browser, target, LoadTrigger::Reload).await
+    navigation::revisit(page, target, LoadTrigger::Reload).await
 }
 
-fn neighbor(browser: &Browser, direction: Direction) -> Option<(BackForwardListItem, Url)> {
-    let list = browser.view.back_forward_list()?;
+fn neighbor(page: &Page, direction: Direction) -> Option<(BackForwardListItem, Url)> {
+    let list = page.view.back_forward_list()?;
     let item = match direction {
         Direction::Back => list.back_item(),
         Direction::Forward => list.forward_item(),
@@ -48,6 +48,6 @@ fn neighbor(browser: &Browser, direction: Direction) -> Option<(BackForwardListI
 }
 
 /// True when this is the current item of the history.
-pub fn is_at(browser: &Browser, item: &BackForwardListItem) -> bool {
-    browser.view.back_forward_list().and_then(|list| list.current_item()).as_ref() == Some(item)
+pub fn is_at(page: &Page, item: &BackForwardListItem) -> bool {
+    page.view.back_forward_list().and_then(|list| list.current_item()).as_ref() == Some(item)
 }

@@ -9,9 +9,9 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebViewExt;
 
-use crate::browser::Browser;
+use crate::pages::Page;
 use crate::touch::milliseconds;
-use crate::{acknowledgement, failure, script, submissions};
+use crate::{acknowledgement, choosers, failure, script, submissions};
 
 /// Maximum number of unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.
 const AHEAD: usize = 32;
@@ -35,14 +35,15 @@ struct KeyPress {
 }
 
 /// Injects the keys, and waits until the page has handled them.
-pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
+pub async fn inject(page: &Rc<Page>, keys: &[String]) -> Result<(), HostError> {
     let strokes: Vec<KeyPress> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
-    submissions::begin_input(browser);
+    choosers::close(&page.browser);
+    submissions::begin_input(&page.browser);
     let mut by_key = BY_KEY;
     let mut rest = strokes.as_slice();
     while !rest.is_empty() {
         let pressed = rest.iter().take(by_key).take_while(|stroke| stroke.text != Some(TAB)).count();
-        press(browser, &rest[..pressed]).await?;
+        press(page, &rest[..pressed]).await?;
         (by_key, rest) = (by_key - pressed, &rest[pressed..]);
         let most = if by_key == 0 { PHRASE } else { 1 };
         let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(most).collect();
@@ -50,7 +51,7 @@ pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostEr
             // A key without text follows the first keys.
             by_key = by_key.max(1);
         } else {
-            insert(browser, &phrase).await;
+            insert(page, &phrase).await;
             rest = &rest[phrase.chars().count()..];
         }
     }
@@ -58,14 +59,14 @@ pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostEr
 }
 
 /// Replaces the selected text of the focused element.
-pub async fn insert(browser: &Rc<Browser>, text: &str) {
+pub async fn insert(page: &Rc<Page>, text: &str) {
     if text.is_empty() {
-        browser.view.execute_editing_command("Delete");
+        page.view.execute_editing_command("Delete");
     } else {
-        browser.view.execute_editing_command_with_argument("InsertText", text);
+        page.view.execute_editing_command_with_argument("InsertText", text);
     }
     // Scripts do not overtake editing commands. If the page was replaced, the focus is gone too.
-    let _ = script::evaluate(browser, "").await;
+    let _ = script::evaluate(page, "").await;
 }
 
 /// Fails when the key does not exist.
@@ -74,44 +75,48 @@ pub fn check(key: &str) -> Result<(), HostError> {
 }
 
 /// Presses and releases a key without waiting for the page. Returns the number of released keys, including modifiers.
-pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<usize, HostError> {
-    stroke(key)?.send(browser)
+pub fn strike(page: &Rc<Page>, key: &str) -> Result<usize, HostError> {
+    stroke(key)?.send(page)
 }
 
 fn stroke(key: &str) -> Result<KeyPress, HostError> {
     parse(key).ok_or_else(|| HostError::UnknownKey { key: key.to_owned() })
 }
 
-async fn press(browser: &Rc<Browser>, strokes: &[KeyPress]) -> Result<(), HostError> {
-    let mut sent = browser.acknowledgements.keys.get();
+async fn press(page: &Rc<Page>, strokes: &[KeyPress]) -> Result<(), HostError> {
+    let mut sent = page.acknowledgements.keys.get();
     for stroke in strokes {
-        sent += stroke.send(browser)?;
-        acknowledgement::wait(browser, |reports| reports.keys.get() + AHEAD, sent).await;
+        sent += stroke.send(page)?;
+        acknowledgement::wait(page, |reports| reports.keys.get() + AHEAD, sent).await;
     }
-    acknowledgement::wait(browser, |reports| reports.keys.get(), sent).await;
+    acknowledgement::wait(page, |reports| reports.keys.get(), sent).await;
     Ok(())
 }
 
 impl KeyPress {
     /// Presses and releases all keys, and returns the number of released keys.
-    fn send(&self, browser: &Rc<Browser>) -> Result<usize, HostError> {
+    fn send(&self, page: &Rc<Page>) -> Result<usize, HostError> {
         let mut state = ModifierType::empty();
         for held in &self.held {
-            send(browser, gdk::EventType::KeyPress, *held, state)?;
+            send(page, gdk::EventType::KeyPress, *held, state)?;
             state |= modifier(*held);
         }
-        send(browser, gdk::EventType::KeyPress, self.key, state)?;
-        send(browser, gdk::EventType::KeyRelease, self.key, state | modifier(self.key))?;
+        send(page, gdk::EventType::KeyPress, self.key, state)?;
+        send(page, gdk::EventType::KeyRelease, self.key, state | modifier(self.key))?;
         for held in self.held.iter().rev() {
-            send(browser, gdk::EventType::KeyRelease, *held, state)?;
+            send(page, gdk::EventType::KeyRelease, *held, state)?;
             state -= modifier(*held);
         }
         Ok(self.held.len() + 1)
     }
 }
 
-fn send(browser: &Rc<Browser>, kind: gdk::EventType, key: Key, state: ModifierType) -> Result<(), HostError> {
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+fn send(page: &Rc<Page>, kind: gdk::EventType, key: Key, state: ModifierType) -> Result<(), HostError> {
+    if page.is_closed() {
+        // The page has closed itself. It has received what came before.
+        return Ok(());
+    }
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     let display = surface.display();
     let keyboard =
         display.default_seat().and_then(|seat| seat.keyboard()).ok_or_else(|| failure::engine("X has no keyboard"))?;

@@ -22,6 +22,7 @@ use self::asked::Open;
 use self::input_queue::InputQueue;
 use self::painting::{Rect, Surface};
 use crate::browser::Browser;
+use crate::pages::Page;
 
 /// Minimum time between two answers.
 const PACE: Duration = Duration::from_millis(33);
@@ -39,8 +40,6 @@ const SMALL: u32 = 8;
 pub struct Live {
     /// True while there is a viewer.
     watched: Cell<bool>,
-    /// True when the signals are connected, which the first viewer causes.
-    connected: Cell<bool>,
     /// True while the view draws for [`paint`].
     painting: Cell<bool>,
     /// Part that has changed since it was painted.
@@ -78,7 +77,7 @@ impl Live {
     }
 
     /// Records that the open dialog or menu has changed.
-    fn asks_anew(&self) {
+    pub fn asks_anew(&self) {
         self.asked_is_new.set(true);
         self.wake();
     }
@@ -125,7 +124,7 @@ pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<L
     live.turn.set(turn);
     live.wake();
     while live.turn.get() == turn {
-        let news = live.news(Rect::of(&browser.view), whole);
+        let news = live.news(Rect::of(&browser.pages.active().view), whole);
         let pause = live.sleeps(news.is_some());
         match news {
             Some(news) if pause.is_zero() => return tell(browser, news, whole).await,
@@ -143,7 +142,7 @@ async fn tell(browser: &Rc<Browser>, news: LiveUpdate, whole: bool) -> Result<Li
     let live = &browser.live;
     live.answered_at.set(Some(Instant::now()));
     let page = (live.page_is_new.take() || whole).then(|| shown(browser));
-    let asked = (live.asked_is_new.take() || whole).then(|| live.open.asked());
+    let asked = (live.asked_is_new.take() || whole).then(|| asked::asked(browser));
     let picture = match news {
         LiveUpdate::Picture { rect, sharp } => Some(paint(browser, rect, sharp).await?),
         LiveUpdate::Words => None,
@@ -153,7 +152,8 @@ async fn tell(browser: &Rc<Browser>, news: LiveUpdate, whole: bool) -> Result<Li
 
 async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture, HostError> {
     let live = &browser.live;
-    let view = Rect::of(&browser.view);
+    let page = browser.pages.active();
+    let view = Rect::of(&page.view);
     live.damage.set(None);
     let blurred = live.blurred.get();
     live.blurred.set(if sharp {
@@ -165,14 +165,15 @@ async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture
     live.seq.set(seq);
     let base = if rect == view { 0 } else { seq - 1 };
     live.painting.set(true);
-    let painted = live.surface.paint(&browser.view, rect);
+    let painted = live.surface.paint(&page.view, rect);
     live.painting.set(false);
     let jpeg = painted?.encode(&live.surface, sharp).await?;
     Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
 }
 
 fn shown(browser: &Browser) -> PageInfo {
-    PageInfo { uri: browser.uri().0, title: browser.title() }
+    let page = browser.pages.active();
+    PageInfo { uri: page.uri().0, title: page.title() }
 }
 
 /// Enables GTK's draw signals, which are suspended without viewers.
@@ -180,9 +181,6 @@ fn begin(browser: &Rc<Browser>) {
     let live = &browser.live;
     if live.watched.replace(true) {
         return;
-    }
-    if !live.connected.replace(true) {
-        connect(browser);
     }
     live.page_is_new.set(true);
     live.asked_is_new.set(true);
@@ -207,12 +205,25 @@ pub fn unwatch(browser: &Browser, watcher: u64) {
     live.surface.clear();
 }
 
-fn connect(browser: &Rc<Browser>) {
-    let weak = Rc::downgrade(browser);
-    browser.view.connect_draw(move |view, context| {
-        let Some(browser) = weak.upgrade() else { return glib::Propagation::Proceed };
-        let live = &browser.live;
-        if live.painting.get() || !live.watched.get() {
+/// Shows viewers another page, which has become the active one.
+pub fn show(page: &Page) {
+    let live = &page.browser.live;
+    live.page_is_new.set(true);
+    live.blurred.set(None);
+    if live.watched.get() {
+        live.damage.set(Some(Rect::of(&page.view)));
+        live.changed_at.set(Some(Instant::now()));
+    }
+    live.wake();
+}
+
+/// Connects the signals of a page.
+pub fn follow(page: &Rc<Page>) {
+    let weak = Rc::downgrade(page);
+    page.view.connect_draw(move |view, context| {
+        let Some(page) = weak.upgrade() else { return glib::Propagation::Proceed };
+        let live = &page.browser.live;
+        if live.painting.get() || !live.watched.get() || !page.is_active() {
             return glib::Propagation::Proceed;
         }
         if let Some(new) = Rect::clipped(context, Rect::of(view)) {
@@ -223,15 +234,15 @@ fn connect(browser: &Rc<Browser>) {
         // The display is never visible.
         glib::Propagation::Stop
     });
-    let changed = |browser: &Rc<Browser>| {
-        let weak = Rc::downgrade(browser);
+    let changed = |page: &Rc<Page>| {
+        let weak = Rc::downgrade(page);
         move |_: &webkit2gtk::WebView| {
-            if let Some(browser) = weak.upgrade() {
-                browser.live.page_is_new.set(true);
-                browser.live.wake();
+            if let Some(page) = weak.upgrade().filter(|page| page.is_active()) {
+                page.browser.live.page_is_new.set(true);
+                page.browser.live.wake();
             }
         }
     };
-    browser.view.connect_uri_notify(changed(browser));
-    browser.view.connect_title_notify(changed(browser));
+    page.view.connect_uri_notify(changed(page));
+    page.view.connect_title_notify(changed(page));
 }

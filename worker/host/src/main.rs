@@ -8,8 +8,11 @@ mod acknowledgement;
 mod browser;
 mod capture;
 mod channel;
+mod choosers;
 mod console;
 mod cookies;
+mod dialogs;
+mod downloads;
 mod emulation;
 mod extension;
 mod failure;
@@ -17,6 +20,7 @@ mod history;
 mod keys;
 mod live;
 mod navigation;
+mod pages;
 mod pointer;
 mod screen;
 mod script;
@@ -99,7 +103,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     });
     gtk::main();
     // A page that blocks would otherwise keep its process for another 10 s.
-    browser.view.terminate_web_process();
+    for page in browser.pages.all() {
+        page.view.terminate_web_process();
+    }
+    browser.pages.clear();
     if browser.extension.is_missing.get() {
         return Err("WebKit did not load the web-process extension".to_owned());
     }
@@ -138,30 +145,38 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
 }
 
 async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
+    if browser.dialogs.is_blocking() && needs_page(&request.command) {
+        return Err(HostError::DialogOpen);
+    }
+    let page = &browser.pages.active();
     Ok(match request.command {
         HostCommand::Configure(device) => {
             let emulation = device.emulation.clone();
             browser.configure(device).await?;
             json(&emulation::apply(browser, &emulation).await?)
         }
-        HostCommand::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
-        HostCommand::EndNavigation => json(&navigation::end(browser)),
-        HostCommand::GoInHistory(direction) => json(&history::go(browser, direction).await?),
-        HostCommand::Reload => json(&history::reload(browser).await?),
+        HostCommand::Navigate { uri, until } => json(&navigation::navigate(page, &uri, until).await?),
+        HostCommand::EndNavigation => json(&navigation::end(page)),
+        HostCommand::GoInHistory(direction) => json(&history::go(page, direction).await?),
+        HostCommand::Reload => json(&history::reload(page).await?),
         HostCommand::HoldSubmissions { rule, requests } => json(&submissions::follow(browser, rule, requests).await),
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
         HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
         HostCommand::TakeConsole => json(&browser.console.take()),
-        HostCommand::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
-        HostCommand::Touch { steps, aimed } => json(&touch::inject(browser, &steps, aimed).await?),
-        HostCommand::Mouse { steps } => json(&pointer::inject(browser, &steps).await?),
-        HostCommand::Keys { keys } => json(&keys::inject(browser, &keys).await?),
-        HostCommand::InsertText { text } => json(&keys::insert(browser, &text).await),
+        HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,
+        HostCommand::Touch { steps, aimed } => json(&touch::inject(page, &steps, aimed).await?),
+        HostCommand::Mouse { steps } => json(&pointer::inject(page, &steps).await?),
+        HostCommand::Keys { keys } => json(&keys::inject(page, &keys).await?),
+        HostCommand::InsertText { text } => json(&keys::insert(page, &text).await),
         HostCommand::Snapshot { full_page, reveal, file } => {
-            json(&capture::snapshot(browser, full_page, reveal, browser.directory.join(file)).await?)
+            let picture = capture::snapshot(page, full_page, reveal, browser.directory.join(file));
+            json(&pages::uninterrupted(page, picture).await?)
         }
-        HostCommand::Pdf { file } => json(&capture::pdf(browser, &browser.directory.join(file)).await?),
+        HostCommand::Pdf { file } => {
+            let file = browser.directory.join(file);
+            json(&pages::uninterrupted(page, capture::pdf(page, &file)).await?)
+        }
         HostCommand::Cookies { at_most } => {
             let mut cookies = cookies::all(browser).await?;
             cookies.truncate(at_most.unwrap_or(usize::MAX));
@@ -169,14 +184,45 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         }
         HostCommand::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
         HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
-        HostCommand::Leave => json(&navigation::leave(browser).await),
-        HostCommand::Page => json(&browser.page().await),
+        HostCommand::Leave => json(&navigation::leave_all(browser).await),
+        HostCommand::Page => json(&page.state().await),
+        HostCommand::Pages => json(&pages::list(browser)),
+        HostCommand::OpenPage => json(&pages::open(browser).await?),
+        HostCommand::ActivatePage { page } => json(&pages::activate(&browser.pages.find(page)?)),
+        HostCommand::ClosePage { page } => json(&pages::close(browser, page).await?),
+        HostCommand::TakeDialogs => json(&browser.dialogs.take_shown()),
+        HostCommand::AwaitDialog => json(&dialogs::next(browser).await),
+        HostCommand::OpenDialog => json(&browser.dialogs.open()),
+        HostCommand::AnswerDialog { accept, text } => json(&dialogs::answer(browser, accept, text.as_deref())),
+        HostCommand::ChooserOpen => json(&choosers::find(browser).await),
+        HostCommand::SelectFiles { files } => json(&choosers::select(browser, &files).await?),
+        HostCommand::Downloads => json(&browser.downloads.list()),
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
         HostCommand::GrantInput { lend } => json(&live::input_queue::lend(browser, lend).await?),
         HostCommand::InputIdle => json(&live::input_queue::rest(browser).await?),
         HostCommand::Act { acts } => json(&live::input_queue::act(browser, acts)?),
     })
+}
+
+/// True for a command that the page would handle only after the answer to its dialog.
+fn needs_page(command: &HostCommand) -> bool {
+    matches!(
+        command,
+        HostCommand::Navigate { .. }
+            | HostCommand::GoInHistory(_)
+            | HostCommand::Reload
+            | HostCommand::ReleaseSubmission
+            | HostCommand::Evaluate { .. }
+            | HostCommand::Touch { .. }
+            | HostCommand::Mouse { .. }
+            | HostCommand::Keys { .. }
+            | HostCommand::InsertText { .. }
+            | HostCommand::Snapshot { .. }
+            | HostCommand::Pdf { .. }
+            | HostCommand::Emulate { .. }
+            | HostCommand::SelectFiles { .. }
+    )
 }
 
 /// Sets the environment that GTK and WebKit read at their start and pass to their processes.

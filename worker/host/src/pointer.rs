@@ -14,9 +14,9 @@ use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, MouseKind, MouseStep, TouchPhase};
 
-use crate::browser::Browser;
+use crate::pages::Page;
 use crate::touch::milliseconds;
-use crate::{acknowledgement, failure, script};
+use crate::{acknowledgement, choosers, failure, script};
 
 /// Offset of the place on the screen that marks an event of a mouse that accompanies a touch. A mouse of its own has twice
 /// this offset.
@@ -39,42 +39,52 @@ pub struct Pointer {
 
 /// Sends the mouse events that accompany one step of a finger, and waits until the page has handled them, because WebKit
 /// does not keep the order of mouse and touch events. Other fingers than the first have no mouse.
-pub async fn accompany(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
-    for &(send, is_reported) in events(browser, finger, phase) {
-        let reports = browser.acknowledgements.pointers.get();
-        send.deliver(browser, at)?;
+pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    for &(send, is_reported) in events(page, finger, phase) {
+        if page.is_closed() {
+            break;
+        }
+        let reports = page.acknowledgements.pointers.get();
+        send.deliver(page, at)?;
         if is_reported {
-            acknowledgement::wait(browser, |come| come.pointers.get(), reports + 1).await;
+            acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
         }
     }
     Ok(())
 }
 
 /// The same without waiting.
-pub fn accompany_at_once(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
-    events(browser, finger, phase).iter().try_for_each(|(send, _)| send.deliver(browser, at))
+pub fn accompany_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    events(page, finger, phase).iter().try_for_each(|(send, _)| send.deliver(page, at))
 }
 
 /// Injects the steps of a mouse of its own, whose events pages see as those of a mouse.
-pub async fn inject(browser: &Rc<Browser>, steps: &[MouseStep]) -> Result<(), HostError> {
+pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostError> {
     for step in steps {
         if step.after_ms > 0 {
             glib::timeout_future(Duration::from_millis(step.after_ms)).await;
         }
+        if page.is_closed() {
+            // The page has closed itself. It has received what came before.
+            return Ok(());
+        }
+        if step.kind == MouseKind::Press {
+            choosers::close(&page.browser);
+        }
         let (at, mark) = ((step.x, step.y), 2.0 * MARK);
-        let reports = browser.acknowledgements.pointers.get();
+        let reports = page.acknowledgements.pointers.get();
         match step.kind {
-            MouseKind::Move => move_to(browser, at, false, mark)?,
-            MouseKind::Drag => move_to(browser, at, true, mark)?,
-            MouseKind::Press => press(browser, gdk::EventType::ButtonPress, at, mark)?,
-            MouseKind::Release => press(browser, gdk::EventType::ButtonRelease, at, mark)?,
+            MouseKind::Move => move_to(page, at, false, mark)?,
+            MouseKind::Drag => move_to(page, at, true, mark)?,
+            MouseKind::Press => press(page, gdk::EventType::ButtonPress, at, mark)?,
+            MouseKind::Release => press(page, gdk::EventType::ButtonRelease, at, mark)?,
         }
         if matches!(step.kind, MouseKind::Press | MouseKind::Release) {
-            acknowledgement::wait(browser, |come| come.pointers.get(), reports + 1).await;
+            acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
         }
     }
     // Scripts do not overtake the last event by more than one turn of the page.
-    let _ = script::evaluate(browser, "await new Promise((done) => setTimeout(done))").await;
+    let _ = script::evaluate(page, "await new Promise((done) => setTimeout(done))").await;
     Ok(())
 }
 
@@ -88,8 +98,8 @@ enum Companion {
 }
 
 /// Returns the events that accompany a step, and whether the listeners report them.
-fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(Companion, bool)] {
-    let accompanied = &browser.pointer.finger;
+fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion, bool)] {
+    let accompanied = &page.pointer.finger;
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
         return &[(Companion::Move { pressed: false }, false), (Companion::Press, true)];
@@ -105,19 +115,19 @@ fn events(browser: &Browser, finger: usize, phase: TouchPhase) -> &'static [(Com
 }
 
 impl Companion {
-    fn deliver(self, browser: &Rc<Browser>, at: Point) -> Result<(), HostError> {
+    fn deliver(self, page: &Rc<Page>, at: Point) -> Result<(), HostError> {
         match self {
-            Self::Move { pressed } => move_to(browser, at, pressed, MARK),
-            Self::Press => press(browser, gdk::EventType::ButtonPress, at, MARK),
-            Self::Release => press(browser, gdk::EventType::ButtonRelease, at, MARK),
-            Self::Leave => move_to(browser, AWAY, false, MARK),
+            Self::Move { pressed } => move_to(page, at, pressed, MARK),
+            Self::Press => press(page, gdk::EventType::ButtonPress, at, MARK),
+            Self::Release => press(page, gdk::EventType::ButtonRelease, at, MARK),
+            Self::Leave => move_to(page, AWAY, false, MARK),
         }
     }
 }
 
-fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool, mark: f64) -> Result<(), HostError> {
+fn move_to(page: &Rc<Page>, (x, y): Point, pressed: bool, mark: f64) -> Result<(), HostError> {
     let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
     // reference to its window.
     unsafe {
@@ -129,12 +139,12 @@ fn move_to(browser: &Rc<Browser>, (x, y): Point, pressed: bool, mark: f64) -> Re
         ((*motion).x_root, (*motion).y_root) = (mark + BESIDE + x.max(0.0), BESIDE + y);
         (*motion).state = state(pressed);
     }
-    deliver(browser, event)
+    deliver(page, event)
 }
 
-fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Result<(), HostError> {
+fn press(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Result<(), HostError> {
     let mut event = gdk::Event::new(kind);
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: as in `move_to`.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
@@ -146,7 +156,7 @@ fn press(browser: &Rc<Browser>, kind: gdk::EventType, (x, y): Point, mark: f64) 
         (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
         (*button).state = state(kind == gdk::EventType::ButtonRelease);
     }
-    deliver(browser, event)
+    deliver(page, event)
 }
 
 /// Modifiers of an event: the button if it is pressed.
@@ -154,13 +164,13 @@ fn state(pressed: bool) -> u32 {
     if pressed { gdk::ModifierType::BUTTON1_MASK.bits() } else { 0 }
 }
 
-fn deliver(browser: &Rc<Browser>, mut event: gdk::Event) -> Result<(), HostError> {
+fn deliver(page: &Rc<Page>, mut event: gdk::Event) -> Result<(), HostError> {
     let pointer = gdk::Display::default()
         .and_then(|display| display.default_seat())
         .and_then(|seat| seat.pointer())
         .ok_or_else(|| failure::engine("X has no pointer"))?;
     event.set_device(Some(&pointer));
     event.set_source_device(Some(&pointer));
-    browser.view.event(&event);
+    page.view.event(&event);
     Ok(())
 }

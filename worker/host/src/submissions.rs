@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::select;
+use futures_util::future::{join_all, select};
 use webkit2gtk::{
     NavigationAction, NavigationType, URIRequest, URIRequestExt, UserContentInjectedFrames, UserContentManagerExt,
     UserScript, UserScriptInjectionTime,
@@ -26,6 +26,7 @@ use kitfleet_host_protocol::{Held, HostError, SubmissionRule};
 use serde_json::json;
 
 use crate::browser::Browser;
+use crate::pages::Page;
 use crate::{extension, navigation, script};
 
 /// Maximum wait until a page has set whether forms are held.
@@ -106,12 +107,14 @@ pub struct Submissions {
     requests: Cell<RequestHold>,
     /// Script that sets the flag in each new page. Present while forms are held.
     script: RefCell<Option<UserScript>>,
-    /// Last stopped attempt that has not been reported.
-    stopped: RefCell<Option<StoppedSubmission>>,
+    /// Last stopped attempt that has not been reported, and its page.
+    stopped: RefCell<Option<(StoppedSubmission, Rc<Page>)>>,
+    /// Page that has the form that was held back last.
+    kept_by: RefCell<Option<Rc<Page>>>,
     /// True while [`release`] submits the approved form, without a user gesture.
     releases: Cell<bool>,
-    /// Address of a form that was allowed in another window. Its load begins again in this view.
-    in_place: RefCell<Option<String>>,
+    /// Address of a form that was allowed in a new window, and its page. The load needs another decision in the window.
+    in_window: RefCell<Option<(String, u32)>>,
 }
 
 /// Whether requests of scripts are held.
@@ -150,30 +153,16 @@ pub struct Attempt<'a> {
 }
 
 impl Submissions {
-    /// Records a form that the listener has stopped.
-    pub fn note(&self, report: &str) {
-        if report == HELD {
-            self.note_stopped(StoppedSubmission::Event);
-        }
-    }
-
-    /// Records that the extension has held a request. A report at another time is forged.
-    pub fn note_held_request(&self) {
-        if self.requests.get() == RequestHold::Open {
-            self.note_stopped(StoppedSubmission::Request);
-        }
-    }
-
-    fn note_stopped(&self, what: StoppedSubmission) {
+    fn note_stopped(&self, what: StoppedSubmission, page: &Rc<Page>) {
         let mut stopped = self.stopped.borrow_mut();
-        if !matches!(*stopped, Some(StoppedSubmission::OwnRepeat | StoppedSubmission::Request)) {
-            *stopped = Some(what);
+        if !matches!(*stopped, Some((StoppedSubmission::OwnRepeat | StoppedSubmission::Request, _))) {
+            *stopped = Some((what, page.clone()));
         }
     }
 
     /// True when a command's repetition of a form was stopped and has not been reported.
     pub fn has_stopped_own(&self) -> bool {
-        matches!(*self.stopped.borrow(), Some(StoppedSubmission::OwnRepeat))
+        matches!(*self.stopped.borrow(), Some((StoppedSubmission::OwnRepeat, _)))
     }
 
     /// Returns whether an attempt was stopped that has not been reported, and marks it as reported.
@@ -182,9 +171,30 @@ impl Submissions {
     }
 }
 
+/// Records a form that the listener has stopped.
+pub fn note(page: &Rc<Page>, report: &str) {
+    if report == HELD {
+        page.browser.submissions.note_stopped(StoppedSubmission::Event, page);
+    }
+}
+
+/// Records that the extension has held a request. A report at another time is forged.
+pub fn note_held_request(page: &Rc<Page>) {
+    let submissions = &page.browser.submissions;
+    if submissions.requests.get() == RequestHold::Open {
+        submissions.note_stopped(StoppedSubmission::Request, page);
+    }
+}
+
+/// Script that sets the flag in each new document. `None` while forms are allowed.
+pub fn hold_script(browser: &Browser) -> Option<UserScript> {
+    browser.submissions.script.borrow().clone()
+}
+
 /// Returns whether a load sends a form without approval and must be rejected. Consumes the approval of an allowed one.
-pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
+pub fn stops(page: &Rc<Page>, attempt: Attempt<'_>) -> bool {
     let Attempt { action, request, is_for_new_window, is_own_repeat } = attempt;
+    let browser = &page.browser;
     let submissions = &browser.submissions;
     let kind = action.navigation_type();
     let is_form = kind == NavigationType::FormSubmitted;
@@ -200,21 +210,22 @@ pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
         SubmissionRule::AllowOneForm => is_form && (submissions.releases.get() || action.is_user_gesture()),
         SubmissionRule::AllowOneRepeat => is_own_repeat,
         SubmissionRule::HoldAll | SubmissionRule::HoldUnapproved => {
-            kind == NavigationType::Other && submissions.in_place.borrow_mut().take_if(|to| *to == address).is_some()
+            submissions.in_window.borrow_mut().take_if(|(to, by)| *to == address && page.is_opened_by(*by)).is_some()
         }
     };
     if is_allowed {
         if is_form && is_for_new_window {
-            submissions.in_place.replace(Some(address));
+            submissions.in_window.replace(Some((address, page.id)));
         }
         use_up(browser);
         return false;
     }
-    submissions.note_stopped(match () {
+    let what = match () {
         () if is_own_repeat => StoppedSubmission::OwnRepeat,
         () if is_form => StoppedSubmission::Form(address),
         () => StoppedSubmission::Repeat,
-    });
+    };
+    submissions.note_stopped(what, page);
     true
 }
 
@@ -222,7 +233,7 @@ pub fn stops(browser: &Rc<Browser>, attempt: Attempt<'_>) -> bool {
 fn use_up(browser: &Rc<Browser>) {
     if browser.submissions.rule.replace(SubmissionRule::HoldAll) == SubmissionRule::AllowOneForm {
         tell_new_pages(browser, true);
-        glib::MainContext::default().spawn_local(tell_page(browser.clone(), true));
+        glib::MainContext::default().spawn_local(tell_pages(browser.clone(), true));
     }
 }
 
@@ -232,19 +243,24 @@ fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
         let top = UserContentInjectedFrames::TopFrame;
         UserScript::for_world(&say(true), top, UserScriptInjectionTime::Start, script::WORLD, &[], &[])
     });
-    if let Some(script) = &script {
-        browser.content.add_script(script);
-    }
-    if let Some(before) = browser.submissions.script.replace(script) {
-        browser.content.remove_script(&before);
+    let before = browser.submissions.script.replace(script.clone());
+    for page in browser.pages.all() {
+        if let Some(script) = &script {
+            page.content.add_script(script);
+        }
+        if let Some(before) = &before {
+            page.content.remove_script(before);
+        }
     }
 }
 
-/// Sets in the current page whether forms are held. A busy page handles it before any later input. A page that is
-/// replaced meanwhile is followed by a page that has the flag from its start.
-async fn tell_page(browser: Rc<Browser>, hold: bool) {
+/// Sets in the current documents whether forms are held. A busy page handles it before any later input. A document that
+/// is replaced meanwhile is followed by one that has the flag from its start.
+async fn tell_pages(browser: Rc<Browser>, hold: bool) {
     let (words, limit) = (say(hold), glib::timeout_future(TELL_WITHIN));
-    select(Box::pin(script::evaluate(&browser, &words)), limit).await;
+    let pages = browser.pages.all();
+    let told = join_all(pages.iter().map(|page| script::evaluate(page, &words)));
+    select(Box::pin(told), limit).await;
 }
 
 /// Begins to hold requests of scripts, if the rule says so. Called before each input of an operation.
@@ -278,10 +294,10 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool)
         return false;
     }
     if before == SubmissionRule::HoldAll && rule != SubmissionRule::AllowAll {
-        navigation::wait_for_policy_decisions(browser).await;
+        navigation::wait_for_all_policy_decisions(browser).await;
     }
     let held = submissions.take_stopped();
-    submissions.in_place.take();
+    submissions.in_window.take();
     if requests {
         submissions.requests.set(RequestHold::Armed);
     }
@@ -289,7 +305,7 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool)
     let holds_events = !matches!(rule, SubmissionRule::AllowAll | SubmissionRule::AllowOneForm);
     if holds_events != submissions.script.borrow().is_some() {
         tell_new_pages(browser, holds_events);
-        tell_page(browser.clone(), holds_events).await;
+        tell_pages(browser.clone(), holds_events).await;
     }
     held
 }
@@ -310,10 +326,10 @@ async fn end_approval(browser: &Rc<Browser>) {
 
 /// Returns the submission that was held back since the last call, after a short wait for pending ones.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
-    navigation::wait_for_policy_decisions(browser).await;
+    navigation::wait_for_all_policy_decisions(browser).await;
     end_request_hold(browser).await;
     end_approval(browser).await;
-    let stopped = browser.submissions.stopped.take()?;
+    let (stopped, page) = browser.submissions.stopped.take()?;
     let (address, is_form) = match &stopped {
         StoppedSubmission::Event => (None, true),
         StoppedSubmission::Form(address) => (Some(address), true),
@@ -321,7 +337,8 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     };
     let keep = format!("const address = {}, isForm = {is_form};\n{KEEP}", json!(address));
     // A page that was replaced has no form to keep.
-    let _ = script::evaluate(browser, &keep).await;
+    let _ = script::evaluate(&page, &keep).await;
+    browser.submissions.kept_by.replace(Some(page));
     Some(match stopped {
         StoppedSubmission::Request => Held::Request,
         StoppedSubmission::OwnRepeat => Held::Resubmission,
@@ -333,7 +350,8 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     follow(browser, SubmissionRule::AllowOneForm, false).await;
     browser.submissions.releases.set(true);
-    let released = script::evaluate(browser, RELEASE).await;
-    navigation::give_a_moment(browser).await;
+    let Some(page) = browser.submissions.kept_by.take().filter(|page| !page.is_closed()) else { return Ok(false) };
+    let released = script::evaluate(&page, RELEASE).await;
+    navigation::give_a_moment(&page).await;
     Ok(released? == json!(true))
 }

@@ -11,8 +11,8 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, TouchOutcome, TouchPhase, TouchStep};
 
 use crate::acknowledgement::{self, Acknowledgements};
-use crate::browser::Browser;
-use crate::{failure, pointer, submissions};
+use crate::pages::Page;
+use crate::{choosers, failure, pointer, submissions};
 
 /// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
 const SLACK: f64 = 8.0;
@@ -22,31 +22,33 @@ const FINGER: usize = 1;
 
 /// Injects the steps of one finger, and waits until the page has handled them. If the touch is `aimed`, it is cancelled
 /// unless it reaches the node that a script has marked.
-pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep], aimed: bool) -> Result<TouchOutcome, HostError> {
-    let reports = &browser.acknowledgements;
-    submissions::begin_input(browser);
+pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result<TouchOutcome, HostError> {
+    let reports = &page.acknowledgements;
+    choosers::close(&page.browser);
+    submissions::begin_input(&page.browser);
     let (touches, refusals, ends) = (reports.touches.get(), reports.refusals.get(), ends(reports));
     let (arrivals, misses, strays) = (arrivals(reports), reports.misses.get(), reports.strays.get());
-    let documents = browser.scripts.documents();
+    let documents = page.scripts.documents();
     let mut due = Instant::now();
     for (number, step) in steps.iter().enumerate() {
         due += Duration::from_millis(step.after_ms);
         if let Some(pause) = due.checked_duration_since(Instant::now()) {
             glib::timeout_future(pause).await;
         }
-        pointer::accompany(browser, FINGER, step.phase, (step.x, step.y)).await?;
-        send_touch(browser, FINGER, step.phase, (step.x, step.y))?;
+        pointer::accompany(page, FINGER, step.phase, (step.x, step.y)).await?;
+        send_touch(page, FINGER, step.phase, (step.x, step.y))?;
         if aimed && number == 0 {
-            acknowledgement::wait(browser, self::arrivals, arrivals + 1).await;
-            if reports.misses.get() > misses || browser.scripts.documents() != documents {
-                send(browser, FINGER, TouchPhase::Cancel, (step.x, step.y))?;
+            acknowledgement::wait(page, self::arrivals, arrivals + 1).await;
+            if reports.misses.get() > misses || page.scripts.documents() != documents {
+                send(page, FINGER, TouchPhase::Cancel, (step.x, step.y))?;
                 return Ok(TouchOutcome::Missed);
             }
         }
     }
-    acknowledgement::wait(browser, |reports| reports.touches.get(), touches + 1).await;
+    acknowledgement::wait(page, |reports| reports.touches.get(), touches + 1).await;
     if is_tap(steps) && reports.refusals.get() == refusals {
-        acknowledgement::wait(browser, self::ends, ends + 1).await;
+        acknowledgement::wait(page, self::ends, ends + 1).await;
+        acknowledgement::await_click(page).await;
     }
     Ok(if reports.strays.get() > strays { TouchOutcome::Missed } else { TouchOutcome::Done })
 }
@@ -67,13 +69,20 @@ fn is_tap(steps: &[TouchStep]) -> bool {
 }
 
 /// Sends one step of a finger to the view, without waiting for the page.
-pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
-    pointer::accompany_at_once(browser, finger, phase, at)?;
-    send_touch(browser, finger, phase, at)
+pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
+    if phase == TouchPhase::Begin {
+        choosers::close(&page.browser);
+    }
+    pointer::accompany_at_once(page, finger, phase, at)?;
+    send_touch(page, finger, phase, at)
 }
 
-fn send_touch(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
-    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
+    if page.is_closed() {
+        // The page has closed itself. It has received what came before.
+        return Ok(());
+    }
+    let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     let device = gdk::Display::default()
         .and_then(|display| display.default_seat())
         .and_then(|seat| seat.pointer())
@@ -100,7 +109,7 @@ fn send_touch(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (
     }
     event.set_device(Some(&device));
     event.set_source_device(Some(&device));
-    browser.view.event(&event);
+    page.view.event(&event);
     Ok(())
 }
 

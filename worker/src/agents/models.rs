@@ -286,7 +286,10 @@ impl RunningTurn<'_> {
         let Some(OperationEnd::Done(result)) = looked else {
             return Ok(Err(stopped("the page cannot be read: its browser has failed, is busy, or is gone")));
         };
-        let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let Ok(page) = result.read::<PageSnapshot>() else {
+            // A dialog has ended the read early.
+            return Ok(Err(stopped("the page cannot be read: it shows a dialog that waits for an answer")));
+        };
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
     }
 }

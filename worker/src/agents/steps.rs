@@ -11,11 +11,12 @@ use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, k
 use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::{is_transient, persist};
-use kitfleet_domain::ids::{IntentId, StepId};
+use kitfleet_domain::files::FileName;
+use kitfleet_domain::ids::{IntentId, StepId, UploadId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Hold, Interact, Interacted, Locate,
-    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult,
-    SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
+    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog, Operation, Outcome, ROLES, Refusal,
+    StoredResult, SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{SessionStatus, pauses};
@@ -157,6 +158,7 @@ impl RunningTurn<'_> {
             Some(OperationEnd::Failed(Failure { detail, .. }) | OperationEnd::Withheld { detail, .. }) => {
                 Ok(Some(not_begun(&detail)))
             }
+            Some(OperationEnd::Refused(refusal)) => Ok(Some(blocked(&refusal))),
             Some(OperationEnd::Invalid { .. }) | None => Ok(Some(not_begun("its browser is busy or gone"))),
         }
     }
@@ -285,6 +287,7 @@ impl RunningTurn<'_> {
                 Some(OperationEnd::Withheld { detail, .. } | OperationEnd::Failed(Failure { detail, .. })) => {
                     return Ok(LocatedElement::Not(not_begun(&detail)));
                 }
+                Some(OperationEnd::Refused(refusal)) => return Ok(LocatedElement::Not(blocked(&refusal))),
                 None => return Ok(LocatedElement::Not(not_begun("its browser is busy or gone"))),
             };
             let patient = since.elapsed() < self.context.config.agents.locate_timeout;
@@ -386,6 +389,7 @@ impl RunningTurn<'_> {
                     "another operation has the driver session".to_owned()
                 }
                 DispatchOutcome::Paused(challenge) => paused(&challenge),
+                DispatchOutcome::DialogOpen(dialog) => waits_for_answer(&dialog),
                 DispatchOutcome::NotReady(status) => format!("the driver session is {}", status.name()),
                 DispatchOutcome::NoSession => "the driver session is gone".to_owned(),
                 DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => failure.detail,
@@ -425,6 +429,11 @@ impl RunningTurn<'_> {
             Command::Press { key } => interact(Action::Press { key: key.clone() }),
             Command::Select { target, option } => {
                 interact(Action::Select { element: element(target), options: vec![option.clone()], is_list: false })
+            }
+            Command::Upload { target, file } => {
+                let attached = Some(FileName::of(file));
+                let (element, upload) = (Some(element(target)), UploadId::generate());
+                interact(Action::Upload { element, upload, files: Vec::new(), attached })
             }
             Command::Scroll { delta_x, delta_y, target } => {
                 let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });
@@ -475,6 +484,17 @@ fn not_begun(error: &str) -> StepOutcome {
     StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")
 }
 
+/// Outcome of a step whose page cannot be read because of its state.
+fn blocked(refusal: &Refusal) -> StepOutcome {
+    tracing::info!(%refusal, "agent step was not started");
+    StepOutcome::Stopped("the page cannot be read: it shows a dialog that waits for an answer")
+}
+
+/// Error of a step while the page shows a dialog.
+fn waits_for_answer(dialog: &OpenDialog) -> String {
+    format!("the page shows a dialog ({}) that waits for an answer: {}", dialog.kind.name(), dialog.message)
+}
+
 enum StepEffect {
     Yes,
     Not(String),
@@ -486,6 +506,11 @@ enum StepEffect {
 }
 
 fn happened(step: &Step, result: &StoredResult) -> StepEffect {
+    if let Some(dialog) = dialog_of(result)
+        && only_looks(&step.wish)
+    {
+        return StepEffect::Not(waits_for_answer(&dialog));
+    }
     match &step.wish {
         Command::Navigate { .. } | Command::Capture { .. } | Command::Extract { .. } => StepEffect::Yes,
         Command::Wait { .. } => match result.read::<Waited>() {
@@ -494,6 +519,8 @@ fn happened(step: &Step, result: &StoredResult) -> StepEffect {
         },
         wish => match result.read::<Interacted>() {
             Ok(Interacted { submission_held: true, request_held, .. }) => StepEffect::Held { is_request: request_held },
+            // The input has led to the dialog.
+            Ok(Interacted { dialog: Some(_), .. }) => StepEffect::Yes,
             Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(wish) {
                 Some(target) => {
                     // A ref has no meaning to the customer, so the text uses the description.
@@ -506,6 +533,16 @@ fn happened(step: &Step, result: &StoredResult) -> StepEffect {
             _ => StepEffect::Yes,
         },
     }
+}
+
+/// Returns the dialog that ended the step early, or is open after it.
+fn dialog_of(result: &StoredResult) -> Option<OpenDialog> {
+    #[derive(Deserialize)]
+    struct Shown {
+        #[serde(default)]
+        dialog: Option<OpenDialog>,
+    }
+    result.read::<Shown>().ok()?.dialog
 }
 
 /// True when a step is done except for the form that it would submit, which waits for approval (contract: agents 35).
@@ -540,6 +577,10 @@ fn met_a_form(step: &Step) -> bool {
 fn what_befell(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "it had no result".to_owned(),
+        Outcome::Invalid { refusal: Some(Refusal::DialogOpen { dialog: Some(dialog) }), .. } => {
+            waits_for_answer(dialog)
+        }
+        Outcome::Invalid { refusal: Some(refusal), .. } => refusal.to_string(),
         Outcome::Invalid { errors, .. } => format!("it cannot be done: {}", Invalid(errors.clone())),
         Outcome::Withheld { detail, .. } => detail.clone(),
         Outcome::Failed { failure } => failure.detail.clone(),
@@ -597,7 +638,10 @@ fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
         | Command::Select { target, .. } => {
             vec![StepPrecondition::Element(target)]
         }
-        Command::Scroll { target: Some(target), .. } if !matches!(target, ElementQuery::Css(_)) => {
+        // A file input that a selector matches may be hidden, and is then not located.
+        Command::Scroll { target: Some(target), .. } | Command::Upload { target, .. }
+            if !matches!(target, ElementQuery::Css(_)) =>
+        {
             vec![StepPrecondition::Element(target)]
         }
         Command::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => {
@@ -621,7 +665,8 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
         Command::Tap { target }
         | Command::Check { target, .. }
         | Command::Type { target, .. }
-        | Command::Select { target, .. } => Some(target),
+        | Command::Select { target, .. }
+        | Command::Upload { target, .. } => Some(target),
         Command::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }

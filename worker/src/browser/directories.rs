@@ -36,6 +36,11 @@ impl BrowserDirectory {
         self.path.join("kept")
     }
 
+    /// Folder for uploads in transit, on the same file system and not accessible to the browser.
+    pub fn incoming(&self) -> PathBuf {
+        self.path.join("incoming")
+    }
+
     /// Removes the folder with its contents. The browser must have ended.
     pub async fn remove(&self) {
         if let Err(error) = tokio::fs::remove_dir_all(&self.path).await {

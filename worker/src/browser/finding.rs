@@ -61,7 +61,8 @@ impl Webkit {
         let SnapshotAnswer { snapshot, nodes, truncated, links, foreign, given } = shown;
         self.refs = self.refs.max(given);
         let url = self.address().await?;
-        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links, foreign })
+        let (duration_ms, dialogs, dialog) = (milliseconds(started), Vec::new(), None);
+        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms, dialogs, dialog, links, foreign })
     }
 
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, OperationEnd> {

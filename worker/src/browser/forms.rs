@@ -50,6 +50,8 @@ impl Webkit {
                     query_truncated: true,
                     results_visible: None,
                     duration_ms: milliseconds(started),
+                    dialogs: Vec::new(),
+                    dialog: None,
                 });
             }
             Some(Typing::Done) => {}
@@ -64,8 +66,14 @@ impl Webkit {
             }
             None => None,
         };
-        let duration_ms = milliseconds(started);
-        Ok(SearchResult { submitted: search.submit, query_truncated: false, results_visible, duration_ms })
+        Ok(SearchResult {
+            submitted: search.submit,
+            query_truncated: false,
+            results_visible,
+            duration_ms: milliseconds(started),
+            dialogs: Vec::new(),
+            dialog: None,
+        })
     }
 
     pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, OperationEnd> {
@@ -79,6 +87,8 @@ impl Webkit {
             logged_in: false,
             post_login_url: None,
             duration_ms: milliseconds(started),
+            dialogs: Vec::new(),
+            dialog: None,
         };
 
         // A site that remembers the user shows only the password field. A two-step login shows only the user name first.
@@ -108,6 +118,8 @@ impl Webkit {
             logged_in,
             post_login_url: Some(self.address().await?),
             duration_ms: milliseconds(started),
+            dialogs: Vec::new(),
+            dialog: None,
         })
     }
 

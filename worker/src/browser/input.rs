@@ -1,20 +1,24 @@
-//! Input of operations: taps, keys and scrolling.
+//! Input of operations: taps, keys, scrolling and files.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
+use kitfleet_domain::files::FileName;
+use kitfleet_domain::ids::UploadId;
 use kitfleet_domain::operations::{
-    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
+    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind, Refusal,
 };
 use kitfleet_host_protocol::{
-    Direction, Held, HostCommand, HostError, MouseKind, MouseStep, SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
+    ChooserState, Direction, Held, HostCommand, HostError, MouseKind, MouseStep, OpenChooser, SubmissionRule,
+    TouchOutcome, TouchPhase, TouchStep,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant as TokioInstant, sleep, timeout};
 
 use super::OperationEnd;
-use super::host::CallError;
+use super::files::UploadGuard;
+use super::host::{CallError, driver_failure};
 use super::pace::KeyDelays;
 use super::page::{self, POLL, PageQuery};
 use super::webkit::{Webkit, milliseconds};
@@ -32,8 +36,28 @@ const MOVE_MS: u64 = 16;
 /// Part of an element that a swipe without a distance moves over.
 const SWIPED_PART: f64 = 0.6;
 
+/// Maximum time that the answer to a dialog waits for the page.
+const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
+
 /// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
 const PACED_KEYS: usize = 200;
+
+/// Maximum time from a tap to the file chooser that it opens. A page may load something first.
+const CHOOSER_WITHIN: Duration = Duration::from_secs(3);
+
+/// Result of [`page::UPLOAD`].
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum UploadTarget {
+    Absent,
+    Disabled,
+    /// A file input.
+    Input {
+        multiple: bool,
+    },
+    /// Another element, which may open a chooser when it is tapped.
+    Other,
+}
 
 /// Result of [`page::REACH`].
 #[derive(Debug, Clone, Deserialize)]
@@ -103,7 +127,8 @@ fn rule_of(interact: &Interact) -> SubmissionRule {
 /// approval.
 fn holds_requests(interact: &Interact) -> bool {
     let activates = match &interact.action {
-        Action::Tap { .. } => true,
+        // A page may send a file as soon as it is selected.
+        Action::Tap { .. } | Action::Upload { .. } => true,
         Action::Press { key } => depends_on_focus(key),
         Action::Type { text, .. } => text.contains(['\n', '\r']),
         _ => false,
@@ -119,6 +144,10 @@ impl Webkit {
             let mut interacted = self.interacted(interact, released, started).await?;
             interacted.page_submission_held = self.held_submission().await?.is_some();
             return Ok(interacted);
+        }
+        // A dialog blocks the page, so that the rule for submissions cannot change before the answer.
+        if let Action::Dialog { accept, text } = &interact.action {
+            return self.answer(interact, (*accept, text.clone()), started).await;
         }
         // A submission that was held before now does not belong to this interaction.
         let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
@@ -175,6 +204,11 @@ impl Webkit {
             Action::Select { element, options, is_list } => {
                 self.choose(PageQuery::written(element, &element.field("action")), options, *is_list).await?;
             }
+            // Answered above.
+            Action::Dialog { .. } => {}
+            Action::Upload { element, upload, attached, .. } => {
+                self.upload(element.as_ref(), *upload, attached.as_ref()).await?;
+            }
             Action::Back => drop(self.load(HostCommand::GoInHistory(Direction::Back)).await?),
             Action::Forward => drop(self.load(HostCommand::GoInHistory(Direction::Forward)).await?),
             Action::Reload => drop(self.load(HostCommand::Reload).await?),
@@ -190,6 +224,35 @@ impl Webkit {
                     interacted.request_held = held == Held::Request;
                 }
             }
+        }
+        Ok(interacted)
+    }
+
+    /// Answers the dialog that is open, and waits until the page continues or shows another one. The rule for submissions stays that
+    /// of the interaction that led to the dialog.
+    async fn answer(
+        &mut self,
+        interact: &Interact,
+        (accept, text): (bool, Option<String>),
+        started: Instant,
+    ) -> Result<Interacted, OperationEnd> {
+        let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
+        if !was_open {
+            return Err(OperationEnd::Refused(Refusal::NoDialog));
+        }
+        self.delivered = true;
+        let dialogs = self.dialogs.clone();
+        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: "return true".to_owned() });
+        // An error means that the page was replaced, or shows another dialog.
+        tokio::select! {
+            _ = timeout(CONTINUES_WITHIN, continues) => {}
+            _ = dialogs.opened() => {}
+        }
+        let mut interacted = self.interacted(interact, true, started).await?;
+        if self.holds_submissions && self.dialogs.open().await.is_none() {
+            let held = self.held_submission().await?;
+            interacted.submission_held = held.is_some();
+            interacted.request_held = held == Some(Held::Request);
         }
         Ok(interacted)
     }
@@ -233,6 +296,8 @@ impl Webkit {
             url: self.address().await?,
             reason: self.reason.filter(|_| !ok),
             delivered: (!ok).then_some(self.delivered),
+            dialogs: Vec::new(),
+            dialog: None,
             submission_held: false,
             request_held: false,
             page_submission_held: false,
@@ -586,7 +651,7 @@ impl Webkit {
             // All keys are sent at once: the host inserts a long text in chunks, which takes 1 s instead of 1 min.
             return Ok(self.press(keys).await?);
         }
-        let mut due = tokio::time::Instant::now();
+        let mut due = TokioInstant::now();
         for key in keys {
             tokio::time::sleep_until(due).await;
             self.press(vec![key]).await?;
@@ -621,6 +686,120 @@ impl Webkit {
         }
     }
 
+    /// Gives the files of an upload to a page.
+    async fn upload(
+        &mut self,
+        element: Option<&Element>,
+        upload: UploadId,
+        attached: Option<&FileName>,
+    ) -> Result<(), OperationEnd> {
+        let copied = match attached {
+            Some(name) => Some(self.copy_attached(name).await?),
+            None => None,
+        };
+        let upload = copied.as_ref().map_or(upload, UploadGuard::id);
+        let lost = || OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
+        let files = self.files.waiting(upload).ok_or_else(lost)?;
+        if let Some(element) = element {
+            self.open_chooser(PageQuery::written(element, &element.field("action")), files).await?;
+        } else if self.chooser().await?.is_none() {
+            let message = "is required, because no file chooser is open";
+            return Err(OperationEnd::invalid("action.selector", message));
+        }
+        // Files that are not taken are removed when their request ends.
+        let upload = self.files.take(upload).ok_or_else(lost)?;
+        let handed = upload.hand_over(self.host.directory(), &self.confinement).await;
+        let (handed, files) = handed.map_err(|error| {
+            OperationEnd::Failed(driver_failure(format!("the files cannot be given to the browser: {error}")))
+        })?;
+        self.uploads.add(handed).await;
+        match self.host.call(HostCommand::SelectFiles { files }).await? {
+            ChooserState::Selected => self.delivered = true,
+            ChooserState::Rejected => return Err(too_many_files()),
+            ChooserState::NoChooser => {
+                return Err(OperationEnd::invalid(
+                    "action.files",
+                    "were not selected, because the file chooser was closed",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_attached(&self, name: &FileName) -> Result<UploadGuard, OperationEnd> {
+        let copied = self.files.copy_attached(name).await;
+        let copied = copied.map_err(|error| driver_failure(format!("an attached file cannot be copied: {error}")));
+        let missing = || OperationEnd::invalid("action.files", format!("no file {name} is attached"));
+        copied.map_err(OperationEnd::Failed)?.ok_or_else(missing)
+    }
+
+    /// Opens the chooser of a file input, or taps an element that opens one.
+    async fn open_chooser(&mut self, target: PageQuery<'_>, files: usize) -> Result<(), OperationEnd> {
+        for attempt in 0.. {
+            let input = self.input(json!({ "target": target, "opens": false }));
+            match page::ask(&self.host, page::UPLOAD.about(target), &input).await? {
+                None => self.obstacle = "the page does not answer",
+                Some(UploadTarget::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
+                Some(UploadTarget::Disabled) => self.hindered(Obstacle::Disabled, "the file input is disabled"),
+                Some(UploadTarget::Input { multiple: false }) if files > 1 => return Err(too_many_files()),
+                Some(UploadTarget::Input { .. }) => {
+                    if self.activate_input(target, attempt).await? {
+                        if self.chooser_opens().await? {
+                            return Ok(());
+                        }
+                        self.obstacle = "the file input opens no chooser";
+                    }
+                }
+                Some(UploadTarget::Other) => {
+                    self.tap(target).await?;
+                    if self.chooser_opens().await? {
+                        return Ok(());
+                    }
+                    let message = "must be a file input, or an element that opens a file chooser when it is tapped";
+                    return Err(OperationEnd::invalid(target.field(), message));
+                }
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Taps a file input, or activates one by a script that a user cannot tap now. Returns whether it was activated.
+    async fn activate_input(&mut self, target: PageQuery<'_>, attempt: u32) -> Result<bool, OperationEnd> {
+        match self.reach(target, Search { aims: true, ..Search::attempt(attempt) }).await? {
+            // The chooser did not open after a tap, so a script is tried next.
+            Some(TargetState::Ready(place)) if attempt.is_multiple_of(2) => {
+                return self.tap_field(&place).await;
+            }
+            Some(TargetState::Moving | TargetState::Covered(_) | TargetState::Outside(_)) if attempt < PATIENCE => {
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let input = self.input(json!({ "target": target, "opens": true }));
+        let activated = page::ask_once(&self.host, page::UPLOAD.about(target), &input).await?;
+        Ok(matches!(activated, Some(UploadTarget::Input { .. })))
+    }
+
+    /// Returns the file chooser that is open.
+    async fn chooser(&self) -> Result<Option<OpenChooser>, OperationEnd> {
+        Ok(self.host.call(HostCommand::ChooserOpen).await?)
+    }
+
+    /// Waits briefly for a file chooser.
+    async fn chooser_opens(&self) -> Result<bool, OperationEnd> {
+        let given_up = TokioInstant::now() + CHOOSER_WITHIN;
+        loop {
+            if self.chooser().await?.is_some() {
+                return Ok(true);
+            }
+            if TokioInstant::now() >= given_up {
+                return Ok(false);
+            }
+            sleep(POLL).await;
+        }
+    }
+
     async fn scroll(&mut self, target: Option<PageQuery<'_>>, x: i32, y: i32) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "x": x, "y": y }));
         let script = target.map_or(page::SCROLL, |target| page::SCROLL.about(target));
@@ -633,6 +812,10 @@ impl Webkit {
             sleep(POLL).await;
         }
     }
+}
+
+fn too_many_files() -> OperationEnd {
+    OperationEnd::invalid("action.files", "must be one file, because the file input has no `multiple` attribute")
 }
 
 /// What [`page::REACH`] looks for.

@@ -82,6 +82,8 @@ pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"
 pub const FILL: Script = Script::of("fill", include_str!("scripts/fill.js"));
 /// Reads the state of a checkbox.
 pub const CHECKED: Script = Script::of("checked", include_str!("scripts/checked.js"));
+/// Describes the element of an upload.
+pub const UPLOAD: Script = Script::of("upload", include_str!("scripts/upload.js"));
 /// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.

@@ -20,7 +20,7 @@ use kitfleet_domain::archetypes::{self, Archetype};
 use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::machine::{DiskSpace, Memory};
-use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::operations::{DialogPolicy, Failure, FailureClass};
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
 use kitfleet_egress::{EgressRoute, Rules};
@@ -86,7 +86,7 @@ impl Pool {
         &self.rules
     }
 
-    /// Opens a browser with this device, egress route and emulation. The caller limits the time.
+    /// Opens a browser with this device, egress route, emulation and handling of dialogs. The caller limits the time.
     ///
     /// # Errors
     /// When the worker has no browsers, or the browser does not open.
@@ -95,14 +95,14 @@ impl Pool {
         archetype: &'static Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        emulation: &Emulation,
+        (emulation, dialogs): (&Emulation, DialogPolicy),
     ) -> Result<Browser, Failure> {
         let engine = match &self.kind {
             Kind::Webkit(slots) => {
-                let (browser, place) = slots.hosts.open(archetype, profile, way, emulation).await?;
+                let (browser, place) = slots.hosts.open(archetype, profile, way, (emulation, dialogs)).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
-            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way), emulation)),
+            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way), emulation, dialogs)),
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
                 return Err(Failure { class: FailureClass::NotIntegrated, detail });
@@ -226,13 +226,14 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        emulation: &Emulation,
+        (emulation, dialogs): (&Emulation, DialogPolicy),
     ) -> Result<(Webkit, CountedBrowser), Failure> {
         let opening = async {
             let place = self.shelf.place();
             let timezone = emulation.timezone.as_deref();
             let turn = match self.find(archetype, timezone).await? {
-                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way, emulation).await {
+                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way, (emulation, dialogs)).await
+                {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
                         tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
@@ -242,7 +243,7 @@ impl Hosts {
                 PooledBrowser::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, timezone, turn).await?;
-            Ok((self.dress(host, archetype, profile, way, emulation).await?, place))
+            Ok((self.dress(host, archetype, profile, way, (emulation, dialogs)).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
@@ -269,11 +270,11 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        emulation: &Emulation,
+        (emulation, dialogs): (&Emulation, DialogPolicy),
     ) -> Result<Webkit, Failure> {
         let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
-        Webkit::open(host, archetype, (profile, emulation), (way, &self.rules), limits, confinement).await
+        Webkit::open(host, archetype, (profile, emulation, dialogs), (way, &self.rules), limits, confinement).await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {

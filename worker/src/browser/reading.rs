@@ -8,7 +8,7 @@ use chrono::DateTime;
 use kitfleet_domain::blocking::{json_bytes, run_blocking};
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Cookie, Extract, Extracted, Extraction, OperationResult, PageError, PageErrorKind,
-    PageStanding, PageState, SessionState, SubExtraction, Take, Transform,
+    PageStanding, PageState, Refusal, SessionState, SubExtraction, Take, Transform,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle};
@@ -79,18 +79,20 @@ impl Webkit {
     pub(super) async fn state(&mut self) -> Result<SessionState, OperationEnd> {
         let most = self.limits.result_bytes;
         let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
-        let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
+        let storage = self.storage(&input).await?;
         // One more than the limit shows that there are more.
         let wanted = HostCommand::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
         let listed: Vec<protocol::Cookie> = self.host.call(wanted).await?;
         let (listed_bytes, there_are) = (listed.len().saturating_mul(COOKIE_BYTES), listed.len());
         let page = self.page().await?;
-        let storage_bytes: usize = storage.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let entries = storage.as_ref().map(|storage| storage.entries.as_slice()).unwrap_or_default();
+        let storage_bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let storage_truncated = storage.as_ref().is_some_and(|storage| storage.truncated);
         let mut state = SessionState {
             url: page.uri,
             title: page.title.map(|title| title.replace('\0', "\u{FFFD}")),
             cookies: Vec::new(),
-            local_storage: storage.entries.into_iter().collect(),
+            local_storage: storage.map(|storage| storage.entries.into_iter().collect()),
             captured_at: Timestamp(SystemTime::now().into()),
             page_state: page.lifecycle.map(page_state),
             // Ensures that there is room for the value `true`.
@@ -104,15 +106,45 @@ impl Webkit {
             });
             within.collect()
         });
-        state.truncated = page.truncated || storage.truncated || state.cookies.len() < there_are;
+        state.truncated = page.truncated || storage_truncated || state.cookies.len() < there_are;
         Ok(state)
     }
 
-    pub(super) async fn capture(
+    /// Reads the local storage. `None` while the page shows a dialog, which blocks it.
+    async fn storage(&self, input: &Value) -> Result<Option<Storage>, OperationEnd> {
+        if self.dialogs.open().await.is_some() {
+            return Ok(None);
+        }
+        let read = tokio::select! {
+            read = page::read(&self.host, page::STORAGE, input) => read,
+            _ = self.dialogs.opened() => return Ok(None),
+        };
+        match read {
+            Ok(storage) => Ok(Some(storage)),
+            Err(OperationEnd::Refused(Refusal::DialogOpen { .. })) => Ok(None),
+            Err(ended) => Err(ended),
+        }
+    }
+
+    /// Captures the page. While it shows a dialog, there is only the last picture of the viewport.
+    pub(super) async fn capture_unless_blocked(
         &mut self,
         capture: &Capture,
         started: Instant,
     ) -> Result<(Captured, Vec<u8>), OperationEnd> {
+        if let Some(dialog) = self.dialogs.open().await {
+            let is_picture = capture.kind == CaptureKind::Screenshot && !capture.full_page;
+            let refused = OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+            return if is_picture { self.capture(capture, started).await } else { Err(refused) };
+        }
+        let dialogs = self.dialogs.clone();
+        tokio::select! {
+            captured = self.capture(capture, started) => captured,
+            dialog = dialogs.opened() => Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) })),
+        }
+    }
+
+    async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<(Captured, Vec<u8>), OperationEnd> {
         let content = match capture.kind {
             CaptureKind::DomSnapshot => self.dom(capture.limit_bytes).await?,
             CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
@@ -170,7 +202,7 @@ impl Webkit {
             ReadMatch::Values(answers) => Ok(run_blocking(limit, || {
                 let named = extract.extractions.iter().zip(answers);
                 let value = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
-                Extracted { value }
+                Extracted { value, dialogs: Vec::new(), dialog: None }
             })),
             ReadMatch::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
             ReadMatch::TooMany { matches } => {

@@ -7,22 +7,27 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
+use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, CaptureResult, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted,
-    Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
-    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait,
-    Waited, locate,
+    Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
+    DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
+    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation,
+    OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal, SearchResult,
+    SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
 use super::emulation::DeviceSizes;
+use super::files::Files;
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
@@ -34,31 +39,65 @@ const PDF: &[u8] =
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
     trailer<</Root 1 0 R>>\n%%EOF\n";
 
-pub struct Simulated {
+/// Time that a dialog is held open.
+const DIALOG_HELD: Duration = Duration::from_secs(DIALOG_HELD_SECS);
+
+/// A page of a simulated browser.
+#[derive(Clone)]
+struct SimulatedPage {
+    number: u32,
     url: String,
-    /// Number of loaded pages.
-    pages: u64,
+    opener: Option<u32>,
+}
+
+pub struct Simulated {
+    /// Pages, oldest first. There is at least one.
+    pages: Vec<SimulatedPage>,
+    /// Number of the active page.
+    active: u32,
+    /// Number of the newest page.
+    newest: u32,
+    /// Newest page at the begin of the previous operation, and of this one.
+    newest_at_begin: (u32, u32),
+    dialogs: DialogPolicy,
+    /// Dialogs that were answered since the last result.
+    answered: Vec<AnsweredDialog>,
+    /// Dialog that is held open, and the time at which it is dismissed.
+    open: Option<(OpenDialog, tokio::time::Instant)>,
+    /// Number of loads.
+    loads: u64,
     /// Number of checks of this page for challenges.
     looks: AtomicU32,
     emulation: Emulation,
     /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
+    pub(super) files: Files,
+    /// Number of downloads when the previous and the current operation began.
+    downloads: [usize; 2],
     ends: DropGuard,
     /// Egress route, which stays open as long as the browser.
     _way: Arc<EgressRoute>,
 }
 
 impl Simulated {
-    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation) -> Self {
+    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation, dialogs: DialogPolicy) -> Self {
         let sizes = DeviceSizes::of(archetype);
         Self {
-            url: "about:blank".to_owned(),
-            pages: 0,
+            pages: vec![SimulatedPage { number: 1, url: "about:blank".to_owned(), opener: None }],
+            active: 1,
+            newest: 1,
+            newest_at_begin: (1, 1),
+            dialogs,
+            answered: Vec::new(),
+            open: None,
+            loads: 0,
             looks: AtomicU32::new(0),
             emulation: emulation.clone(),
             sizes,
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
+            files: Files::simulated(),
+            downloads: [0; 2],
             ends: CancellationToken::new().drop_guard(),
             _way: way,
         }
@@ -70,22 +109,225 @@ impl Simulated {
 
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
+        if let Some(dialog) = self.dialog()
+            && !operation.spec().allowed_with_dialog
+        {
+            return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+        }
         if let Operation::Wait(wait) = operation
             && let Condition::Time { ms } = wait.condition
             && timeout(wait.timeout, sleep(Duration::from_millis(ms))).await.is_err()
         {
             return self.out_of_time(wait, started);
         }
-        if let Operation::Navigate(navigate) = operation {
-            navigate.url.as_str().clone_into(&mut self.url);
-            self.pages += 1;
-            self.looks = AtomicU32::new(0);
+        let downloads = match self.files.downloads().await {
+            Ok(downloads) => downloads,
+            Err(failure) => return OperationEnd::Failed(failure),
+        };
+        if operation.spec().route.is_some() {
+            self.newest_at_begin = (self.newest_at_begin.1, self.newest);
+            self.downloads = [self.downloads[1], downloads.len()];
         }
-        if let Operation::Emulate(change) = operation {
-            self.emulation = change.applied_to(&self.emulation);
-            self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
+        let mut download = None;
+        if let Operation::Wait(wait @ Wait { condition: Condition::Download, .. }) = operation {
+            let Some(wanted) = downloads.get(self.downloads[0]) else {
+                sleep(wait.timeout).await;
+                return self.out_of_time(wait, started);
+            };
+            download = Some(wanted.reference());
         }
-        OperationEnd::done(self.result(operation, started))
+        if let Operation::Interact(Interact { action: Action::Upload { upload, attached, .. }, .. }) = operation
+            && !self.has_files(*upload, attached.as_ref()).await
+        {
+            return OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
+        }
+        let opened_before = self.open.as_ref().map(|(_, until)| *until);
+        match self.act(operation) {
+            Ok(begun) => download = download.or(begun),
+            Err(refusal) => return OperationEnd::Refused(refusal),
+        }
+        if let Operation::Wait(wait @ Wait { condition: Condition::Page, .. }) = operation
+            && self.newest <= self.newest_at_begin.0
+        {
+            sleep(wait.timeout).await;
+            return self.out_of_time(wait, started);
+        }
+        let dialog = self.dialog();
+        if let Some(dialog) = &dialog
+            && self.open.as_ref().map(|(_, until)| *until) != opened_before
+        {
+            let (dialogs, url) = (std::mem::take(&mut self.answered), self.url().to_owned());
+            let by = Interruption { dialog: dialog.clone(), dialogs, url, duration_ms: milliseconds(started) };
+            if let Some(result) = operation.interrupted(by) {
+                return OperationEnd::done(result);
+            }
+        }
+        let mut result = self.result(operation, download, started);
+        if let Some((dialogs, open)) = result.dialogs_mut() {
+            *dialogs = std::mem::take(&mut self.answered);
+            *open = dialog;
+        }
+        OperationEnd::done(result)
+    }
+
+    /// True when the files of an upload have arrived, which it uses up, or when such a file is attached.
+    async fn has_files(&self, upload: UploadId, attached: Option<&FileName>) -> bool {
+        match attached {
+            Some(name) => self.files.copy_attached(name).await.is_ok_and(|copy| copy.is_some()),
+            None => self.files.take(upload).is_some(),
+        }
+    }
+
+    /// Changes the state of the browser as an operation does. Returns the download that it has begun.
+    fn act(&mut self, operation: &Operation) -> Result<Option<DownloadRef>, Refusal> {
+        match operation {
+            Operation::Navigate(navigate) => return Ok(self.load(navigate.url.as_str())),
+            Operation::Interact(Interact { action: Action::Dialog { accept, .. }, .. }) => {
+                let dialog = self.dialog().ok_or(Refusal::NoDialog)?;
+                self.open = None;
+                self.answer(dialog, *accept);
+            }
+            Operation::Capture(capture) if capture.kind != CaptureKind::Screenshot || capture.full_page => {
+                if let Some(dialog) = self.dialog() {
+                    return Err(Refusal::DialogOpen { dialog: Some(dialog) });
+                }
+            }
+            Operation::OpenPage(open) => {
+                self.open_page(None)?;
+                if let Some(url) = &open.url {
+                    self.load(url.as_str());
+                }
+            }
+            Operation::ActivatePage(activate) => {
+                self.active = self.find(activate.page, activate.session)?.number;
+            }
+            Operation::ClosePage(close) => {
+                let page = self.find(close.page, close.session)?.clone();
+                if self.pages.len() == 1 {
+                    return Err(Refusal::LastPage);
+                }
+                self.pages.retain(|other| other.number != page.number);
+                if self.active == page.number {
+                    let opener = self.pages.iter().find(|other| Some(other.number) == page.opener);
+                    self.active = opener.or(self.pages.last()).map_or(self.active, |page| page.number);
+                }
+            }
+            Operation::Emulate(change) => {
+                self.emulation = change.applied_to(&self.emulation);
+                self.viewport.set(self.sizes.in_orientation(self.emulation.orientation).viewport);
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Loads a page, or begins a download. A page of `popup.simulated.example` opens another one. A page of
+    /// `dialog.simulated.example` shows the dialog that its path names, such as `/confirm`, with the query parameters `message` and
+    /// `default`. It is held for `for_ms`.
+    fn load(&mut self, address: &str) -> Option<DownloadRef> {
+        if let Some(download) = download(address) {
+            let reference = download.reference();
+            self.files.simulate(download);
+            return Some(reference);
+        }
+        let active = self.active;
+        if let Some(page) = self.pages.iter_mut().find(|page| page.number == active) {
+            address.clone_into(&mut page.url);
+        }
+        self.loads += 1;
+        self.looks = AtomicU32::new(0);
+        let url = Url::parse(address).ok()?;
+        match url.host_str() {
+            // A page that cannot open another one gets null.
+            Some("popup.simulated.example") => drop(self.open_page(Some(active))),
+            Some("dialog.simulated.example") => self.show_dialog(&url),
+            _ => {}
+        }
+        None
+    }
+
+    fn open_page(&mut self, opener: Option<u32>) -> Result<(), Refusal> {
+        if self.pages.len() >= MOST_PAGES {
+            return Err(Refusal::TooManyPages);
+        }
+        self.newest += 1;
+        self.active = self.newest;
+        self.pages.push(SimulatedPage { number: self.newest, url: "about:blank".to_owned(), opener });
+        Ok(())
+    }
+
+    fn show_dialog(&mut self, url: &Url) {
+        let kind = match url.path() {
+            "/alert" => DialogType::Alert,
+            "/confirm" => DialogType::Confirm,
+            "/prompt" => DialogType::Prompt,
+            "/beforeunload" => DialogType::BeforeUnload,
+            _ => return,
+        };
+        let message = parameter(url, "message").unwrap_or_default();
+        let dialog = OpenDialog { kind, message, default_value: parameter(url, "default") };
+        match self.dialogs {
+            DialogPolicy::Hold => {
+                let held = parameter(url, "for_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+                let until = tokio::time::Instant::now() + held.unwrap_or(DIALOG_HELD).min(DIALOG_HELD);
+                self.open = Some((dialog, until));
+            }
+            policy => {
+                let accepted = policy == DialogPolicy::Accept || kind == DialogType::BeforeUnload;
+                self.answer(dialog, accepted);
+            }
+        }
+    }
+
+    fn answer(&mut self, dialog: OpenDialog, accepted: bool) {
+        let OpenDialog { kind, message, .. } = dialog;
+        if self.answered.len() < MOST_SHOWN_DIALOGS {
+            self.answered.push(AnsweredDialog { kind, message, accepted });
+        }
+    }
+
+    /// Returns the dialog that is held open.
+    pub fn dialog(&self) -> Option<OpenDialog> {
+        let (dialog, until) = self.open.as_ref()?;
+        (*until > tokio::time::Instant::now()).then(|| dialog.clone())
+    }
+
+    /// Waits until the open dialog is another one than `known`. Between operations it can only expire.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        loop {
+            let open = self.dialog();
+            if open.as_ref() != known {
+                return open;
+            }
+            match &self.open {
+                Some((_, until)) if open.is_some() => sleep_until(*until).await,
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
+    fn find(&self, page: PageId, session: SessionId) -> Result<&SimulatedPage, Refusal> {
+        let number = page.number_in(session).ok_or(Refusal::NoPage)?;
+        self.pages.iter().find(|page| page.number == number).ok_or(Refusal::NoPage)
+    }
+
+    fn shape(&self, page: &SimulatedPage, session: SessionId) -> BrowserPage {
+        BrowserPage {
+            id: PageId::of(session, page.number),
+            url: page.url.clone(),
+            title: Some("Simulated".to_owned()),
+            active: page.number == self.active,
+            opener_id: page.opener.map(|opener| PageId::of(session, opener)),
+        }
+    }
+
+    /// Returns the active page.
+    fn active(&self) -> &SimulatedPage {
+        self.pages.iter().find(|page| page.number == self.active).unwrap_or(&self.pages[0])
+    }
+
+    fn url(&self) -> &str {
+        &self.active().url
     }
 
     /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as
@@ -93,7 +335,7 @@ impl Simulated {
     /// it is shown.
     pub fn look_for_challenges(&self) -> ChallengeScan {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
-        ChallengeScan { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
+        ChallengeScan { document: self.loads, found: challenge(self.url(), looks).into_iter().collect() }
     }
 
     fn out_of_time(&self, wait: &Wait, started: Instant) -> OperationEnd {
@@ -106,8 +348,8 @@ impl Simulated {
         }
     }
 
-    fn result(&self, operation: &Operation, started: Instant) -> OperationResult {
-        let url = self.url.clone();
+    fn result(&self, operation: &Operation, download: Option<DownloadRef>, started: Instant) -> OperationResult {
+        let url = self.url().to_owned();
         let duration_ms = milliseconds(started);
         match operation {
             Operation::Navigate(navigate) => OperationResult::Navigate(Navigated {
@@ -117,6 +359,9 @@ impl Simulated {
                 duration_ms,
                 error: None,
                 timed_out: false,
+                dialogs: Vec::new(),
+                dialog: None,
+                download,
                 page_submission_held: false,
             }),
             Operation::Interact(interact) => OperationResult::Interact(Interacted {
@@ -126,16 +371,18 @@ impl Simulated {
                 url,
                 reason: None,
                 delivered: None,
+                dialogs: Vec::new(),
+                dialog: None,
                 submission_held: false,
                 request_held: false,
                 page_submission_held: false,
             }),
-            Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
+            Operation::Wait(wait) => OperationResult::Wait(Waited { download, ..self.waited(wait, true, started) }),
             Operation::StateCapture(_) => OperationResult::StateCapture(SessionState {
                 url,
                 title: Some("Simulated".to_owned()),
                 cookies: Vec::new(),
-                local_storage: std::iter::empty().collect(),
+                local_storage: self.dialog().is_none().then(|| std::iter::empty().collect()),
                 captured_at: Timestamp(SystemTime::now().into()),
                 page_state: Some(PageState { state: PageStanding::Loaded, error: None }),
                 truncated: false,
@@ -143,7 +390,7 @@ impl Simulated {
             Operation::Capture(capture) => self.capture(*capture, started),
             Operation::Extract(extract) => {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
-                OperationResult::Extract(Extracted { value })
+                OperationResult::Extract(Extracted { value, dialogs: Vec::new(), dialog: None })
             }
             Operation::Snapshot(wanted) => OperationResult::Snapshot(PageSnapshot {
                 snapshot: "heading \"Simulated\" [ref=e1] [level=1]\nbutton \"Simulated\" [ref=e2]".to_owned(),
@@ -151,9 +398,20 @@ impl Simulated {
                 truncated: false,
                 url,
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
                 foreign: String::new(),
             }),
+            Operation::ListPages(list) => {
+                let data = self.pages.iter().map(|page| self.shape(page, list.session)).collect();
+                OperationResult::ListPages(BrowserPages { data })
+            }
+            Operation::OpenPage(open) => OperationResult::OpenPage(self.shape(self.active(), open.session)),
+            Operation::ActivatePage(activate) => {
+                OperationResult::ActivatePage(self.shape(self.active(), activate.session))
+            }
+            Operation::ClosePage(_) => OperationResult::ClosePage(PageClosed {}),
             Operation::Emulate(_) => OperationResult::Emulate(self.emulation.state()),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
@@ -162,6 +420,8 @@ impl Simulated {
                 query_truncated: false,
                 results_visible: search.wait_for_results_selector.is_some().then_some(true),
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
             }),
             Operation::Login(_) => OperationResult::Login(LoginResult {
                 submitted: true,
@@ -169,13 +429,23 @@ impl Simulated {
                 logged_in: true,
                 post_login_url: Some(url),
                 duration_ms,
+                dialogs: Vec::new(),
+                dialog: None,
             }),
         }
     }
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited { matched, kind, duration_ms, url: self.url.clone() }
+        Waited {
+            matched,
+            kind,
+            duration_ms,
+            url: self.url().to_owned(),
+            dialogs: Vec::new(),
+            dialog: None,
+            download: None,
+        }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
@@ -214,7 +484,7 @@ impl Simulated {
             _ => 1,
         };
         let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
-        let origin = Url::parse(&self.url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        let origin = Url::parse(self.url()).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         Located { matches, total: total as u64, origin }
     }
 
@@ -225,18 +495,44 @@ impl Simulated {
             CaptureKind::DomSnapshot => b"<!DOCTYPE html>\n<html><title>Simulated</title></html>",
         };
         let duration_ms = milliseconds(started);
-        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
+        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url().to_owned());
         OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
 }
 
+/// Simulates downloads. An address of `download.simulated.example` is a download, named by its path. The query parameters
+/// `name`, `bytes`, `type` and `status` set another name, the size, the media type and the progress.
+fn download(url: &str) -> Option<Download> {
+    let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("download.simulated.example"))?;
+    let parameter = |name: &str| parameter(&url, name);
+    let status = match parameter("status").as_deref() {
+        Some("in_progress") => DownloadStatus::InProgress,
+        Some("failed") => DownloadStatus::Failed,
+        _ => DownloadStatus::Complete,
+    };
+    Some(Download {
+        id: DownloadId::generate(),
+        url: url.to_string(),
+        file_name: FileName::of(&parameter("name").unwrap_or_else(|| url.path().to_owned())),
+        content_type: parameter("type"),
+        bytes: parameter("bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(9),
+        status,
+        error: (status == DownloadStatus::Failed).then_some(DownloadError::TooLarge),
+        created_at: Timestamp(SystemTime::now().into()),
+    })
+}
+
 fn challenge(url: &str, looks: u32) -> Option<Finding> {
     let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("challenge.simulated.example"))?;
-    let parameter = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let most = parameter("looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
-    let confidence = parameter("confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
+    let most = parameter(&url, "looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
+    let confidence = parameter(&url, "confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
     let kind = url.path().trim_start_matches('/').parse().ok()?;
     (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
+}
+
+/// Returns a parameter of the query.
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
 /// Returns the role and the name in a selector of [`Simulated::locate`].

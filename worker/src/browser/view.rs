@@ -161,7 +161,7 @@ impl View {
 }
 
 /// Sends a command, and fails when the host ends first.
-async fn call<T: DeserializeOwned>(line: &HostHandle, command: HostCommand) -> Result<T, CallError> {
+pub(super) async fn call<T: DeserializeOwned>(line: &HostHandle, command: HostCommand) -> Result<T, CallError> {
     tokio::select! {
         answer = line.call(command) => answer,
         failure = line.death() => Err(CallError::Dead(failure)),

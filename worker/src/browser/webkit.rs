@@ -4,15 +4,19 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::FutureExt;
+use futures_util::future::{OptionFuture, join};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::Emulation;
+use kitfleet_domain::files::DownloadRef;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, CaptureResult, Condition, Element, Failure, FailureClass, Navigate, Navigated, Obstacle, OnFailure,
-    OnTimeout, Operation, OperationResult, Wait, Waited,
+    self, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Failure, FailureClass, Interruption,
+    Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
+    Refusal, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -20,8 +24,8 @@ use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
-    self as protocol, Cookie, Device, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError, Page, PageError,
-    PageErrorKind, SubmissionRule, WaitUntil,
+    self as protocol, Cookie, Device, DownloadLimits, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError,
+    MOST_SHOWN_DIALOGS, Page, PageError, PageErrorKind, ShownDialog, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde::de::DeserializeOwned;
@@ -30,10 +34,13 @@ use tokio::time::{sleep, timeout};
 
 use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
+use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
 use super::emulation::{self, DeviceSizes};
+use super::files::{self, Files, HandedUploads, LOOKS};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
+use super::pages::NewestPages;
 use super::reading::page_error;
 use super::sites;
 use super::view::{SharedSize, View};
@@ -46,6 +53,10 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum time for a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// Time after which a wait for a download returns although the download has not ended.
+const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum time from the start of a download to its name.
+const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Pause before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Minimum free bytes on a browser's disk for a save.
@@ -78,10 +89,17 @@ pub struct Webkit {
     pub(super) sizes: DeviceSizes,
     /// Emulation in force, with the values of its headers.
     pub(super) emulation: Emulation,
+    pub(super) dialogs: HeldDialogs,
+    pub(super) newest_pages: NewestPages,
     /// Evaluates regular expressions, one at a time.
     patterns: Patterns,
     pub(super) guard: Guard,
-    confinement: Confinement,
+    pub(super) confinement: Confinement,
+    pub(super) files: Files,
+    /// Uploads that the browser has received.
+    pub(super) uploads: HandedUploads,
+    /// Times at which the previous and the current operation began, in microseconds since 1970.
+    began_us: [u64; 2],
 }
 
 impl Webkit {
@@ -92,7 +110,7 @@ impl Webkit {
     pub async fn open(
         host: Host,
         archetype: &Archetype,
-        (profile, emulation): (BehavioralProfile, &Emulation),
+        (profile, emulation, dialogs): (BehavioralProfile, &Emulation, DialogPolicy),
         (way, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
@@ -119,12 +137,17 @@ impl Webkit {
             languages: vec![emulation.locale().to_owned()],
             accept_language: emulation.accept_language(),
             emulation: emulation::for_host(emulation, sizes),
+            dialogs: policy_for_host(dialogs),
+            downloads: DownloadLimits::default(),
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };
         host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
+        let files = Files::of_host(host.line(), host.directory().clone());
         Ok(Self {
+            dialogs: HeldDialogs::of(host.line(), dialogs),
+            newest_pages: NewestPages::new(),
             host,
             pace: InputTiming::of(profile),
             limits,
@@ -142,6 +165,9 @@ impl Webkit {
             patterns: Patterns::new(1),
             guard,
             confinement,
+            files,
+            uploads: HandedUploads::default(),
+            began_us: [0; 2],
         })
     }
 
@@ -152,18 +178,85 @@ impl Webkit {
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
-        let death = self.host.death();
+        if !operation.spec().allowed_with_dialog
+            && let Some(dialog) = self.dialogs.open().await
+        {
+            return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+        }
+        // The service's own operations are not those that a caller means.
+        if operation.spec().route.is_some() {
+            self.began_us = [self.began_us[1], microseconds_now()];
+        }
+        let (death, dialogs) = (self.host.death(), self.dialogs.clone());
+        let line = self.host.line();
+        let counting = operation.spec().route.is_some().then(|| self.newest_pages.begin(line));
         let work = async {
             tokio::select! {
+                biased;
                 ended = Box::pin(self.perform(operation, started)) => ended,
+                dialog = dialogs.opened(), if ends_with_dialog(operation) => {
+                    Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) }))
+                }
                 failure = death => Err(OperationEnd::Failed(failure)),
             }
         };
+        // The first future is polled first.
+        let work = join(OptionFuture::from(counting), work).map(|(_, ended)| ended);
         match timeout(operation.budget(), work).await {
-            Ok(Ok(result)) => self.within_limit(result),
+            Ok(Ok(result)) => self.done(result).await,
+            Ok(Err(OperationEnd::Refused(Refusal::DialogOpen { dialog }))) => {
+                self.interrupted(operation, dialog, started).await.unwrap_or_else(|ended| ended)
+            }
             Ok(Err(ended)) => ended,
             Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
         }
+    }
+
+    /// Returns a result with the dialogs that were shown, or withholds it if it is too large.
+    async fn done(&self, mut result: OperationResult) -> OperationEnd {
+        if let Some((dialogs, dialog)) = result.dialogs_mut() {
+            match self.answered_dialogs().await {
+                Ok(answered) => *dialogs = answered,
+                Err(ended) => return ended,
+            }
+            *dialog = self.dialogs.open().await;
+        }
+        self.within_limit(result)
+    }
+
+    /// Ends an operation that cannot continue before a dialog is answered. The dialog is `None` when only the page's process is
+    /// known to be blocked.
+    async fn interrupted(
+        &self,
+        operation: &Operation,
+        dialog: Option<OpenDialog>,
+        started: Instant,
+    ) -> Result<OperationEnd, OperationEnd> {
+        let dialog = match dialog {
+            Some(dialog) => Some(dialog),
+            None => self.dialogs.open().await,
+        };
+        let refused = |dialog| OperationEnd::Refused(Refusal::DialogOpen { dialog });
+        let Some(dialog) = dialog else { return Ok(refused(None)) };
+        let (dialogs, url) = (self.answered_dialogs().await?, self.address().await?);
+        let by = Interruption { dialog: dialog.clone(), dialogs, url, duration_ms: milliseconds(started) };
+        Ok(operation.interrupted(by).map_or_else(|| refused(Some(dialog)), |result| self.within_limit(result)))
+    }
+
+    /// Returns the dialogs that were answered since the last result.
+    async fn answered_dialogs(&self) -> Result<Vec<AnsweredDialog>, OperationEnd> {
+        let shown: Vec<ShownDialog> = self.ask_host(HostCommand::TakeDialogs).await?;
+        Ok(shown.iter().take(MOST_SHOWN_DIALOGS).map(answered_dialog).collect())
+    }
+
+    /// Returns the dialog that is open, if the browser holds dialogs.
+    pub async fn dialog(&self) -> Option<OpenDialog> {
+        self.dialogs.open().await
+    }
+
+    /// Waits until the open dialog is another one than `known`. Cancellation is safe.
+    pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        self.dialogs.changed(known).await
     }
 
     async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<OperationResult, OperationEnd> {
@@ -173,11 +266,15 @@ impl Webkit {
             Operation::Wait(wait) => OperationResult::Wait(self.wait(wait, started).await?),
             Operation::StateCapture(_) => OperationResult::StateCapture(self.state().await?),
             Operation::Capture(capture) => {
-                let (captured, content) = self.capture(capture, started).await?;
+                let (captured, content) = self.capture_unless_blocked(capture, started).await?;
                 OperationResult::Capture(CaptureResult { captured, content })
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
             Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
+            Operation::ListPages(list) => OperationResult::ListPages(self.pages(list.session).await?),
+            Operation::OpenPage(open) => OperationResult::OpenPage(self.open_page(open).await?),
+            Operation::ActivatePage(activate) => OperationResult::ActivatePage(self.activate_page(activate).await?),
+            Operation::ClosePage(close) => OperationResult::ClosePage(self.close_page(close).await?),
             Operation::Emulate(change) => OperationResult::Emulate(self.emulate(change).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
@@ -194,7 +291,7 @@ impl Webkit {
         };
         let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = HostCommand::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        let protocol::Navigated { final_uri, status, error } = self.load(command).await?;
+        let protocol::Navigated { final_uri, status, error, download } = self.load(command).await?;
         let error = match error {
             Some(error) if navigate.on_failure == OnFailure::Fail => return Err(self.not_loaded(&error)),
             Some(error) => Some(PageError { message: self.explain(&error), ..error }),
@@ -214,6 +311,9 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: error.map(page_error),
             timed_out: false,
+            dialogs: Vec::new(),
+            dialog: None,
+            download: self.download(download).await?,
             page_submission_held: held_before || held_meanwhile,
         })
     }
@@ -234,6 +334,9 @@ impl Webkit {
             duration_ms: milliseconds(started),
             error: returns_error.then(error),
             timed_out: true,
+            dialogs: Vec::new(),
+            dialog: None,
+            download: self.download(known.download).await?,
             page_submission_held: false,
         })
     }
@@ -252,7 +355,7 @@ impl Webkit {
     }
 
     /// The failure of an operation whose page did not load.
-    fn not_loaded(&self, error: &PageError) -> OperationEnd {
+    pub(super) fn not_loaded(&self, error: &PageError) -> OperationEnd {
         let layer = match error.kind {
             PageErrorKind::Http => "HTTP",
             PageErrorKind::Tls => "TLS",
@@ -278,8 +381,50 @@ impl Webkit {
             Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
+            Condition::Page => self.wait_for_page().await?,
+            Condition::Download => {
+                let download = self.wait_for_download().await?;
+                return Ok(Waited { download: Some(download), ..self.waited(wait, true, started).await? });
+            }
         }
         self.waited(wait, true, started).await
+    }
+
+    /// Waits for a download that has begun since the previous operation began. A download that takes long is not waited for
+    /// to its end.
+    async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
+        let line = self.host.line();
+        let mut pause = LOOKS[0];
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let long_ago =
+                microseconds_now().saturating_sub(DOWNLOAD_WITHIN.as_micros().try_into().unwrap_or(u64::MAX));
+            let is_wanted = |entry: &protocol::DownloadEntry| {
+                let has_ended = entry.status != protocol::DownloadStatus::InProgress;
+                entry.created_us >= self.began_us[0] && (has_ended || entry.created_us <= long_ago)
+            };
+            if let Some(wanted) = entries.iter().position(is_wanted) {
+                return Ok(self.files.describe(&entries)[wanted].reference());
+            }
+            sleep(pause).await;
+            pause = LOOKS[1].min(pause * 2);
+        }
+    }
+
+    /// Describes a download of the host, which has a name soon after its start.
+    async fn download(&self, number: Option<u32>) -> Result<Option<DownloadRef>, OperationEnd> {
+        let Some(number) = number else { return Ok(None) };
+        let (line, given_up) = (self.host.line(), Instant::now() + NAMED_WITHIN);
+        loop {
+            let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
+            let Some(found) = entries.iter().position(|entry| entry.id == number) else { return Ok(None) };
+            let has_name = !entries[found].file_name.is_empty();
+            let has_ended = entries[found].status != protocol::DownloadStatus::InProgress;
+            if has_name || has_ended || Instant::now() >= given_up {
+                return Ok(Some(self.files.describe(&entries)[found].reference()));
+            }
+            sleep(LOOKS[0]).await;
+        }
     }
 
     async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
@@ -321,7 +466,8 @@ impl Webkit {
 
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
-        Ok(Waited { matched, kind: wait.condition.kind(), duration_ms: milliseconds(started), url })
+        let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
+        Ok(Waited { matched, kind, duration_ms, url, dialogs: Vec::new(), dialog: None, download: None })
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
@@ -356,7 +502,7 @@ impl Webkit {
                 return Ok(OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail }));
             }
         };
-        Ok(OperationEnd::done(result))
+        Ok(self.done(result).await)
     }
 
     pub(super) async fn address(&self) -> Result<String, OperationEnd> {
@@ -369,7 +515,7 @@ impl Webkit {
     }
 
     /// Runs a command that the host answers without asking the page.
-    async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
+    pub(super) async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
         match timeout(ADDRESS_WITHIN, self.host.call(command)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(OperationEnd::Failed(driver_failure("the browser does not answer"))),
@@ -400,8 +546,10 @@ impl Webkit {
     /// # Errors
     /// When the browser cannot return its data, or the data cannot be saved.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Saved, NotSaved> {
-        // A page that blocks is not waited for. Data that it stored before is in the network process.
-        if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await {
+        // A page that blocks is not waited for, nor one that shows a dialog. Data that it stored before is in the network process.
+        if let Ok(Err(error @ CallError::Dead(_))) =
+            timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await
+        {
             return Err(NotSaved::Browser(error.into_failure()));
         }
         let wanted = HostCommand::Cookies { at_most: None };
@@ -448,6 +596,19 @@ impl Webkit {
     }
 }
 
+/// True when a held dialog ends the operation early. The others end without the page, or know what to do.
+fn ends_with_dialog(operation: &Operation) -> bool {
+    !operation.spec().allowed_with_dialog
+        && !matches!(
+            operation,
+            Operation::ListPages(_)
+                | Operation::OpenPage(_)
+                | Operation::ActivatePage(_)
+                | Operation::ClosePage(_)
+                | Operation::Emulate(_)
+        )
+}
+
 /// Fails on a full disk, where a browser also loses data that it had already stored.
 fn require_room(folder: &Path) -> io::Result<()> {
     if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
@@ -462,7 +623,10 @@ impl CallError {
                 HostError::Navigation(error) => error.message,
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
-                HostError::Nowhere => "there is no such page".to_owned(),
+                HostError::Nowhere | HostError::NoSuchPage => "there is no such page".to_owned(),
+                HostError::LastPage => "the last page cannot be closed".to_owned(),
+                HostError::TooManyPages => "there are too many pages".to_owned(),
+                HostError::DialogOpen => "the page shows a dialog".to_owned(),
             }),
         }
     }
@@ -479,8 +643,20 @@ impl From<PatternError> for OperationEnd {
 
 impl From<CallError> for OperationEnd {
     fn from(error: CallError) -> Self {
-        Self::Failed(error.into_failure())
+        match error {
+            CallError::Refused(HostError::DialogOpen) => Self::Refused(Refusal::DialogOpen { dialog: None }),
+            CallError::Refused(HostError::NoSuchPage) => Self::Refused(Refusal::NoPage),
+            CallError::Refused(HostError::LastPage) => Self::Refused(Refusal::LastPage),
+            CallError::Refused(HostError::TooManyPages) => Self::Refused(Refusal::TooManyPages),
+            error => Self::Failed(error.into_failure()),
+        }
     }
+}
+
+/// The current time in microseconds since 1970, by the clock of this machine and its browsers.
+fn microseconds_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since `since`.

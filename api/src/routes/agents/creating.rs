@@ -137,6 +137,7 @@ async fn make(
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
+        dialogs: body.dialogs.unwrap_or_default(),
         proxy: proxy.map(|id| Ok::<_, Problem>((id, app.vault()?))).transpose()?,
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);

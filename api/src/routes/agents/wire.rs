@@ -4,6 +4,7 @@ use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Set
 use kitfleet_domain::emulation::{Block, ColorScheme, Emulation, EmulationParams, Geolocation, Orientation};
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::DialogPolicy;
 use kitfleet_domain::sessions::CreateParams;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
@@ -17,6 +18,7 @@ use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::path::IdPath;
 use crate::http::resource_ref::ResourceRef;
+use crate::routes::sessions::dialog_policy;
 use crate::routes::sessions::operations::emulation::{self, ExtraHeaderBody};
 
 /// Body of `POST /v1/agent-sessions`; every field is optional
@@ -44,6 +46,10 @@ pub struct CreateBody {
     pub label: Option<String>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
+    /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps
+    /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
+    #[schema(schema_with = dialog_policy)]
+    pub dialogs: Option<DialogPolicy>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,

@@ -6,8 +6,8 @@ use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use kitfleet_domain::answer_budget::Reservation;
-use kitfleet_domain::ids::{IntentId, SessionId};
-use kitfleet_domain::operations::{Operation, Outcome};
+use kitfleet_domain::ids::{IntentId, PageId, SessionId};
+use kitfleet_domain::operations::{OpenDialog, Operation, Outcome, Refusal};
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
@@ -56,6 +56,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Oper
         DispatchOutcome::Crowded(not_yet) => Err(not_yet.into()),
         DispatchOutcome::NotReady(status) => Err(not_ready(status)),
         DispatchOutcome::Paused(challenge) => Err(paused(challenge)),
+        DispatchOutcome::DialogOpen(dialog) => Err(dialog_open(Some(dialog))),
         DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => Err(failure.into()),
         DispatchOutcome::WorkerSilent => Err(worker_silent()),
         DispatchOutcome::NoSession => Err(not_found::<SessionId>()),
@@ -76,10 +77,11 @@ impl From<DispatchError> for Problem {
 pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
     let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
     let found = found.ok_or_else(not_found::<SessionId>)?;
-    match (found.status, found.challenge) {
-        (SessionStatus::Ready, None) => Ok(()),
-        (SessionStatus::Ready, Some(challenge)) => Err(paused(challenge.0)),
-        (other, _) => Err(not_ready(other)),
+    match (found.status, found.challenge, found.dialog) {
+        (SessionStatus::Ready, None, None) => Ok(()),
+        (SessionStatus::Ready, Some(challenge), _) => Err(paused(challenge.0)),
+        (SessionStatus::Ready, None, Some(dialog)) => Err(dialog_open(Some(dialog.0))),
+        (other, ..) => Err(not_ready(other)),
     }
 }
 
@@ -101,10 +103,34 @@ pub fn not_ready(status: SessionStatus) -> Problem {
     }
 }
 
+/// Contract: operations 47. Problem for an operation that the page does not answer, because it shows a dialog.
+fn dialog_open(dialog: Option<OpenDialog>) -> Problem {
+    let detail = match &dialog {
+        Some(dialog) => format!(
+            "the page shows a dialog ({}) that waits for an answer; answer it with the action `dialog`",
+            dialog.kind.name(),
+        ),
+        None => "the page showed a dialog".to_owned(),
+    };
+    Problem::new(&kinds::CONFLICT, detail).with("dialog", dialog)
+}
+
+/// Problem for an operation that the state of the browser does not allow.
+fn refused(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::DialogOpen { dialog } => dialog_open(dialog),
+        Refusal::NoPage => not_found::<PageId>(),
+        Refusal::NoDialog | Refusal::LastPage | Refusal::TooManyPages => {
+            Problem::new(&kinds::CONFLICT, refusal.to_string())
+        }
+    }
+}
+
 /// Problem for an outcome other than success.
 pub fn refusal(outcome: Outcome) -> Problem {
     match outcome {
-        Outcome::Invalid { errors, members } => Problem::from(Invalid(errors)).with_members(members),
+        Outcome::Invalid { refusal: Some(refusal), .. } => refused(refusal),
+        Outcome::Invalid { errors, members, refusal: None } => Problem::from(Invalid(errors)).with_members(members),
         Outcome::Withheld { detail, members } => Problem::withheld(detail, members),
         Outcome::Failed { mut failure } => {
             failure.detail =

@@ -6,6 +6,7 @@ mod extract;
 mod interact;
 mod login;
 mod navigate;
+mod pages;
 mod search;
 mod snapshot;
 mod state;
@@ -20,6 +21,7 @@ use kitfleet_domain::validation::{Invalid, Rules, both};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 
+pub use self::interact::FileContent;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::openapi::{named, one_of, or_null};
@@ -40,6 +42,7 @@ pub fn routes() -> Routes {
         .merge(capture::routes())
         .merge(extract::routes())
         .merge(snapshot::routes())
+        .merge(pages::routes())
         .merge(emulation::routes())
         .merge(search::routes())
         .merge(login::routes())
@@ -116,6 +119,7 @@ mod tests {
             "press",
             "select",
             "back",
+            "dialog",
             "button",
             "e12",
             "selector",

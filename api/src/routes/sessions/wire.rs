@@ -5,6 +5,7 @@ use kitfleet_domain::emulation::{
 };
 use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::{DialogPolicy, OpenDialog};
 use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
@@ -50,6 +51,10 @@ pub struct CreateBody {
     pub wait_timeout_ms: Option<u64>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
+    /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps
+    /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
+    #[schema(schema_with = dialog_policy)]
+    pub dialogs: Option<DialogPolicy>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,
@@ -98,6 +103,10 @@ pub struct LaunchBody {
     wait_timeout_ms: Option<u64>,
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     detect_challenges: Option<bool>,
+    /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps
+    /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
+    #[schema(schema_with = dialog_policy)]
+    dialogs: Option<DialogPolicy>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     locale: Option<String>,
@@ -136,6 +145,7 @@ impl From<LaunchBody> for CreateBody {
             behavioral_profile: body.behavioral_profile,
             wait_timeout_ms: body.wait_timeout_ms,
             detect_challenges: body.detect_challenges,
+            dialogs: body.dialogs,
             locale: body.locale,
             timezone: body.timezone,
             geolocation: body.geolocation,
@@ -158,6 +168,10 @@ fn refuse_proxy<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
 
 fn behavioral_profile() -> RefOr<Schema> {
     or_null(named("BehavioralProfile", one_of(&["casual", "regular", "power_user"], Some("regular"))))
+}
+
+pub fn dialog_policy() -> RefOr<Schema> {
+    or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], Some("dismiss"))))
 }
 
 impl CreateBody {
@@ -200,7 +214,7 @@ impl CreateBody {
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
     "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
-    "egress_capability_report": null, "challenge": null, "emulation": {
+    "egress_capability_report": null, "challenge": null, "dialog": null, "emulation": {
         "locale": "en-US", "timezone": null, "geolocation": null, "color_scheme": "light", "orientation": "portrait",
         "extra_headers": [], "offline": false, "block": {"resource_types": [], "hosts": []},
     }, "created_at": "2026-11-20T18:05:00.123Z",
@@ -238,6 +252,9 @@ pub struct Session {
     /// Challenge that pauses the session
     #[schema(required = true)]
     challenge: Option<SessionChallenge>,
+    /// Dialog of the page that waits for an answer, with `dialogs: hold`
+    #[schema(required = true)]
+    dialog: Option<OpenDialog>,
     /// Emulation in force, without the values of headers
     emulation: EmulationState,
     /// Time the session was requested
@@ -273,6 +290,7 @@ impl From<sessions::Session> for Session {
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
             challenge: session.challenge.map(|challenge| challenge.0.into()),
+            dialog: session.dialog.map(|dialog| dialog.0),
             emulation: session.emulation.map(|emulation| emulation.0).unwrap_or_default(),
             created_at: session.created_at,
             updated_at: session.updated_at,

@@ -19,6 +19,7 @@ fn step(wish: &Command) -> String {
         Command::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
         Command::Press { key } => format!("press the {} key", quoted(key)),
         Command::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),
+        Command::Upload { target, file } => format!("upload {} into {}", quoted(file), sought(target)),
         Command::Scroll { delta_x, delta_y, target } => {
             let within = target.as_ref().map(|target| format!(" in {}", sought(target))).unwrap_or_default();
             format!("scroll {}{within}", ways(*delta_x, *delta_y))

@@ -79,6 +79,7 @@ fn wish() -> impl Strategy<Value = Command> {
         (sought(), text()).prop_map(|(target, value)| Command::Type { target, value }),
         key().prop_map(|key| Command::Press { key }),
         (sought(), text()).prop_map(|(target, option)| Command::Select { target, option }),
+        (sought(), text()).prop_map(|(target, file)| Command::Upload { target, file }),
         (far(), far(), prop::option::of(sought())).prop_map(|(delta_x, delta_y, target)| Command::Scroll {
             delta_x,
             delta_y,
@@ -160,7 +161,9 @@ fn said(plan: &[Command]) -> Vec<String> {
         match wish {
             Command::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
             Command::Tap { target: sought } | Command::Check { target: sought, .. } => texts.push(target(sought)),
-            Command::Type { target: sought, value: text } | Command::Select { target: sought, option: text } => {
+            Command::Type { target: sought, value: text }
+            | Command::Select { target: sought, option: text }
+            | Command::Upload { target: sought, file: text } => {
                 texts.extend([target(sought), text.clone()]);
             }
             Command::Scroll { target: sought, .. } => texts.extend(sought.as_ref().map(&mut target)),

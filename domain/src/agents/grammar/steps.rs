@@ -57,7 +57,7 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Command::Back)
         }
         StepSyntax::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Command::Reload),
-        StepSyntax::Upload => refuse(said, "I do not upload files."),
+        StepSyntax::Upload => upload(said, rest, context),
         StepSyntax::Solve => solve(said, rest),
     }
 }
@@ -142,6 +142,21 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<C
     let value = text(text_tokens, context).map_err(|error| error.map(hidden))?;
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
     Ok(Command::Type { target, value })
+}
+
+/// `FILE into TARGET`
+fn upload(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    if split(rest, INTO).is_none() {
+        let trouble = GrammarErrorKind::says("must name an attached file and the element to upload it into");
+        return stop(GrammarError::at(said.span.clone(), trouble));
+    }
+    let mut file = TokenSlice::new(rest);
+    // The noun “file” is optional, because the rule implies it.
+    (articles, opt(phrase(&["file"]))).parse_next(&mut file)?;
+    match typed(said, file.finish(), context)? {
+        Command::Type { target, value } => Ok(Command::Upload { target, file: value }),
+        other => Ok(other),
+    }
 }
 
 /// `TARGET with TEXT`. The same verbs also accept `TEXT into TARGET`.

@@ -314,8 +314,6 @@ fn unsupported_requests_are_refused() {
         "open http://2130706433/",
         "open http://a.localhost./",
         "tap \"x\" and open http://169.254.169.254/latest",
-        "upload \"cv.pdf\"",
-        "attach a file",
         "solve the captcha",
         "bypass the reCAPTCHA",
     ] {

@@ -39,7 +39,7 @@ pub(super) enum StepSyntax {
     Solve,
 }
 
-/// All verbs. The last two are recognized only to be refused.
+/// All verbs. The last one is recognized only to be refused.
 pub static VERBS: [Verb; 15] = [
     Verb {
         act: StepSyntax::Open,
@@ -200,10 +200,10 @@ pub static VERBS: [Verb; 15] = [
     },
     Verb {
         act: StepSyntax::Upload,
-        title: "Files",
+        title: "Upload a file",
         phrases: &["upload", "attach"],
-        about: "Uploading files is not supported.",
-        examples: &[],
+        about: "Gives a file that is attached to the agent session to a field for files, or to a button that asks for one.",
+        examples: &[(r#"upload "cv.pdf" into "Resume""#, r#"upload "cv.pdf" into "Resume""#)],
     },
     Verb {
         act: StepSyntax::Solve,

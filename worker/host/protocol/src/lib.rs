@@ -31,6 +31,15 @@ pub const MOST_HEADERS: usize = 20;
 /// Maximum size of all names and values of [`ExtraHeader`], in bytes.
 pub const MOST_HEADER_BYTES: usize = 4 * 1024;
 
+/// Maximum number of open pages.
+pub const MOST_PAGES: usize = 8;
+
+/// Maximum number of [`ShownDialog`] that a host keeps.
+pub const MOST_SHOWN_DIALOGS: usize = 20;
+
+/// Maximum number of seconds that a dialog is held. The host then dismisses it.
+pub const DIALOG_HELD_SECS: u64 = 60;
+
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
@@ -50,7 +59,7 @@ pub enum Direction {
     Forward,
 }
 
-/// Command to a host.
+/// Command to a host. It applies to the active page, unless it says otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum HostCommand {
@@ -158,6 +167,44 @@ pub enum HostCommand {
     Leave,
     /// Reply with a [`Page`].
     Page,
+    /// Reply with all open pages as a list of [`PageEntry`], oldest first.
+    Pages,
+    /// Open a blank page, make it the active one, and reply with its [`PageEntry`].
+    OpenPage,
+    /// Make another page the active one. Replies `null`.
+    ActivatePage {
+        /// ID of the page.
+        page: u32,
+    },
+    /// Close a page. Its opener becomes the active page, or else the newest one, if it was active. Replies `null`.
+    ClosePage {
+        /// ID of the page.
+        page: u32,
+    },
+    /// Reply with the dialogs of all pages that were shown and answered since the last call, as a list of
+    /// [`ShownDialog`]. Only the first [`MOST_SHOWN_DIALOGS`] are kept.
+    TakeDialogs,
+    /// Wait until a dialog is held open, and reply with it as a [`Dialog`]. Replies at once if one is open.
+    AwaitDialog,
+    /// Reply with the [`Dialog`] that is held open, or with `null`.
+    OpenDialog,
+    /// Answer the dialog that is held open. Replies with whether one was open.
+    AnswerDialog {
+        /// True to accept it.
+        accept: bool,
+        /// Answer to a prompt. `None` for its default.
+        text: Option<String>,
+    },
+    /// Reply with the [`OpenChooser`] of the last input, or with `null`. A chooser is closed by the next input, and after
+    /// 10 s.
+    ChooserOpen,
+    /// Give files to the open chooser. Replies with a [`ChooserState`].
+    SelectFiles {
+        /// At least one file.
+        files: Vec<SelectedFile>,
+    },
+    /// Reply with the downloads of all pages as a list of [`DownloadEntry`], oldest first.
+    Downloads,
     /// Wait until the browser shows a change, and reply with it as a [`LiveEvent`]. The browser paints only from this
     /// command until [`HostCommand::Unwatch`]. A later `Watch` ends an earlier one, which then replies with an empty
     /// event.
@@ -216,6 +263,17 @@ impl HostCommand {
             Self::Emulate { .. } => "emulate",
             Self::Leave => "leave",
             Self::Page => "page",
+            Self::Pages => "pages",
+            Self::OpenPage => "open_page",
+            Self::ActivatePage { .. } => "activate_page",
+            Self::ClosePage { .. } => "close_page",
+            Self::TakeDialogs => "take_dialogs",
+            Self::AwaitDialog => "await_dialog",
+            Self::OpenDialog => "open_dialog",
+            Self::AnswerDialog { .. } => "answer_dialog",
+            Self::ChooserOpen => "chooser_open",
+            Self::SelectFiles { .. } => "select_files",
+            Self::Downloads => "downloads",
             Self::Watch { .. } => "watch",
             Self::Unwatch { .. } => "unwatch",
             Self::GrantInput { .. } => "grant_input",
@@ -357,11 +415,45 @@ pub struct Device {
     pub emulation: Emulation,
     /// URL of the proxy, such as `socks5://127.0.0.1:40001`. It is the only egress route.
     pub proxy: String,
+    /// Handling of dialogs.
+    pub dialogs: DialogPolicy,
+    /// Limits of downloads.
+    pub downloads: DownloadLimits,
     /// Maximum length of an address in characters. Longer ones are truncated, because a page can give itself an address
     /// of any length.
     pub uri_chars: usize,
     /// Maximum length of a title in characters. Longer ones are truncated.
     pub title_chars: usize,
+}
+
+/// Handling of dialogs that no person sees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DialogPolicy {
+    /// Dismiss them. A page can still be left.
+    #[default]
+    Dismiss,
+    /// Accept them. A prompt is answered with its default.
+    Accept,
+    /// Hold each one open until [`HostCommand::AnswerDialog`].
+    Hold,
+}
+
+/// Limits of downloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DownloadLimits {
+    /// Maximum size of a file, in bytes.
+    pub file_bytes: u64,
+    /// Maximum size of all files, in bytes.
+    pub total_bytes: u64,
+    /// Maximum number of downloads. Later ones are not started.
+    pub files: u32,
+}
+
+impl Default for DownloadLimits {
+    fn default() -> Self {
+        Self { file_bytes: 64 * 1024 * 1024, total_bytes: 256 * 1024 * 1024, files: 100 }
+    }
 }
 
 /// Emulation of a session that can change while its browser is open. A time zone cannot change, so it is an environment
@@ -471,6 +563,100 @@ pub struct Navigated {
     pub status: Option<u16>,
     /// Error of a [`HostCommand::Navigate`] whose load failed.
     pub error: Option<PageError>,
+    /// ID of the download that the load has turned into. The previous document stays, and there is no error.
+    pub download: Option<u32>,
+}
+
+/// An open page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageEntry {
+    /// ID, never used again in a browser. The first page is 1.
+    pub id: u32,
+    /// Address, truncated to the device's limit.
+    pub uri: String,
+    /// Title, truncated to the device's limit. `None` when the document has none.
+    pub title: Option<String>,
+    /// True for the page that commands apply to.
+    pub active: bool,
+    /// ID of the page that opened it, also with `noopener`. That page may be closed.
+    pub opener: Option<u32>,
+}
+
+/// File chooser that a page has opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenChooser {
+    /// True when it takes several files.
+    pub multiple: bool,
+}
+
+/// File for a chooser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectedFile {
+    /// Path of the file, below the browser's folder.
+    pub path: String,
+    /// Name that the page sees. It must be the last part of the path, because WebKit takes the name from there.
+    pub name: String,
+}
+
+/// Result of [`HostCommand::SelectFiles`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChooserState {
+    /// The page has received the files.
+    Selected,
+    /// No chooser is open.
+    NoChooser,
+    /// There are several files, and the chooser takes one. It stays open.
+    Rejected,
+}
+
+/// A download.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DownloadEntry {
+    /// ID, never used again in a browser. The first download is 1.
+    pub id: u32,
+    /// Address, truncated to the device's limit.
+    pub uri: String,
+    /// Name that the page or the server suggests, truncated. It is text only: no file has this name.
+    pub file_name: String,
+    /// Media type of the response, truncated.
+    pub content_type: Option<String>,
+    /// Received bytes.
+    pub bytes: u64,
+    /// Progress.
+    pub status: DownloadStatus,
+    /// Error of a failed download.
+    pub error: Option<DownloadError>,
+    /// Path of the file, below the browser's folder. The file exists for the status `complete` only.
+    pub path: String,
+    /// Time of the start, in microseconds since 1970.
+    pub created_us: u64,
+}
+
+/// Progress of a download.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DownloadStatus {
+    /// Bytes are still expected.
+    InProgress,
+    /// The file is complete.
+    Complete,
+    /// It has ended with an error, and there is no file.
+    Failed,
+}
+
+/// Error of a download.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DownloadError {
+    /// The file, or all files together, are larger than allowed.
+    TooLarge,
+    /// The network or the server failed.
+    Network,
+    /// The page has ended it.
+    Cancelled,
+    /// The file cannot be written.
+    Disk,
 }
 
 /// One step of a touch.
@@ -655,6 +841,19 @@ pub struct Dialog {
     pub default: Option<String>,
 }
 
+/// Dialog that was shown and answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownDialog {
+    /// Kind of the dialog.
+    pub kind: DialogKind,
+    /// Message, truncated.
+    pub message: String,
+    /// Default answer of a prompt, truncated.
+    pub default: Option<String>,
+    /// True when it was accepted.
+    pub accepted: bool,
+}
+
 /// Kind of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -748,7 +947,7 @@ pub enum PageErrorKind {
     Tls,
     /// The name does not resolve.
     Dns,
-    /// Anything below HTTP: refused, reset, redirect loop, blocked, a download instead of a page.
+    /// Anything below HTTP: refused, reset, redirect loop, blocked, closed page.
     Net,
     /// The load timed out.
     Timeout,
@@ -805,6 +1004,14 @@ pub enum HostError {
         /// The key that was sent.
         key: String,
     },
+    /// There is no page with this ID.
+    NoSuchPage,
+    /// The only page cannot be closed.
+    LastPage,
+    /// [`MOST_PAGES`] pages are open.
+    TooManyPages,
+    /// The command needs the page, which waits for the answer to a dialog.
+    DialogOpen,
     /// WebKit rejected the command.
     Engine {
         /// Message of WebKit.

@@ -1,14 +1,14 @@
-//! Dialogs and `<select>` menus of a page. They are passed to a person who sends input. Without a person they are closed
-//! as they open.
+//! Menus of `<select>` elements. They are passed to a person who sends input. Without a person they are closed as they
+//! open.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use kitfleet_host_protocol::{Dialog, DialogKind, DialogRequest, MenuItem};
-use webkit2gtk::{OptionMenu, OptionMenuExt, ScriptDialog, ScriptDialogType};
+use kitfleet_host_protocol::{DialogRequest, MenuItem};
+use webkit2gtk::{OptionMenu, OptionMenuExt};
 
-use crate::browser::{self, Browser};
-use crate::failure::words;
+use crate::browser::Browser;
+use crate::dialogs;
 
 /// Maximum number of options that are shown.
 const MOST_ITEMS: u32 = 1_000;
@@ -21,36 +21,25 @@ pub struct Open {
     /// True while a person sends input.
     person: Cell<bool>,
     menu: RefCell<Option<OptionMenu>>,
-    dialog: RefCell<Option<ScriptDialog>>,
 }
 
-impl Open {
-    /// The open dialog and menu, for a viewer.
-    pub fn asked(&self) -> DialogRequest {
-        DialogRequest {
-            menu: self.menu.borrow().as_ref().map(items),
-            dialog: self.dialog.borrow().as_ref().map(dialog),
-        }
-    }
+/// The open dialog and menu, for a viewer.
+pub fn asked(browser: &Browser) -> DialogRequest {
+    DialogRequest { menu: browser.live.open.menu.borrow().as_ref().map(items), dialog: browser.dialogs.open() }
 }
 
 /// True when a dialog or a menu waits for an answer.
 pub fn is_open(browser: &Browser) -> bool {
-    let open = &browser.live.open;
-    open.menu.borrow().is_some() || open.dialog.borrow().is_some()
+    browser.live.open.menu.borrow().is_some() || browser.dialogs.is_open()
 }
 
-/// Starts or ends the input of a person. The end closes the open dialog and menu.
-pub fn lend(browser: &Browser, lend: bool) {
+/// Starts or ends the input of a person. The end closes the open menu, and leaves an open dialog to the policy.
+pub fn lend(browser: &Rc<Browser>, lend: bool) {
     browser.live.open.person.set(lend);
     if !lend {
         choose(browser, None);
-        if let Some(dialog) = browser.live.open.dialog.take() {
-            browser::answer(&dialog);
-            dialog.close();
-            browser.live.asks_anew();
-        }
     }
+    dialogs::lend(browser, lend);
 }
 
 /// Passes the options of a `<select>` to a person, or closes them.
@@ -75,38 +64,12 @@ pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
     browser.live.asks_anew();
 }
 
-/// Passes a dialog to a person, or answers it.
-pub fn open_dialog(browser: &Browser, dialog: &ScriptDialog) {
-    let open = &browser.live.open;
-    if !open.person.get() {
-        browser::answer(dialog);
-        return;
-    }
-    // The page waits until the dialog is closed.
-    if let Some(former) = open.dialog.replace(Some(dialog.clone())) {
-        browser::answer(&former);
-        former.close();
-    }
-    browser.live.asks_anew();
-}
-
 pub fn choose(browser: &Browser, index: Option<u32>) {
     let Some(menu) = browser.live.open.menu.take() else { return };
     if let Some(index) = index.filter(|index| *index < menu.n_items()) {
         menu.activate_item(index);
     }
     menu.close();
-    browser.live.asks_anew();
-}
-
-pub fn answer(browser: &Browser, accept: bool, text: Option<&str>) {
-    let Some(dialog) = browser.live.open.dialog.take() else { return };
-    match dialog.dialog_type() {
-        ScriptDialogType::Prompt if accept => dialog.prompt_set_text(text.unwrap_or_default()),
-        ScriptDialogType::Confirm | ScriptDialogType::BeforeUnloadConfirm => dialog.confirm_set_confirmed(accept),
-        _ => {}
-    }
-    dialog.close();
     browser.live.asks_anew();
 }
 
@@ -119,19 +82,4 @@ fn items(menu: &OptionMenu) -> Vec<MenuItem> {
         group: item.is_group_label(),
     };
     items.map(item).collect()
-}
-
-fn dialog(dialog: &ScriptDialog) -> Dialog {
-    let kind = match dialog.dialog_type() {
-        ScriptDialogType::Confirm => DialogKind::Confirm,
-        ScriptDialogType::Prompt => DialogKind::Prompt,
-        ScriptDialogType::BeforeUnloadConfirm => DialogKind::BeforeUnload,
-        _ => DialogKind::Alert,
-    };
-    let default = (kind == DialogKind::Prompt).then(|| dialog.prompt_get_default_text()).flatten();
-    Dialog {
-        kind,
-        message: dialog.message().map(|message| words(&message)).unwrap_or_default(),
-        default: default.map(|text| words(&text)),
-    }
 }

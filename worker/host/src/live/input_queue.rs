@@ -5,7 +5,7 @@
 //! the focus. Input of another kind than the pending input therefore waits here.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use webkit2gtk::WebViewExt;
 use super::asked;
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
-use crate::{keys, submissions, touch};
+use crate::pages::Page;
+use crate::{dialogs, keys, submissions, touch};
 
 /// Number of a person's first finger. It differs from an operation's finger, so that WebKit does not mix them up.
 const FIRST_FINGER: usize = 16;
@@ -43,6 +44,8 @@ pub struct InputQueue {
     waiting: RefCell<VecDeque<NextInput>>,
     /// True while [`settle`] waits for the page.
     is_awaited: Cell<bool>,
+    /// Page that each finger touches. It receives the rest of the touch, even if another page becomes active.
+    touched: RefCell<HashMap<usize, Rc<Page>>>,
 }
 
 /// Input that is sent in order.
@@ -60,6 +63,7 @@ enum NextInput {
 
 /// Input of one kind that was sent to the page.
 struct SentInput {
+    page: Rc<Page>,
     kind: Kind,
     /// Number of reports when the page has handled it.
     reports: usize,
@@ -69,6 +73,19 @@ struct SentInput {
 enum Kind {
     Touch,
     Key,
+}
+
+impl InputQueue {
+    /// Page that receives an input.
+    fn page_for(&self, browser: &Browser, next: &NextInput) -> Rc<Page> {
+        let touched = match next {
+            NextInput::Touch { finger, phase, .. } if *phase != TouchPhase::Begin => {
+                self.touched.borrow().get(finger).cloned()
+            }
+            _ => None,
+        };
+        touched.unwrap_or_else(|| browser.pages.active())
+    }
 }
 
 impl NextInput {
@@ -112,7 +129,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
                 continue;
             }
             ViewerAction::Answer { accept, text } => {
-                asked::answer(browser, accept, text.as_deref());
+                dialogs::answer(browser, accept, text.as_deref());
                 continue;
             }
             ViewerAction::Touch { finger, phase, x, y } => {
@@ -134,7 +151,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
 
 fn answers_soon(browser: &Browser) -> bool {
     browser.live.hands.waiting.borrow().len() < MOST_WAITING
-        && (asked::is_open(browser) || browser.view.is_web_process_responsive())
+        && (asked::is_open(browser) || browser.pages.active().view.is_web_process_responsive())
 }
 
 /// Grants input to a person, or ends it. At the end all waiting input is sent to the page, before the input of an
@@ -177,7 +194,9 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
     let hands = &browser.live.hands;
     while !hands.is_awaited.get() {
         let Some(next) = hands.waiting.borrow_mut().pop_front() else { break };
-        if hands.sent.borrow().as_ref().is_some_and(|sent| next.kind() != Some(sent.kind)) {
+        let page = hands.page_for(browser, &next);
+        let overtakes = |sent: &SentInput| next.kind() != Some(sent.kind) || sent.page.id != page.id;
+        if hands.sent.borrow().as_ref().is_some_and(overtakes) {
             hands.waiting.borrow_mut().push_front(next);
             hands.is_awaited.set(true);
             glib::MainContext::default().spawn_local(settle(browser.clone()));
@@ -191,8 +210,12 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
 /// Continues when the page has handled the last sent input, or sends no reports.
 async fn settle(browser: Rc<Browser>) {
     let hands = &browser.live.hands;
-    if let Some(SentInput { kind, reports }) = hands.sent.take() {
-        acknowledgement::wait(&browser, |come| kind.reports(come), reports).await;
+    let sent = hands.sent.take();
+    if let Some(SentInput { page, kind, reports }) = sent {
+        acknowledgement::wait(&page, |come| kind.reports(come), reports).await;
+        if kind == Kind::Touch {
+            acknowledgement::await_click(&page).await;
+        }
     }
     hands.is_awaited.set(false);
     // An error means that the browser has ended, which its worker detects.
@@ -200,16 +223,29 @@ async fn settle(browser: Rc<Browser>) {
 }
 
 fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
-    let kind = next.kind();
+    let hands = &browser.live.hands;
+    let (kind, page) = (next.kind(), hands.page_for(browser, &next));
+    if page.is_closed() {
+        // The page has closed itself during the touch.
+        if let NextInput::Touch { finger, .. } = next {
+            hands.touched.borrow_mut().remove(&finger);
+        }
+        return Ok(());
+    }
     let reports = match next {
         NextInput::Touch { finger, phase, place } => {
-            touch::send(browser, finger, phase, place)?;
+            match phase {
+                TouchPhase::Begin => hands.touched.borrow_mut().insert(finger, page.clone()),
+                TouchPhase::Update => None,
+                TouchPhase::End | TouchPhase::Cancel => hands.touched.borrow_mut().remove(&finger),
+            };
+            touch::send(&page, finger, phase, place)?;
             // Two reports: the finger was lifted, and it clicked or the page prevented the click.
             if phase == TouchPhase::End { 2 } else { 0 }
         }
-        NextInput::Key(key) => keys::strike(browser, &key)?,
+        NextInput::Key(key) => keys::strike(&page, &key)?,
         NextInput::Text(text) => {
-            browser.view.execute_editing_command_with_argument("InsertText", &text);
+            page.view.execute_editing_command_with_argument("InsertText", &text);
             0
         }
         NextInput::Tell(tell) => {
@@ -219,10 +255,11 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
         }
     };
     if let Some(kind) = kind.filter(|_| reports > 0) {
-        let come = kind.reports(&browser.acknowledgements);
-        let mut sent = browser.live.hands.sent.borrow_mut();
-        let before = sent.as_ref().filter(|sent| sent.kind == kind).map_or(come, |sent| sent.reports.max(come));
-        *sent = Some(SentInput { kind, reports: before + reports });
+        let come = kind.reports(&page.acknowledgements);
+        let mut sent = hands.sent.borrow_mut();
+        let is_same = |sent: &&SentInput| sent.kind == kind && sent.page.id == page.id;
+        let before = sent.as_ref().filter(is_same).map_or(come, |sent| sent.reports.max(come));
+        *sent = Some(SentInput { page, kind, reports: before + reports });
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use kitfleet_host_protocol::WaitUntil;
 use webkit2gtk::{URIRequest, URIRequestExt, WebResource, WebResourceExt};
 
 use super::{LoadStage, arrived};
-use crate::browser::Browser;
+use crate::pages::Page;
 
 /// Time without requests after which the network is idle.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
@@ -74,19 +74,19 @@ fn is_background(request: &URIRequest) -> bool {
 }
 
 /// Follows a request of the page until its end.
-pub fn on_started(browser: &Rc<Browser>, resource: &WebResource, request: &URIRequest) {
+pub fn on_started(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
     if is_background(request) {
         return;
     }
-    browser.navigation.stop_idle_timer();
-    browser.navigation.requests.borrow_mut().begin(resource.clone(), Instant::now());
-    wait(browser);
+    page.navigation.stop_idle_timer();
+    page.navigation.requests.borrow_mut().begin(resource.clone(), Instant::now());
+    wait(page);
     let ended = {
-        let browser = Rc::downgrade(browser);
+        let page = Rc::downgrade(page);
         move |resource: &WebResource| {
-            if let Some(browser) = browser.upgrade() {
-                browser.navigation.requests.borrow_mut().end(resource, Instant::now());
-                wait(&browser);
+            if let Some(page) = page.upgrade() {
+                page.navigation.requests.borrow_mut().end(resource, Instant::now());
+                wait(&page);
             }
         }
     };
@@ -95,20 +95,20 @@ pub fn on_started(browser: &Rc<Browser>, resource: &WebResource, request: &URIRe
 }
 
 /// Ends a command that waits for an idle network at the time at which the network will be idle, once the page has loaded.
-pub fn wait(browser: &Rc<Browser>) {
-    let navigation = &browser.navigation;
+pub fn wait(page: &Rc<Page>) {
+    let navigation = &page.navigation;
     navigation.stop_idle_timer();
     if navigation.stage.get() != LoadStage::Done || !navigation.awaits(WaitUntil::NetworkIdle) {
         return;
     }
     let now = Instant::now();
     let rest = navigation.requests.borrow().idle_at(now).saturating_duration_since(now);
-    let weak = Rc::downgrade(browser);
+    let weak = Rc::downgrade(page);
     let timer = glib::timeout_add_local_once(rest, move || {
-        if let Some(browser) = weak.upgrade() {
+        if let Some(page) = weak.upgrade() {
             // The source has removed itself from the main loop.
-            browser.navigation.idle_timer.take();
-            browser.navigation.reply(Ok(arrived(&browser)));
+            page.navigation.idle_timer.take();
+            page.navigation.reply(Ok(arrived(&page)));
         }
     });
     navigation.idle_timer.replace(Some(timer));

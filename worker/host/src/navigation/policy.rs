@@ -8,8 +8,8 @@ use webkit2gtk::{
     PolicyDecisionType, ResponsePolicyDecision, ResponsePolicyDecisionExt, URIRequestExt, URIResponseExt,
 };
 
-use super::{DOWNLOAD, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navigation, arrived, same};
-use crate::browser::Browser;
+use super::{LoadDownload, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navigation, arrived, same};
+use crate::pages::Page;
 use crate::submissions::{self, Attempt};
 
 /// Reason for the rejection of a submission.
@@ -19,55 +19,62 @@ const HELD: &str = "the page has no approval to submit a form";
 const LEFT: &str = "the page is being left";
 
 /// Allows loads from the web, and rejects addresses of this machine. Returns whether the decision was made here.
-pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
+pub fn decide(page: &Rc<Page>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
     let refusal = if kind == PolicyDecisionType::Response {
-        decision.downcast_ref().and_then(|response| weigh_response(browser, response))
+        match decision.downcast_ref().and_then(|response| weigh_response(page, response)) {
+            Some(Refusal::Download) => {
+                decision.download();
+                return true;
+            }
+            Some(Refusal::Ignored(reason)) => Some(reason),
+            None => None,
+        }
     } else {
         let is_for_new_window = kind == PolicyDecisionType::NewWindowAction;
-        decision.downcast_ref().and_then(|request| weigh_request(browser, request, is_for_new_window))
+        decision.downcast_ref().and_then(|request| weigh_request(page, request, is_for_new_window))
     };
     let Some(refusal) = refusal else { return false };
-    browser.navigation.refusal.replace(Some(refusal));
+    page.navigation.refusal.replace(Some(refusal));
     decision.ignore();
     true
 }
 
 fn weigh_request(
-    browser: &Rc<Browser>,
+    page: &Rc<Page>,
     decision: &NavigationPolicyDecision,
     is_for_new_window: bool,
 ) -> Option<&'static str> {
     let mut action = decision.navigation_action()?;
     let request = action.request()?;
     let uri = request.uri()?;
-    let is_own_repeat = browser.navigation.is_repeating(action.navigation_type());
+    let is_own_repeat = page.navigation.is_repeating(action.navigation_type());
     let attempt = Attempt { action: &mut action, request: &request, is_for_new_window, is_own_repeat };
-    if submissions::stops(browser, attempt) {
+    if submissions::stops(page, attempt) {
         if is_own_repeat {
-            stay(browser);
-        } else if let Some(departure) = &mut *browser.navigation.departure.borrow_mut() {
+            stay(page);
+        } else if let Some(departure) = &mut *page.navigation.departure.borrow_mut() {
             departure.hindered = true;
         }
         return Some(HELD);
     }
     let is_revisit = action.navigation_type() == NavigationType::BackForward;
-    if !is_on_the_way(&browser.navigation, &uri, action.is_redirect(), is_revisit) {
+    if !is_on_the_way(&page.navigation, &uri, action.is_redirect(), is_revisit) {
         return Some(LEFT);
     }
     let scheme = uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let allowed = matches!(scheme.as_str(), "http" | "https" | "about" | "data" | "blob");
     if !allowed {
-        browser.navigation.judge_refused();
+        page.navigation.judge_refused();
     }
     (!allowed).then_some("the page leads to an address that is neither http nor https")
 }
 
 /// Ends a command's load without leaving the current page.
-fn stay(browser: &Rc<Browser>) {
-    let navigation = &browser.navigation;
+fn stay(page: &Rc<Page>) {
+    let navigation = &page.navigation;
     if navigation.departure.take().is_some() {
         navigation.keep_document();
-        navigation.reply(Ok(arrived(browser)));
+        navigation.reply(Ok(arrived(page)));
     }
 }
 
@@ -93,22 +100,38 @@ fn is_attachment(decision: &ResponsePolicyDecision) -> bool {
     disposition.is_some_and(|disposition| disposition.trim_start().to_ascii_lowercase().starts_with("attachment"))
 }
 
-fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> Option<&'static str> {
+/// Fate of a response that is not shown.
+enum Refusal {
+    /// It is saved to a file.
+    Download,
+    /// It is dropped, for this reason.
+    Ignored(&'static str),
+}
+
+fn weigh_response(page: &Rc<Page>, decision: &ResponsePolicyDecision) -> Option<Refusal> {
     // WebKit would save an attachment to a file, whatever its type is.
     let is_supported = decision.is_mime_type_supported() && !is_attachment(decision);
+    let status = decision.response().and_then(|response| u16::try_from(response.status_code()).ok());
+    let status = status.unwrap_or_default();
+    let is_empty = matches!(status, 204 | 205 | 304);
     if decision.is_main_frame_main_resource() {
-        let navigation = &browser.navigation;
-        let status = decision.response().and_then(|response| u16::try_from(response.status_code()).ok());
-        let status = status.unwrap_or_default();
+        let navigation = &page.navigation;
         navigation.status.set(status);
         if let Some(uri) = decision.request().and_then(|request| request.uri()) {
-            let is_page = is_supported && !matches!(status, 204 | 205 | 304);
+            let is_page = is_supported && !is_empty;
             navigation.judge_answered(&uri, if is_page { LoadTarget::Page } else { LoadTarget::NoPage });
         }
         // WebKit would show an empty page. The answer to a request that it has validated itself has the status of the page.
         if status == 304 {
-            return Some(NO_DOCUMENT);
+            return Some(Refusal::Ignored(NO_DOCUMENT));
+        }
+        if !is_supported && !is_empty && navigation.departure.borrow().is_some() {
+            navigation.download.set(Some(LoadDownload::Expected));
         }
     }
-    (!is_supported).then_some(DOWNLOAD)
+    match () {
+        () if is_supported => None,
+        () if is_empty => Some(Refusal::Ignored(NO_DOCUMENT)),
+        () => Some(Refusal::Download),
+    }
 }

@@ -5,7 +5,7 @@ if (!element) return { state: 'absent' };
 if (!isPresented(element)) return { state: 'hidden' };
 const control = tagOf(element) === 'label' && element.control ? element.control : element;
 const role = (attributeOf(control, 'role') ?? '').toLowerCase();
-const isNative = isToggle(control);
+const isNative = isToggle(control) && inputType(control) !== 'file';
 if (!isNative && !ROLES_OF_TOGGLES.includes(role)) {
   throw new Refusal(input.target.field, 'must be a checkbox, a switch or a radio button');
 }

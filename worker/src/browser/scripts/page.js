@@ -158,10 +158,10 @@ const isVisible = (element) => {
   return Boolean(frame) && isVisible(frame);
 };
 
-// True for a visible element, and for a toggle that a user operates by its visible label.
+// True for a visible element, and for a toggle or a file input that a user operates by its visible label.
 const isPresented = (element) => isVisible(element) || (isToggle(element) && tappableBoxes(element).length > 0);
 
-const TOGGLE_TYPES = ['checkbox', 'radio'];
+const TOGGLE_TYPES = ['checkbox', 'file', 'radio'];
 const isToggle = (element) => tagOf(element) === 'input' && TOGGLE_TYPES.includes(inputType(element));
 const inputType = getter(HTMLInputElement.prototype, 'type');
 const inputLabels = getter(HTMLInputElement.prototype, 'labels');

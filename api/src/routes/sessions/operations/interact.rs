@@ -1,16 +1,23 @@
 //! Acting on a page as a user does.
 
-use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
+use std::fmt;
+
+use axum::extract::{Request, State};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kitfleet_domain::blocking::run_blocking;
+use kitfleet_domain::files::{MOST_FILES, UploadedFile};
+use kitfleet_domain::ids::{SessionId, UploadId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
     Action, DEFAULT_DRAG_MS, Direction, DragCourse, Element, Interact, Interacted, OnTimeout, Operation, Point,
     PointerKind, parse_timeout,
 };
-use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::validation::{Invalid, Rules, both};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 use serde_json::{Map, Value};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{ArrayBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::routes;
 
@@ -18,35 +25,47 @@ use super::targets::{self, TargetBody, element, element_if_any};
 use super::{kind, on_timeout};
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::json::Unchecked;
-use crate::http::openapi::{Body, Driving, NoSession, Restricted, tagged};
+use crate::http::json::{Unchecked, read_large};
+use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, tagged};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::WRITE_SESSIONS;
 use crate::routes::sessions::dispatch::{self, Done};
+use crate::routes::sessions::file_links;
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(interact))
 }
 
-/// Tap, type, fill, select, scroll, press a key, go back or forward, or reload
+/// Tap, type, fill, select, scroll, press a key, upload files, answer a dialog, go back or forward, or reload
 ///
 /// If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
-/// session stays `ready`. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged.
+/// session stays `ready`. With `dialogs: hold`, a dialog ends the action early: the response has the `dialog`, and the action
+/// `dialog` answers it. Typed text is sealed on its way to the browser: it is neither stored in plain text nor logged. Files of
+/// an `upload` are not stored; they exist in the browser until the session ends.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
     params(IdPath<SessionId>), request_body = InteractBody,
     responses((status = 200, description = "The outcome of the action", body = Interacted), Restricted, Body, NoSession, Driving),
 )]
-async fn interact(
-    caller: Caller,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    body: Unchecked<InteractBody>,
-) -> Result<Done> {
-    let operation = body.check(|body| body.into_operation(&app.config.limits))?;
-    dispatch::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
+async fn interact(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, request: Request) -> Result<Done> {
+    let (body, reservation) = read_large::<InteractBody>(request, &app, caller.account_id).await?;
+    let mut operation = body.check(|body| body.into_operation(&app.config.limits))?;
+    let session = path.id()?;
+    let Action::Upload { upload, files, .. } = &mut operation.action else {
+        drop(reservation);
+        return dispatch::run(&app, &caller, session, Operation::Interact(operation)).await;
+    };
+    let (upload, files) = (*upload, std::mem::take(files));
+    file_links::require_size(&files)?;
+    // The files are sent before the claim, which checks again.
+    dispatch::require_ready(&app, &caller, session).await?;
+    let delivered = file_links::deliver(&app, &caller, session, upload, files).await?;
+    drop(reservation);
+    let done = dispatch::run(&app, &caller, session, Operation::Interact(operation)).await;
+    drop(delivered);
+    done
 }
 
 /// Body of `interact`
@@ -251,6 +270,87 @@ struct Select {
     options: Option<Vec<String>>,
 }
 
+/// Answer the dialog that waits for an answer, in a session with `dialogs: hold`
+#[derive(Deserialize, ToSchema)]
+struct Dialog {
+    /// True to accept the dialog, false to dismiss it
+    accept: bool,
+    /// Answer to a prompt that is accepted; by default its default value
+    #[schema(max_length = 10_000)]
+    text: Option<String>,
+}
+
+/// Give files to a file input, or to the file chooser that an element opens
+#[derive(Deserialize, ToSchema)]
+struct Upload {
+    /// CSS selector of a file input, which may be hidden, or of an element that opens a file chooser when it is tapped;
+    /// alternative to `target`. Both can be absent if the last tap has opened a file chooser
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// Element query; alternative to `selector`
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// Files, of at most 16 MiB in all
+    #[schema(schema_with = files_schema)]
+    files: Vec<FileBody>,
+}
+
+/// File of an upload
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "photo.jpg", "content_type": "image/jpeg", "content": "/9j/4AAQ"}))]
+struct FileBody {
+    /// Name that the page sees. Of a path only the last part counts, and hidden characters are removed
+    #[schema(min_length = 1, max_length = 4_096)]
+    name: String,
+    /// Media type. The page sees the one that a browser derives from the name
+    #[schema(max_length = 255)]
+    content_type: Option<String>,
+    /// Content of the file in base64
+    #[schema(value_type = String, format = Byte)]
+    content: FileContent,
+}
+
+/// Content of a file, which is decoded as it is read, because a copy of the text would be large.
+pub struct FileContent(pub Vec<u8>);
+
+impl<'de> Deserialize<'de> for FileContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl Visitor<'_> for ContentVisitor {
+    type Value = FileContent;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<FileContent, E> {
+        let decoded = run_blocking(text.len(), || STANDARD.decode(text));
+        decoded.map(FileContent).map_err(|_| E::custom("must be base64 (RFC 4648, section 4)"))
+    }
+}
+
+fn files_schema() -> RefOr<Schema> {
+    let files = ArrayBuilder::new().items(named("UploadFile", FileBody::schema()));
+    let files = files.min_items(Some(1)).max_items(Some(MOST_FILES));
+    RefOr::T(Schema::Array(files.description(Some("Files, of at most 16 MiB in all")).build()))
+}
+
+fn parse_files(files: Vec<FileBody>) -> Result<Vec<UploadedFile>, Invalid> {
+    let (mut parsed, mut rules) = (Vec::new(), Rules::default());
+    for (number, FileBody { name, content_type, content: FileContent(content) }) in files.into_iter().enumerate() {
+        match UploadedFile::parse(&name, content_type.as_deref(), content, &format!("{OF}.files.{number}")) {
+            Ok(file) => parsed.push(file),
+            Err(invalid) => rules.note(Some(invalid)),
+        }
+    }
+    rules.check().map(|()| parsed)
+}
+
 /// Go back to the previous page
 #[derive(Deserialize, ToSchema)]
 struct Back {}
@@ -274,7 +374,7 @@ struct ActionKind {
     parse: fn(Map<String, Value>) -> Result<Action, Invalid>,
 }
 
-const KINDS: [ActionKind; 14] = [
+const KINDS: [ActionKind; 16] = [
     ActionKind {
         name: "tap",
         schema: Tap::schema,
@@ -370,6 +470,21 @@ const KINDS: [ActionKind; 14] = [
                     (option, options) => options.unwrap_or_else(|| Vec::from_iter(option)),
                 };
                 Ok(Action::Select { element: element(selector, target, OF)?, options, is_list })
+            })
+        },
+    },
+    ActionKind {
+        name: "dialog",
+        schema: Dialog::schema,
+        parse: |fields| Unchecked::at(fields, OF).check(|Dialog { accept, text }| Ok(Action::Dialog { accept, text })),
+    },
+    ActionKind {
+        name: "upload",
+        schema: Upload::schema,
+        parse: |fields| {
+            Unchecked::at(fields, OF).check(|Upload { selector, target, files }| {
+                let (element, files) = both(element_if_any(selector, target, OF), parse_files(files))?;
+                Ok(Action::Upload { element, upload: UploadId::generate(), files, attached: None })
             })
         },
     },

@@ -27,7 +27,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(wait))
 }
 
-/// Wait for an element, an address or a period of time
+/// Wait for an element, an address, a download, a period of time or a new page
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
     params(IdPath<SessionId>), request_body = WaitBody,
@@ -92,12 +92,22 @@ struct Time {
     ms: u64,
 }
 
+/// Page that was opened since the previous operation began, or is opened during the wait
+#[derive(Deserialize, ToSchema)]
+struct NewPage {}
+
+/// Download that has begun since the previous operation began. It has ended, or has taken 2 s
+#[derive(Deserialize, ToSchema)]
+struct Download {}
+
 fn condition_schema() -> RefOr<Schema> {
     let variants = [
         ("selector", Selector::schema()),
         ("selector_hidden", Selector::schema()),
         ("url_matches", UrlMatches::schema()),
         ("time", Time::schema()),
+        ("page", NewPage::schema()),
+        ("download", Download::schema()),
     ];
     tagged("Condition", variants)
 }
@@ -127,8 +137,10 @@ pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
             Unchecked::at(fields, OF).check(|UrlMatches { pattern }| Ok(Condition::UrlMatches { pattern }))
         }
         "time" => Unchecked::at(fields, OF).check(|Time { ms }| Ok(Condition::Time { ms })),
+        "page" => Ok(Condition::Page),
+        "download" => Unchecked::at(fields, OF).check(|Download {}| Ok(Condition::Download)),
         _ => {
-            let message = "must be one of selector, selector_hidden, url_matches, time";
+            let message = "must be one of selector, selector_hidden, url_matches, time, page, download";
             Err(Invalid::field("condition.kind", message))
         }
     }

@@ -1,0 +1,177 @@
+//! Dialogs of real pages (contract: operations 45 to 49).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::webkit::Scene;
+
+/// Page whose button asks twice.
+const ASKS: &str = "<title>Asks</title><button id=ask onclick='answers.textContent = JSON.stringify([confirm(\"sure?\"),
+    prompt(\"name?\", \"Ada\")])'>ask</button><p id=answers></p><script>localStorage.setItem('colour', 'green')</script>";
+
+/// Page that asks before it is left.
+const STAYS: &str = "<title>Stays</title><button id=touch>touch</button>
+    <script>addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay' })</script>";
+
+impl Scene {
+    /// The same setup with another session, which has this policy.
+    async fn with_dialogs(mut self, policy: &str) -> Self {
+        self.session = self.client.session_with(json!({"dialogs": policy})).await;
+        self
+    }
+
+    async fn ask(&self) -> Value {
+        self.act(json!({"kind": "tap", "selector": "#ask"})).await.expect(200).body
+    }
+
+    async fn answer(&self, answer: Value) -> Value {
+        let mut action = answer;
+        action["kind"] = "dialog".into();
+        self.act(action).await.expect(200).body
+    }
+
+    async fn dialog(&self) -> Value {
+        self.client.get(&format!("/v1/sessions/{}", self.session)).await.expect(200).body["dialog"].clone()
+    }
+
+    /// Waits until the session shows a dialog.
+    async fn shown_dialog(&self) -> Value {
+        eventually(Duration::from_secs(8), "a dialog", async || {
+            Some(self.dialog().await).filter(|dialog| !dialog.is_null())
+        })
+        .await
+    }
+}
+
+/// Contract: operations 45. The page gets the answers of the policy, and the result names the dialogs.
+#[tokio::test]
+async fn policy_answers_the_dialogs_of_a_page() {
+    for (policy, answers, accepted) in [("dismiss", "[false,null]", false), ("accept", r#"[true,"Ada"]"#, true)] {
+        let scene = Scene::start().await.with_dialogs(policy).await;
+        scene.show(ASKS).await;
+        let asked = scene.ask().await;
+        let expected = json!([
+            {"type": "confirm", "message": "sure?", "accepted": accepted},
+            {"type": "prompt", "message": "name?", "accepted": accepted},
+        ]);
+        assert_eq!((&asked["ok"], &asked["dialogs"]), (&json!(true), &expected));
+        assert!(asked.get("dialog").is_none(), "{asked}");
+        assert_eq!(scene.text("#answers").await, answers);
+        // A page can always be left.
+        scene.show(STAYS).await;
+        scene.act(json!({"kind": "tap", "selector": "#touch"})).await.expect(200);
+        assert_eq!(scene.visit("/").await.body["status"], 200);
+        scene.assert_ready().await;
+        scene.app.stop().await;
+    }
+}
+
+/// Contract: operations 46, 47, 48. A held dialog ends the tap early and blocks the session. Its answer returns with the next dialog.
+#[tokio::test]
+async fn held_dialogs_are_answered_one_after_another() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene.show(ASKS).await;
+    let started = Instant::now();
+    let asked = scene.ask().await;
+    assert!(started.elapsed() < Duration::from_secs(5), "the tap has waited for {:?}", started.elapsed());
+    let confirm = json!({"type": "confirm", "message": "sure?", "default_value": null});
+    assert_eq!((&asked["ok"], &asked["dialog"]), (&json!(false), &confirm));
+    assert_eq!(scene.dialog().await, confirm);
+
+    let refused = scene.act(json!({"kind": "tap", "selector": "#ask"})).await.problem(409, "conflict");
+    assert_eq!(refused.body["dialog"], confirm);
+    assert_eq!(scene.operate("snapshot", json!({})).await.problem(409, "conflict").body["dialog"], confirm);
+    let state = scene.state().await;
+    assert_eq!((&state["title"], &state["local_storage"]), (&json!("Asks"), &Value::Null));
+    assert!(state["cookies"].is_array(), "{state}");
+    let picture = scene.operate("capture", json!({"kind": "screenshot"})).await;
+    assert!(matches!(picture.status.as_u16(), 200 | 409), "{}", picture.body);
+    scene.operate("capture", json!({"kind": "pdf"})).await.problem(409, "conflict");
+
+    let next = scene.answer(json!({"accept": true})).await;
+    let prompt = json!({"type": "prompt", "message": "name?", "default_value": "Ada"});
+    assert_eq!((&next["ok"], &next["dialog"]), (&json!(true), &prompt));
+    assert_eq!(scene.dialog().await, prompt);
+    let done = scene.answer(json!({"accept": true, "text": "Grace"})).await;
+    assert!(done.get("dialog").is_none(), "{done}");
+    assert_eq!(scene.dialog().await, Value::Null);
+    assert_eq!(scene.text("#answers").await, r#"[true,"Grace"]"#);
+    assert_eq!(scene.state().await["local_storage"], json!({"colour": "green"}));
+    scene.act(json!({"kind": "dialog", "accept": true})).await.problem(409, "conflict");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46, 48. Dismissed dialogs, and an accepted prompt without a text, have the answers of a browser.
+#[tokio::test]
+async fn held_dialogs_can_be_dismissed() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene.show(ASKS).await;
+    scene.ask().await;
+    scene.answer(json!({"accept": false})).await;
+    scene.answer(json!({"accept": false})).await;
+    assert_eq!(scene.text("#answers").await, "[false,null]");
+    scene.ask().await;
+    scene.answer(json!({"accept": false})).await;
+    scene.answer(json!({"accept": true})).await;
+    assert_eq!(scene.text("#answers").await, r#"[false,"Ada"]"#);
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46. With `hold`, a page that asks before it is left can be kept.
+#[tokio::test]
+async fn held_question_before_leaving_decides_whether_the_page_stays() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    for accept in [false, true] {
+        scene.show(STAYS).await;
+        scene.act(json!({"kind": "tap", "selector": "#touch"})).await.expect(200);
+        let left = scene.visit("/list").await.body;
+        assert_eq!((&left["status"], &left["dialog"]["type"]), (&Value::Null, &json!("beforeunload")));
+        scene.answer(json!({"accept": accept})).await;
+        if accept {
+            scene.wait(json!({"kind": "selector", "selector": "#price"})).await.expect(200);
+        } else {
+            assert_eq!(scene.state().await["title"], "Stays");
+            scene.operate("pages", json!({})).await.expect(201);
+        }
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46, 47. A dialog that a page opens by a timer ends the wait under way. Between operations, the session shows it.
+#[tokio::test]
+async fn dialog_of_a_timer_is_shown_by_the_session() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    let late = "<title>Late</title><p id=after></p>
+        <script>setTimeout(() => { alert('late'); after.textContent = 'after' }, 700)</script>";
+    scene.show(late).await;
+    let alert = json!({"type": "alert", "message": "late", "default_value": null});
+    let waited = scene.wait(json!({"kind": "time", "ms": 8_000})).await.expect(200).body;
+    assert_eq!((&waited["matched"], &waited["dialog"]), (&json!(false), &alert));
+    scene.answer(json!({"accept": true})).await;
+    assert_eq!(scene.text("#after").await, "after");
+
+    scene.show(late).await;
+    assert_eq!(scene.shown_dialog().await, alert);
+    assert_eq!(scene.operate("snapshot", json!({})).await.problem(409, "conflict").body["dialog"], alert);
+    scene.answer(json!({"accept": true})).await;
+    assert_eq!(scene.text("#after").await, "after");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: sessions 17; operations 47. A session with an open dialog is destroyed at once.
+#[tokio::test]
+async fn session_with_an_open_dialog_is_destroyed() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene.show(ASKS).await;
+    scene.ask().await;
+    let started = Instant::now();
+    scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
+    assert!(started.elapsed() < Duration::from_secs(2), "DELETE waited for {:?}", started.elapsed());
+    assert_eq!(scene.dialog().await, Value::Null);
+    scene.app.stop().await;
+}

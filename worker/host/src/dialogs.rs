@@ -1,0 +1,219 @@
+//! Dialogs of pages: `alert`, `confirm`, `prompt`, and the confirmation that a page may be left.
+//!
+//! The page's process waits inside the call, so that no page of this process runs a script, paints, or answers. A dialog
+//! is answered at once by the policy, or held for an answer: of the worker, or of a person who sends input. While one is
+//! held, scripts of the host fail instead of waiting, unless a person is to answer.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, ShownDialog};
+use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
+
+use crate::browser::Browser;
+use crate::failure::words;
+use crate::pages::Page;
+
+#[derive(Default)]
+pub struct Dialogs {
+    policy: Cell<DialogPolicy>,
+    /// True while a person sends input, and answers dialogs.
+    person: Cell<bool>,
+    /// True while the pages are being left. Nothing is held any more.
+    leaving: Cell<bool>,
+    held: RefCell<Option<HeldDialog>>,
+    shown: RefCell<Vec<ShownDialog>>,
+    /// Waiters for a held dialog.
+    waiting: RefCell<Vec<oneshot::Sender<()>>>,
+    timer: RefCell<Option<glib::SourceId>>,
+}
+
+struct HeldDialog {
+    dialog: ScriptDialog,
+    description: Dialog,
+    page: Rc<Page>,
+}
+
+impl Dialogs {
+    pub fn set_policy(&self, policy: DialogPolicy) {
+        self.policy.set(policy);
+    }
+
+    /// The dialog that is held, for the worker or a viewer.
+    pub fn open(&self) -> Option<Dialog> {
+        self.held.borrow().as_ref().map(|held| held.description.clone())
+    }
+
+    /// True when a dialog is held.
+    pub fn is_open(&self) -> bool {
+        self.held.borrow().is_some()
+    }
+
+    /// True when a dialog is held for the worker. Scripts of the host fail.
+    pub fn is_blocking(&self) -> bool {
+        self.is_open() && !self.person.get()
+    }
+
+    /// Returns the dialogs that were shown since the last call.
+    pub fn take_shown(&self) -> Vec<ShownDialog> {
+        self.shown.take()
+    }
+
+    fn note(&self, description: Dialog, accepted: bool) {
+        let Dialog { kind, message, default } = description;
+        let mut shown = self.shown.borrow_mut();
+        if shown.len() < MOST_SHOWN_DIALOGS {
+            shown.push(ShownDialog { kind, message, default, accepted });
+        }
+    }
+
+    fn stop_timer(&self) {
+        if let Some(timer) = self.timer.take() {
+            timer.remove();
+        }
+    }
+
+    /// Answer that the policy gives without waiting.
+    fn accepts(&self, kind: DialogKind) -> bool {
+        kind == DialogKind::BeforeUnload || (self.policy.get() == DialogPolicy::Accept && !self.leaving.get())
+    }
+}
+
+/// Handles a dialog that a page opens: answers it, or holds it.
+pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
+    let browser = &page.browser;
+    let dialogs = &browser.dialogs;
+    let description = describe(dialog);
+    let waits = (dialogs.person.get() || dialogs.policy.get() == DialogPolicy::Hold) && !dialogs.leaving.get();
+    // A second dialog is that of another process.
+    if !waits || dialogs.is_open() || page.is_closed() {
+        let accept = dialogs.accepts(description.kind);
+        give(dialog, &description, accept, None);
+        dialogs.note(description, accept);
+        return;
+    }
+    dialogs.held.replace(Some(HeldDialog { dialog: dialog.clone(), description, page: page.clone() }));
+    if !dialogs.person.get() {
+        hold_for_worker(browser);
+    }
+    browser.live.asks_anew();
+}
+
+/// Notifies the waiters, and limits the time of the held dialog.
+fn hold_for_worker(browser: &Rc<Browser>) {
+    let dialogs = &browser.dialogs;
+    dialogs.stop_timer();
+    let weak = Rc::downgrade(browser);
+    let timer = glib::timeout_add_local_once(Duration::from_secs(DIALOG_HELD_SECS), move || {
+        if let Some(browser) = weak.upgrade() {
+            // The source has removed itself from the main loop.
+            browser.dialogs.timer.take();
+            answer(&browser, false, None);
+        }
+    });
+    dialogs.timer.replace(Some(timer));
+    dialogs.waiting.take();
+}
+
+/// Waits until a dialog is held for the worker.
+pub async fn held(browser: &Browser) {
+    while !browser.dialogs.is_blocking() {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waiting = browser.dialogs.waiting.borrow_mut();
+            waiting.retain(|sender| !sender.is_canceled());
+            waiting.push(sender);
+        }
+        // The sender is dropped when a dialog is held.
+        let _ = receiver.await;
+    }
+}
+
+/// Waits until a dialog is held for the worker, and returns it.
+pub async fn next(browser: &Browser) -> Dialog {
+    loop {
+        held(browser).await;
+        if let Some(dialog) = browser.dialogs.open() {
+            return dialog;
+        }
+    }
+}
+
+/// Answers the held dialog. Returns whether there was one.
+pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
+    let Some(held) = browser.dialogs.held.take() else { return false };
+    browser.dialogs.stop_timer();
+    let HeldDialog { dialog, description, page } = held;
+    give(&dialog, &description, accept, text);
+    dialog.close();
+    if description.kind == DialogKind::BeforeUnload && !accept {
+        page.navigation.stay();
+        // WebKit would still report the address to which the load was to lead.
+        page.view.stop_loading();
+    }
+    browser.dialogs.note(description, accept);
+    browser.live.asks_anew();
+    true
+}
+
+/// Dismisses the held dialog of a page that has ended.
+pub fn forget(page: &Page) {
+    let is_its = page.browser.dialogs.held.borrow().as_ref().is_some_and(|held| held.page.id == page.id);
+    if is_its {
+        answer(&page.browser, false, None);
+    }
+}
+
+/// Answers the held dialog, and each later one, because the pages are being left.
+pub fn leave(browser: &Rc<Browser>) {
+    let dialogs = &browser.dialogs;
+    dialogs.leaving.set(true);
+    let kind = dialogs.open().map(|dialog| dialog.kind);
+    answer(browser, kind.is_some_and(|kind| dialogs.accepts(kind)), None);
+}
+
+/// Begins or ends the input of a person. At the end, a held dialog is answered or held by the policy.
+pub fn lend(browser: &Rc<Browser>, lend: bool) {
+    let dialogs = &browser.dialogs;
+    dialogs.person.set(lend);
+    let Some(dialog) = dialogs.open() else { return };
+    if lend {
+        dialogs.stop_timer();
+        browser.live.asks_anew();
+    } else if dialogs.policy.get() == DialogPolicy::Hold {
+        hold_for_worker(browser);
+    } else {
+        answer(browser, dialogs.accepts(dialog.kind), None);
+    }
+}
+
+/// Sets the answer of a dialog, which takes effect when the dialog is closed. An accepted prompt without a text has its
+/// default.
+fn give(dialog: &ScriptDialog, description: &Dialog, accept: bool, text: Option<&str>) {
+    match description.kind {
+        DialogKind::Prompt if accept => match text {
+            // The bindings panic at a NUL.
+            Some(text) => dialog.prompt_set_text(&text.replace('\0', "")),
+            None => dialog.prompt_set_text(&dialog.prompt_get_default_text().unwrap_or_default()),
+        },
+        DialogKind::Confirm | DialogKind::BeforeUnload => dialog.confirm_set_confirmed(accept),
+        DialogKind::Prompt | DialogKind::Alert => {}
+    }
+}
+
+fn describe(dialog: &ScriptDialog) -> Dialog {
+    let kind = match dialog.dialog_type() {
+        ScriptDialogType::Confirm => DialogKind::Confirm,
+        ScriptDialogType::Prompt => DialogKind::Prompt,
+        ScriptDialogType::BeforeUnloadConfirm => DialogKind::BeforeUnload,
+        _ => DialogKind::Alert,
+    };
+    let default = (kind == DialogKind::Prompt).then(|| dialog.prompt_get_default_text()).flatten();
+    Dialog {
+        kind,
+        message: dialog.message().map(|message| words(&message)).unwrap_or_default(),
+        default: default.map(|text| words(&text)),
+    }
+}

@@ -1,0 +1,275 @@
+//! Downloads of pages: files in the browser's folder with names of ours.
+//!
+//! WebKit writes a file beside its place and moves it there when it is complete. The host ends a download that exceeds a
+//! limit while it runs, so that no file is larger than allowed by more than one read.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadLimits, DownloadStatus};
+use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContextExt};
+
+use crate::browser::Browser;
+use crate::pages::{self, cut};
+
+/// Folder of the files, below the browser's folder.
+const FOLDER: &str = "downloads";
+
+/// Ending of WebKit's name for a file that is not complete.
+const INCOMPLETE: &str = ".wkdownload";
+
+/// Maximum length of a file name or a media type, in characters. A file system allows names of 255 bytes.
+const MOST_CHARS: usize = 255;
+
+/// Name of a file for which nothing suggests one.
+const UNNAMED: &str = "download";
+
+#[derive(Default)]
+pub struct Downloads {
+    limits: Cell<DownloadLimits>,
+    /// Oldest first.
+    entries: RefCell<Vec<DownloadEntry>>,
+    last_id: Cell<u32>,
+}
+
+impl Downloads {
+    pub fn set_limits(&self, limits: DownloadLimits) {
+        self.limits.set(limits);
+    }
+
+    /// All downloads, oldest first.
+    pub fn list(&self) -> Vec<DownloadEntry> {
+        self.entries.borrow().clone()
+    }
+
+    /// Adds an entry, whose status tells whether the download may go on. Failed entries beyond twice the number of files
+    /// are dropped, the oldest first.
+    fn add(&self, uri: String, created_us: u64) -> DownloadEntry {
+        let id = self.last_id.get() + 1;
+        self.last_id.set(id);
+        let mut entries = self.entries.borrow_mut();
+        let most = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
+        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= most;
+        if entries.len() >= most.saturating_mul(2)
+            && let Some(oldest) = entries.iter().position(|entry| entry.status == DownloadStatus::Failed)
+        {
+            entries.remove(oldest);
+        }
+        let entry = DownloadEntry {
+            id,
+            uri,
+            file_name: String::new(),
+            content_type: None,
+            bytes: 0,
+            status: if is_full { DownloadStatus::Failed } else { DownloadStatus::InProgress },
+            error: is_full.then_some(DownloadError::TooLarge),
+            path: format!("{FOLDER}/{id}"),
+            created_us,
+        };
+        entries.push(entry.clone());
+        entry
+    }
+
+    /// Changes a download that is in progress. Returns `None` if it is not.
+    fn change<T>(&self, id: u32, change: impl FnOnce(&mut DownloadEntry) -> T) -> Option<T> {
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.iter_mut().find(|entry| entry.id == id && entry.status == DownloadStatus::InProgress)?;
+        Some(change(entry))
+    }
+
+    fn fail(&self, id: u32, error: DownloadError) -> bool {
+        let failed = self.change(id, |entry| {
+            entry.status = DownloadStatus::Failed;
+            entry.error = Some(error);
+        });
+        failed.is_some()
+    }
+
+    /// True when a download of this size would exceed a limit, together with the others.
+    fn exceeds(&self, id: u32, bytes: u64) -> bool {
+        let limits = self.limits.get();
+        let entries = self.entries.borrow();
+        let kept = entries.iter().filter(|entry| entry.id != id && entry.status != DownloadStatus::Failed);
+        let others: u64 = kept.map(|entry| entry.bytes).sum();
+        bytes > limits.file_bytes || others.saturating_add(bytes) > limits.total_bytes
+    }
+}
+
+/// Receives the downloads of all pages.
+pub fn listen(browser: &Rc<Browser>) {
+    let weak = Rc::downgrade(browser);
+    browser.context.connect_download_started(move |_, download| match weak.upgrade() {
+        Some(browser) => begin(&browser, download),
+        None => download.cancel(),
+    });
+}
+
+fn begin(browser: &Rc<Browser>, download: &Download) {
+    let downloads = &browser.downloads;
+    let uri = download.request().and_then(|request| request.uri()).map(String::from).unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let entry = downloads.add(browser.short_uri(uri.clone()), u64::try_from(now.as_micros()).unwrap_or_default());
+    if let Some(page) = download.web_view().and_then(|view| browser.pages.of_view(&view)) {
+        page.navigation.note_download(&uri, entry.id);
+        pages::close_without_document(&page);
+    }
+    if entry.status == DownloadStatus::Failed {
+        return download.cancel();
+    }
+    let id = entry.id;
+    let weak = Rc::downgrade(browser);
+    download.connect_decide_destination(move |download, suggested| {
+        let place = weak.upgrade().and_then(|browser| choose_place(&browser, download, id, suggested));
+        match place {
+            Some(uri) => download.set_destination(&uri),
+            None => download.cancel(),
+        }
+        true
+    });
+    let weak = Rc::downgrade(browser);
+    download.connect_received_data(move |download, _| {
+        let Some(browser) = weak.upgrade() else { return };
+        let bytes = download.received_data_length();
+        if browser.downloads.exceeds(id, bytes) {
+            fail(&browser, download, id, DownloadError::TooLarge);
+        } else {
+            browser.downloads.change(id, |entry| entry.bytes = bytes);
+        }
+    });
+    let weak = Rc::downgrade(browser);
+    download.connect_failed(move |_, error| {
+        if let Some(browser) = weak.upgrade()
+            && browser.downloads.fail(id, kind(error))
+        {
+            remove_files(&browser, id);
+        }
+    });
+    let weak = Rc::downgrade(browser);
+    download.connect_finished(move |_| {
+        if let Some(browser) = weak.upgrade() {
+            finish(&browser, id);
+        }
+    });
+}
+
+/// Records what the response says, and returns the address of the file to write. `None` to end the download.
+fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str) -> Option<String> {
+    let response = download.response();
+    let content_type = response.as_ref().and_then(URIResponseExt::mime_type).map(String::from);
+    let status = response.as_ref().map_or(0, URIResponseExt::status_code);
+    let announced = response.as_ref().map_or(0, URIResponseExt::content_length);
+    browser.downloads.change(id, |entry| {
+        let name = if suggested.is_empty() { UNNAMED } else { suggested };
+        entry.file_name = cut(name.to_owned(), MOST_CHARS).0;
+        entry.content_type = content_type.map(|kind| cut(kind, MOST_CHARS).0).filter(|kind| !kind.is_empty());
+    })?;
+    let folder = browser.directory.join(FOLDER);
+    let error = if status >= 400 {
+        DownloadError::Network
+    } else if browser.downloads.exceeds(id, announced) {
+        DownloadError::TooLarge
+    } else if fs::create_dir_all(&folder).is_err() {
+        DownloadError::Disk
+    } else {
+        return glib::filename_to_uri(folder.join(id.to_string()), None).ok().map(String::from);
+    };
+    browser.downloads.fail(id, error);
+    None
+}
+
+/// Ends a download, and removes what was received.
+fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
+    if browser.downloads.fail(id, error) {
+        download.cancel();
+        remove_files(browser, id);
+    }
+}
+
+/// Records the end of a download. WebKit reports it after a failure too, and after the last bytes without their number.
+fn finish(browser: &Browser, id: u32) {
+    let file = browser.directory.join(FOLDER).join(id.to_string());
+    let size = file.symlink_metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
+    let Some(size) = size else {
+        browser.downloads.fail(id, DownloadError::Disk);
+        return remove_files(browser, id);
+    };
+    if browser.downloads.exceeds(id, size) {
+        browser.downloads.fail(id, DownloadError::TooLarge);
+        return remove_files(browser, id);
+    }
+    let completed = browser.downloads.change(id, |entry| {
+        entry.bytes = size;
+        entry.status = DownloadStatus::Complete;
+    });
+    if completed.is_none() {
+        remove_files(browser, id);
+    }
+}
+
+/// Removes the files of a download that has failed.
+fn remove_files(browser: &Browser, id: u32) {
+    let folder = browser.directory.join(FOLDER);
+    for name in [id.to_string(), format!("{id}{INCOMPLETE}")] {
+        // Usually one of them does not exist.
+        let _ = fs::remove_file(folder.join(name));
+    }
+}
+
+fn kind(error: &glib::Error) -> DownloadError {
+    match error.kind::<webkit2gtk::DownloadError>() {
+        Some(webkit2gtk::DownloadError::CancelledByUser) => DownloadError::Cancelled,
+        Some(webkit2gtk::DownloadError::Destination) => DownloadError::Disk,
+        _ => DownloadError::Network,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn downloads(file_bytes: u64, total_bytes: u64, files: u32) -> Downloads {
+        let downloads = Downloads::default();
+        downloads.set_limits(DownloadLimits { file_bytes, total_bytes, files });
+        downloads
+    }
+
+    fn add(downloads: &Downloads) -> DownloadEntry {
+        downloads.add("https://example.com/file".to_owned(), 0)
+    }
+
+    #[test]
+    fn download_beyond_the_number_of_files_fails_and_the_list_stays_short() {
+        let downloads = downloads(10, 100, 2);
+        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
+        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
+        for _ in 0..1_000 {
+            assert_eq!(add(&downloads).error, Some(DownloadError::TooLarge));
+        }
+        let listed = downloads.list();
+        assert_eq!(listed.iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 2, 1_001, 1_002]);
+    }
+
+    #[test]
+    fn failed_download_makes_room_for_another() {
+        let downloads = downloads(10, 100, 1);
+        let first = add(&downloads);
+        assert!(downloads.fail(first.id, DownloadError::Network));
+        assert!(!downloads.fail(first.id, DownloadError::Disk), "a failed download fails once");
+        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
+    }
+
+    #[test]
+    fn sizes_of_a_file_and_of_all_files_are_limited() {
+        let downloads = downloads(10, 15, 5);
+        let (first, second) = (add(&downloads), add(&downloads));
+        assert!(!downloads.exceeds(first.id, 10));
+        assert!(downloads.exceeds(first.id, 11));
+        downloads.change(first.id, |entry| entry.bytes = 10);
+        assert!(!downloads.exceeds(second.id, 5));
+        assert!(downloads.exceeds(second.id, 6));
+        downloads.fail(first.id, DownloadError::Cancelled);
+        assert!(!downloads.exceeds(second.id, 10));
+    }
+}

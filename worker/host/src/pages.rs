@@ -1,0 +1,513 @@
+//! Pages of a browser: their views, which page is active, and windows that pages open.
+//!
+//! A window of a page is a related view: it shares the process of its opener, so that both can use each other. All pages
+//! have the same settings, scripts and rules, which are in force before the first script of a page runs. Only the active
+//! page is visible. Others are hidden, as on a phone: their timers are throttled, and they paint nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use futures_util::future::{Either, select};
+use glib::translate::ToGlibPtr;
+use gtk::prelude::*;
+use kitfleet_host_protocol::{HostError, MOST_PAGES, Page as PageState, PageEntry};
+use webkit2gtk::{
+    BackForwardListExt, BackForwardListItemExt, ColorChooserRequestExt, GeolocationPermissionRequest, NavigationAction,
+    OptionMenu, PermissionRequestExt, URIRequestExt, UserContentInjectedFrames, UserContentManager,
+    UserContentManagerExt, UserScript, UserScriptInjectionTime, UserStyleLevel, UserStyleSheet,
+    WebProcessTerminationReason, WebView, WebViewExt,
+};
+
+use crate::acknowledgement::{self, Acknowledgements};
+use crate::browser::Browser;
+use crate::live::{self, asked};
+use crate::navigation::{self, Navigation};
+use crate::pointer::Pointer;
+use crate::script::{self, Scripts};
+use crate::{choosers, dialogs, emulation, extension, failure, submissions};
+
+/// Maximum number of windows that pages open within [`WINDOW`]. A tap on a phone opens one or two.
+const MOST_WINDOWS: usize = 16;
+
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Scheme of an address that is a script.
+const SCRIPT: &str = "javascript:";
+
+/// Maximum time for a page to return its title.
+const TITLE_WITHIN: Duration = Duration::from_millis(100);
+
+/// Maximum time for a page to handle its end.
+const CLOSE_WITHIN: Duration = Duration::from_millis(500);
+
+/// Maximum time for a blank page to load.
+const BLANK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Parts of a desktop's browser that a phone does not have. They would receive taps that are meant for the page: scroll
+/// bars lie over the content, and the buttons of a narrow number field cover it.
+const DESKTOP_PARTS: &str = "
+::-webkit-scrollbar { display: none !important; }
+::-webkit-inner-spin-button, ::-webkit-outer-spin-button { display: none !important; }
+";
+
+/// The pages of a browser.
+#[derive(Default)]
+pub struct Pages {
+    /// Oldest first. Never empty after the start.
+    open: RefCell<Vec<Rc<Page>>>,
+    active: RefCell<Option<Rc<Page>>>,
+    last_id: Cell<u32>,
+    /// Times at which pages have opened windows, within [`WINDOW`].
+    windows: RefCell<VecDeque<Instant>>,
+}
+
+/// A page: a view and its state.
+pub struct Page {
+    pub browser: Rc<Browser>,
+    pub id: u32,
+    /// ID of the page that opened it, which may be closed.
+    opener: Option<u32>,
+    pub view: WebView,
+    /// Scripts that are injected into its documents. They are the same for all pages, but each page has its own list, so
+    /// that a report tells its page.
+    pub content: UserContentManager,
+    pub navigation: Navigation,
+    pub scripts: Scripts,
+    pub acknowledgements: Acknowledgements,
+    pub pointer: Pointer,
+    is_closed: Cell<bool>,
+    /// Address of a page whose process has ended. It is loaded again when the page becomes the active one.
+    lost: RefCell<Option<String>>,
+    /// Waiters for the end of the page.
+    waiting: RefCell<Vec<oneshot::Sender<()>>>,
+}
+
+impl Pages {
+    /// The active page.
+    pub fn active(&self) -> Rc<Page> {
+        self.active.borrow().clone().expect("a browser opens its first page at its start, and always keeps one")
+    }
+
+    /// All pages, oldest first.
+    pub fn all(&self) -> Vec<Rc<Page>> {
+        self.open.borrow().clone()
+    }
+
+    /// The page with an ID.
+    pub fn find(&self, id: u32) -> Result<Rc<Page>, HostError> {
+        self.open.borrow().iter().find(|page| page.id == id).cloned().ok_or(HostError::NoSuchPage)
+    }
+
+    /// The page of a view.
+    pub fn of_view(&self, view: &WebView) -> Option<Rc<Page>> {
+        self.open.borrow().iter().find(|page| page.view == *view).cloned()
+    }
+
+    fn is_full(&self) -> bool {
+        self.open.borrow().len() >= MOST_PAGES
+    }
+
+    /// Releases all pages, which refer to their browser.
+    pub fn clear(&self) {
+        self.active.take();
+        self.open.take();
+    }
+
+    /// Counts a window that a page opens. Returns whether it is allowed.
+    fn admit_window(&self, now: Instant) -> bool {
+        let mut windows = self.windows.borrow_mut();
+        while windows.front().is_some_and(|time| now.duration_since(*time) >= WINDOW) {
+            windows.pop_front();
+        }
+        let is_allowed = windows.len() < MOST_WINDOWS && !self.is_full();
+        if is_allowed {
+            windows.push_back(now);
+        }
+        is_allowed
+    }
+}
+
+impl Page {
+    /// Creates a page, which is not visible yet. It shares the process of a related page.
+    pub fn create(browser: &Rc<Browser>, related: Option<&Rc<Page>>, opener: Option<u32>) -> Rc<Self> {
+        let content = UserContentManager::new();
+        let view = WebView::builder().settings(&browser.settings).user_content_manager(&content);
+        let view = match related {
+            Some(related) => view.related_view(&related.view),
+            None => view.web_context(&browser.context),
+        };
+        let pages = &browser.pages;
+        let id = pages.last_id.get() + 1;
+        pages.last_id.set(id);
+        let page = Rc::new(Self {
+            browser: browser.clone(),
+            id,
+            opener,
+            view: view.build(),
+            content,
+            navigation: Navigation::default(),
+            scripts: Scripts::default(),
+            acknowledgements: Acknowledgements::default(),
+            pointer: Pointer::default(),
+            is_closed: Cell::new(false),
+            lost: RefCell::default(),
+            waiting: RefCell::default(),
+        });
+        page.listen();
+        extension::listen(&page);
+        page.refuse();
+        page.follow_end();
+        navigation::follow(&page);
+        live::follow(&page);
+        for script in [browser.disguise.borrow().clone(), submissions::hold_script(browser)].into_iter().flatten() {
+            page.content.add_script(&script);
+        }
+        emulation::filter_requests(&page);
+        page.view.show();
+        browser.stack.add(&page.view);
+        pages.open.borrow_mut().push(page.clone());
+        page
+    }
+
+    /// True when the page was closed. Nothing can be done with it any more.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Waits until the page is closed.
+    pub async fn closed(&self) {
+        if self.is_closed() {
+            return;
+        }
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            waiting.retain(|sender| !sender.is_canceled());
+            waiting.push(sender);
+        }
+        let _ = receiver.await;
+    }
+
+    /// Current address, title and state.
+    pub async fn state(self: &Rc<Self>) -> PageState {
+        let (_, most) = self.browser.lengths.get();
+        // WebKit receives a title slightly later than the page has it. A page that is too busy to answer has its
+        // previous title.
+        let question =
+            format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+        let asked = Box::pin(script::evaluate(self, &question));
+        let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
+            Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
+            _ => self.view.title().map(String::from),
+        };
+        let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
+        let (uri, uri_was_cut) = self.uri();
+        PageState {
+            uri,
+            title: (!title.is_empty()).then_some(title),
+            truncated: title_was_cut || uri_was_cut,
+            lifecycle: self.navigation.lifecycle(),
+        }
+    }
+
+    /// Current address, truncated, and whether it was truncated.
+    pub fn uri(&self) -> (String, bool) {
+        let (most, _) = self.browser.lengths.get();
+        let lost = self.lost.borrow().clone();
+        cut(lost.or_else(|| self.view.uri().map(String::from)).unwrap_or_default(), most)
+    }
+
+    /// An address, truncated.
+    pub fn short_uri(&self, uri: String) -> String {
+        self.browser.short_uri(uri)
+    }
+
+    /// Current title that WebKit has received, truncated.
+    pub fn title(&self) -> Option<String> {
+        let (_, most) = self.browser.lengths.get();
+        let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
+        (!title.is_empty()).then_some(title)
+    }
+
+    /// True when commands apply to this page.
+    pub fn is_active(&self) -> bool {
+        self.browser.pages.active.borrow().as_ref().is_some_and(|active| active.id == self.id)
+    }
+
+    /// True when the page with this ID has opened this one.
+    pub fn is_opened_by(&self, id: u32) -> bool {
+        self.opener == Some(id)
+    }
+
+    fn entry(&self) -> PageEntry {
+        PageEntry { id: self.id, uri: self.uri().0, title: self.title(), active: self.is_active(), opener: self.opener }
+    }
+
+    /// Receives the reports of the listeners in the isolated world.
+    fn listen(self: &Rc<Self>) {
+        let weak = Rc::downgrade(self);
+        self.content.connect_script_message_received(Some(acknowledgement::HANDLER), move |_, message| {
+            if let (Some(page), Some(value)) = (weak.upgrade(), message.js_value()) {
+                let report = javascriptcore::ValueExt::to_str(&value);
+                submissions::note(&page, &report);
+                page.acknowledgements.note(&report);
+            }
+        });
+        self.content.register_script_message_handler_in_world(acknowledgement::HANDLER, script::WORLD);
+        self.content.add_style_sheet(&UserStyleSheet::new(
+            DESKTOP_PARTS,
+            UserContentInjectedFrames::AllFrames,
+            UserStyleLevel::User,
+            &[],
+            &[],
+        ));
+        for listeners in [acknowledgement::LISTENERS, submissions::LISTENERS] {
+            self.content.add_script(&UserScript::for_world(
+                listeners,
+                UserContentInjectedFrames::AllFrames,
+                UserScriptInjectionTime::Start,
+                script::WORLD,
+                &[],
+                &[],
+            ));
+        }
+    }
+
+    /// Rejects or answers everything that would wait for a person, or affect more than the page.
+    fn refuse(self: &Rc<Self>) {
+        let view = &self.view;
+        let weak = Rc::downgrade(self);
+        view.connect_script_dialog(move |_, dialog| {
+            if let Some(page) = weak.upgrade() {
+                dialogs::open(&page, dialog);
+            }
+            true
+        });
+        let weak = Rc::downgrade(self);
+        view.connect_permission_request(move |_, request| {
+            let has_position = weak.upgrade().is_some_and(|page| page.browser.emulation.has_position());
+            if has_position && request.is::<GeolocationPermissionRequest>() {
+                request.allow();
+            } else {
+                request.deny();
+            }
+            true
+        });
+        view.connect_authenticate(|_, request| {
+            // Cancelling would end the load. Without credentials the load continues to the server's error page. SAFETY:
+            // the request is valid, and the call accepts null for no credentials.
+            unsafe {
+                webkit2gtk_sys::webkit_authentication_request_authenticate(
+                    request.to_glib_none().0,
+                    std::ptr::null_mut(),
+                );
+            }
+            true
+        });
+        let weak = Rc::downgrade(self);
+        view.connect_run_file_chooser(move |_, request| {
+            if let Some(page) = weak.upgrade() {
+                choosers::open(&page, request);
+            }
+            true
+        });
+        view.connect_run_color_chooser(|_, request| {
+            request.cancel();
+            true
+        });
+        // The bindings of these two signals panic when no event caused the menu.
+        let weak = Rc::downgrade(self);
+        view.connect_local("show-option-menu", false, move |values| {
+            if let (Some(page), Ok(menu)) = (weak.upgrade(), values[1].get::<OptionMenu>()) {
+                asked::open_menu(&page.browser, menu);
+            }
+            Some(true.to_value())
+        });
+        view.connect_local("context-menu", false, |_| Some(true.to_value()));
+        view.connect_print(|_, _| true);
+        view.connect_show_notification(|_, _| true);
+        view.connect_enter_fullscreen(|_| true);
+        let weak = Rc::downgrade(self);
+        view.connect_create(move |_, action| open_window(&weak.upgrade()?, action));
+    }
+
+    /// Handles the end of the page, by itself or because its process has ended.
+    fn follow_end(self: &Rc<Self>) {
+        let weak = Rc::downgrade(self);
+        self.view.connect_close(move |_| {
+            if let Some(page) = weak.upgrade() {
+                remove(&page);
+            }
+        });
+        let weak = Rc::downgrade(self);
+        self.view.connect_web_process_terminated(move |_, reason| {
+            let Some(page) = weak.upgrade().filter(|page| !page.is_closed()) else { return };
+            let is_commanded = reason == WebProcessTerminationReason::TerminatedByApi;
+            dialogs::forget(&page);
+            // The command goes on in a new process.
+            if is_commanded && page.navigation.is_departing() {
+                return;
+            }
+            page.scripts.abandon();
+            if !page.is_active() {
+                let item = page.view.back_forward_list().and_then(|list| list.current_item());
+                page.lost.replace(item.and_then(|item| item.uri()).map(String::from));
+            } else if !is_commanded {
+                page.browser.end(&format!("{reason:?}"));
+            }
+        });
+    }
+}
+
+/// Creates the page for a window that a page opens, and makes it the active page. Returns `None` to reject the window: a
+/// phone blocks windows that no tap has opened.
+fn open_window(opener: &Rc<Page>, action: &NavigationAction) -> Option<gtk::Widget> {
+    let browser = &opener.browser;
+    let uri = action.clone().request().and_then(|request| request.uri()).unwrap_or_default();
+    // Such a script would run before those that are injected into documents.
+    let is_script = uri.get(..SCRIPT.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCRIPT));
+    let is_wanted = action.is_user_gesture() && !is_script && !opener.is_closed();
+    if !is_wanted || !browser.pages.admit_window(Instant::now()) {
+        return None;
+    }
+    let page = Page::create(browser, Some(opener), Some(opener.id));
+    page.navigation.begin_in_window(!uri.is_empty() && uri != "about:blank");
+    activate(&page);
+    let view: gtk::Widget = page.view.clone().upcast();
+    // SAFETY: the page holds another reference. WebKit expects a view without an owner, and never releases the reference that
+    // the bindings return to it, so that this one takes its place.
+    unsafe { glib::gobject_ffi::g_object_unref(view.as_ptr().cast()) };
+    Some(view)
+}
+
+/// Makes a page the active one, and shows it.
+pub fn activate(page: &Rc<Page>) {
+    let browser = &page.browser;
+    if page.is_active() {
+        return;
+    }
+    asked::choose(browser, None);
+    browser.pages.active.replace(Some(page.clone()));
+    browser.stack.set_visible_child(&page.view);
+    page.view.grab_focus();
+    live::show(page);
+    let lost = page.lost.take();
+    if let Some(uri) = lost {
+        page.view.load_uri(&uri);
+    }
+}
+
+/// Lists all pages.
+pub fn list(browser: &Browser) -> Vec<PageEntry> {
+    browser.pages.open.borrow().iter().map(|page| page.entry()).collect()
+}
+
+/// Opens a blank page, and makes it the active one.
+pub async fn open(browser: &Rc<Browser>) -> Result<PageEntry, HostError> {
+    if browser.pages.is_full() {
+        return Err(HostError::TooManyPages);
+    }
+    // A process of its own would take three times the memory.
+    let related = browser.pages.active();
+    let page = Page::create(browser, Some(&related), None);
+    activate(&page);
+    let (loaded, arrival) = oneshot::channel();
+    navigation::load_blank(&page, move || {
+        // The receiver may have been dropped.
+        let _ = loaded.send(());
+    });
+    match select(arrival, glib::timeout_future(BLANK_WITHIN)).await {
+        Either::Left((Ok(()), _)) => Ok(page.entry()),
+        _ => Err(failure::engine("the blank page did not load")),
+    }
+}
+
+/// Closes a page by command. It can save its data, and confirm that it may be left.
+pub async fn close(browser: &Rc<Browser>, id: u32) -> Result<(), HostError> {
+    let page = browser.pages.find(id)?;
+    if browser.pages.open.borrow().len() == 1 {
+        return Err(HostError::LastPage);
+    }
+    page.view.try_close();
+    let (closed, dialog) = (Box::pin(page.closed()), Box::pin(dialogs::held(browser)));
+    let ended = select(select(closed, dialog), glib::timeout_future(CLOSE_WITHIN)).await;
+    if let Either::Left((Either::Right(_), _)) = ended {
+        return Err(HostError::DialogOpen);
+    }
+    remove(&page);
+    Ok(())
+}
+
+/// Removes a page that has closed. Its opener becomes the active page, or else the newest one. The last page is replaced
+/// by a blank one.
+pub fn remove(page: &Rc<Page>) {
+    if page.is_closed.replace(true) {
+        return;
+    }
+    let browser = &page.browser;
+    let was_active = page.is_active();
+    browser.pages.open.borrow_mut().retain(|other| other.id != page.id);
+    if was_active {
+        let next = page.opener.and_then(|opener| browser.pages.find(opener).ok());
+        let next = next.or_else(|| browser.pages.open.borrow().last().cloned());
+        if let Some(next) = next {
+            activate(&next);
+        } else {
+            let blank = Page::create(browser, None, None);
+            activate(&blank);
+            navigation::load_blank(&blank, || {});
+        }
+    }
+    dialogs::forget(page);
+    choosers::forget(page);
+    page.scripts.abandon();
+    page.navigation.abandon();
+    page.acknowledgements.wake();
+    page.waiting.take();
+    for handler in [acknowledgement::HANDLER, navigation::HANDLER] {
+        page.content.unregister_script_message_handler_in_world(handler, script::WORLD);
+    }
+    let page = page.clone();
+    // WebKit is still handling a signal of the view.
+    glib::idle_add_local_once(move || {
+        page.browser.stack.remove(&page.view);
+        // SAFETY: the view has left its container, and nothing uses it any more: each use of a closed page finds no
+        // window, or an error.
+        unsafe { page.view.destroy() };
+    });
+}
+
+/// Closes a window whose address has turned out to be a download, and that has shown nothing.
+pub fn close_without_document(page: &Rc<Page>) {
+    if page.opener.is_some() && !page.navigation.has_document() && !page.navigation.is_departing() {
+        remove(page);
+    }
+}
+
+/// Runs work that WebKit would never end when a dialog is held, or the page is closed.
+pub async fn uninterrupted<T>(page: &Page, work: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
+    if page.browser.dialogs.is_blocking() {
+        return Err(HostError::DialogOpen);
+    }
+    let stopped = select(Box::pin(dialogs::held(&page.browser)), Box::pin(page.closed()));
+    match select(Box::pin(work), stopped).await {
+        Either::Left((result, _)) => result,
+        Either::Right((Either::Left(_), _)) => Err(HostError::DialogOpen),
+        Either::Right((Either::Right(_), _)) => Err(failure::engine("the page was closed")),
+    }
+}
+
+/// Truncates a text to a number of characters. Returns whether it was truncated.
+pub fn cut(mut text: String, most: usize) -> (String, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => {
+            text.truncate(end);
+            text.shrink_to_fit();
+            (text, true)
+        }
+        None => (text, false),
+    }
+}

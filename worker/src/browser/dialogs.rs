@@ -1,0 +1,145 @@
+//! Dialogs that a browser holds open for the caller (contract: operations 45 to 49). A dialog blocks the page's process, so that no
+//! command that asks the page ends before the answer.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, pending};
+use kitfleet_domain::operations::{AnsweredDialog, DialogPolicy, DialogType, OpenDialog};
+use kitfleet_host_protocol::{self as protocol, HostCommand};
+use tokio::time::{sleep, timeout};
+
+use super::host::{CallError, HostHandle};
+
+/// Interval at which an open dialog is checked between operations.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// Maximum time of the host's answer. A page cannot delay it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Dialogs of one browser. Clones share the same state. The futures never resolve for a browser that holds no dialogs.
+#[derive(Clone)]
+pub struct HeldDialogs(Option<Arc<Shared>>);
+
+struct Shared {
+    line: HostHandle,
+    /// The host's answer to the last [`HostCommand::AwaitDialog`]. It is kept when its caller is cancelled, so that the host never
+    /// has more than one to answer.
+    opening: Mutex<Option<Opening>>,
+}
+
+type Opening = BoxFuture<'static, Result<protocol::Dialog, CallError>>;
+
+impl HeldDialogs {
+    pub fn of(line: HostHandle, policy: DialogPolicy) -> Self {
+        let holds = policy == DialogPolicy::Hold;
+        Self(holds.then(|| Arc::new(Shared { line, opening: Mutex::new(None) })))
+    }
+
+    /// Returns the open dialog, if there is one and the browser answers.
+    pub async fn open(&self) -> Option<OpenDialog> {
+        self.0.as_ref()?.open().await
+    }
+
+    /// Waits until a dialog is open. Cancellation is safe.
+    pub async fn opened(&self) -> OpenDialog {
+        match &self.0 {
+            Some(shared) => shared.opened().await,
+            None => pending().await,
+        }
+    }
+
+    /// Waits until the open dialog is another one than `known`. Cancellation is safe.
+    pub async fn changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
+        let Some(known) = known else { return Some(self.opened().await) };
+        loop {
+            let open = self.open().await;
+            if open.as_ref() != Some(known) {
+                return open;
+            }
+            sleep(LOOK_AFTER).await;
+        }
+    }
+}
+
+impl Shared {
+    async fn open(&self) -> Option<OpenDialog> {
+        // An error means that the browser has ended or hangs, which its owner notices.
+        let asking = self.line.call::<Option<protocol::Dialog>>(HostCommand::OpenDialog);
+        timeout(ANSWER_WITHIN, asking).await.ok()?.ok()?.map(open_dialog)
+    }
+
+    async fn opened(&self) -> OpenDialog {
+        loop {
+            let mut opening = KeptOpening { shared: self, opening: self.lock().take() };
+            let opened = opening.opening.get_or_insert_with(|| self.start()).await;
+            opening.opening = None;
+            if opened.is_err() {
+                // The browser has ended, which its owner notices.
+                return pending().await;
+            }
+            // The dialog may have been answered since.
+            if let Some(dialog) = self.open().await {
+                return dialog;
+            }
+        }
+    }
+
+    fn start(&self) -> Opening {
+        let line = self.line.clone();
+        async move { line.call(HostCommand::AwaitDialog).await }.boxed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Opening>> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts the host's pending answer back when its caller is cancelled.
+struct KeptOpening<'a> {
+    shared: &'a Shared,
+    opening: Option<Opening>,
+}
+
+impl Drop for KeptOpening<'_> {
+    fn drop(&mut self) {
+        if let Some(opening) = self.opening.take() {
+            *self.shared.lock() = Some(opening);
+        }
+    }
+}
+
+/// Converts the policy for the host.
+pub fn policy_for_host(policy: DialogPolicy) -> protocol::DialogPolicy {
+    match policy {
+        DialogPolicy::Dismiss => protocol::DialogPolicy::Dismiss,
+        DialogPolicy::Accept => protocol::DialogPolicy::Accept,
+        DialogPolicy::Hold => protocol::DialogPolicy::Hold,
+    }
+}
+
+/// Converts a dialog that is open.
+pub fn open_dialog(dialog: protocol::Dialog) -> OpenDialog {
+    let protocol::Dialog { kind, message, default } = dialog;
+    OpenDialog { kind: dialog_type(kind), message: storable(&message), default_value: default.as_deref().map(storable) }
+}
+
+/// Converts a dialog that was answered.
+pub fn answered_dialog(dialog: &protocol::ShownDialog) -> AnsweredDialog {
+    AnsweredDialog { kind: dialog_type(dialog.kind), message: storable(&dialog.message), accepted: dialog.accepted }
+}
+
+fn dialog_type(kind: protocol::DialogKind) -> DialogType {
+    match kind {
+        protocol::DialogKind::Alert => DialogType::Alert,
+        protocol::DialogKind::Confirm => DialogType::Confirm,
+        protocol::DialogKind::Prompt => DialogType::Prompt,
+        protocol::DialogKind::BeforeUnload => DialogType::BeforeUnload,
+    }
+}
+
+/// The database stores no NUL.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{FFFD}")
+}
