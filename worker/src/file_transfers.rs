@@ -128,7 +128,10 @@ fn refusal(error: &NotOpened) -> FileReply {
     match error {
         NotOpened::NoSuchDownload => FileReply::NoSuchDownload,
         NotOpened::Incomplete(status, error) => FileReply::Incomplete { status: *status, error: *error },
-        NotOpened::Browser(_) => FileReply::Gone,
+        NotOpened::Browser(failure) => {
+            tracing::debug!(detail = failure.detail, "cannot list the downloads of a browser");
+            FileReply::Gone
+        }
         NotOpened::File(error) => FileReply::Failed { detail: error.to_string() },
     }
 }
