@@ -264,7 +264,8 @@ struct Written {
 
 /// A page with the HTML of the query.
 async fn written(Query(Written { html }): Query<Written>) -> Html<String> {
-    Html(format!("<!doctype html><title>Written</title>{html}"))
+    let title = if html.contains("<title>") { "" } else { "<title>Written</title>" };
+    Html(format!("<!doctype html>{title}{html}"))
 }
 
 #[derive(Deserialize)]
