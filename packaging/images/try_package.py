@@ -5,20 +5,36 @@
 
 import argparse
 import base64
+import json
 import re
 import secrets
 import sys
 import time
 
-from checks import call, check, failures, run, until
+from checks import check, failures, run, until
 
 ADDRESS = "127.0.0.1:8080"
 UNITS = ["kitfleet-api", "kitfleet-worker"]
 NAME = "kitfleet-package"
+# `operate` of docs/deploying.md.
+OPERATE = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=kitfleet", "--working-directory=/var/lib/kitfleet",
+           "--property=EnvironmentFile=/etc/kitfleet/environment", "--setenv=KITFLEET_DATA_DIR=/var/lib/kitfleet",
+           "kitfleet", "--config", "/etc/kitfleet/kitfleet.toml"]  # fmt: skip
 
 
 def inside(*command, **options):
     return run("podman", "exec", NAME, *command, **options)
+
+
+def call(method, path, key=None, body=None):
+    """The status and the JSON of an answer. The package listens on the container's own 127.0.0.1."""
+    options = ["--max-time", "60", "--request", method, "--write-out", "\n%{http_code}"]
+    if key:
+        options += ["--header", f"Authorization: Bearer {key}"]
+    if body is not None:
+        options += ["--header", "Content-Type: application/json", "--data", json.dumps(body)]
+    text, _, status = inside("curl", "-sS", *options, f"http://{ADDRESS}{path}").stdout.rpartition("\n")
+    return int(status), json.loads(text) if text else None
 
 
 def unit(name, property):
@@ -27,23 +43,24 @@ def unit(name, property):
 
 def are_up():
     active = all(unit(name, "ActiveState") == "active" for name in UNITS)
-    return active and call(ADDRESS, "GET", "/readyz")[0] == 200
+    return active and call("GET", "/readyz")[0] == 200
 
 
 def start_system(options):
     volumes = [part for volume in options.volume for part in ("--volume", volume)]
-    run("podman", "run", "-d", "--name", NAME, "--systemd=always", "--privileged", "--network", "host", *volumes,
-        "--volume", f"{options.package}:/tmp/kitfleet.deb:ro", options.image)  # fmt: skip
+    run("podman", "run", "-d", "--name", NAME, "--systemd=always", "--privileged", *volumes,
+        "--volume", f"{options.package}:/srv/kitfleet.deb:ro", options.image)  # fmt: skip
     until("systemd is up", lambda: inside("systemctl", "is-system-running", ok=False).stdout.strip() in ("running", "degraded"))
 
 
 def install():
     inside("apt-get", "update", "-q")
-    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "/tmp/kitfleet.deb")
+    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "/srv/kitfleet.deb")
     check("the package installs with its dependencies alone", inside("kitfleet", "--version").stdout.startswith("kitfleet"))
     for name in UNITS:
         check(f"{name} does not start before it is configured", unit(name, "ActiveState") == "inactive")
     inside("su", "postgres", "-c", "createuser kitfleet && createdb --owner kitfleet kitfleet")
+    inside("su", "postgres", "-c", "psql kitfleet -c 'create extension pgcrypto' -c 'create extension hstore'")
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     inside("sh", "-c", f"echo MFA_ENCRYPTION_KEY={key} >>/etc/kitfleet/environment")
     inside("systemctl", "enable", "--now", *UNITS)
@@ -52,21 +69,19 @@ def install():
 
 
 def make_key():
-    operate = ("runuser", "-u", "kitfleet", "--", "sh", "-c")
-    command = "set -a; . /etc/kitfleet/environment; exec kitfleet --config /etc/kitfleet/kitfleet.toml "
-    words = inside(*operate, command + "account create --email a@example.com --name A --tier enterprise --verified").stdout
+    words = inside(*OPERATE, "account", "create", "--email", "a@example.com", "--name", "A", "--tier", "enterprise", "--verified").stdout
     account = re.search(r"acc_[0-9a-f-]+", words)[0]
-    minted = inside(*operate, command + f"key mint {account} --name k --scopes account_owner").stdout
+    minted = inside(*OPERATE, "key", "mint", account, "--name", "k", "--scopes", "account_owner").stdout
     return re.search(r"svc_\S+", minted)[0]
 
 
 def session(key):
     """A session that works, seen by its screenshot."""
-    status, made = call(ADDRESS, "POST", "/v1/sessions", key, {"wait_timeout_ms": 20000})
+    status, made = call("POST", "/v1/sessions", key, {"wait_timeout_ms": 20000})
     assert status == 201, made
     path = f"/v1/sessions/{made['id']}"
-    call(ADDRESS, "POST", f"{path}/navigate", key, {"url": "http://welcome.kitfleet.internal/"})
-    status, _ = call(ADDRESS, "POST", f"{path}/capture", key, {"kind": "screenshot"})
+    call("POST", f"{path}/navigate", key, {"url": "http://welcome.kitfleet.internal/"})
+    status, _ = call("POST", f"{path}/capture", key, {"kind": "screenshot"})
     return status == 200, path
 
 
@@ -117,7 +132,7 @@ def main():
         key = make_key()
         works, path = session(key)
         check("a worker of the package confines its browser and takes a screenshot", works)
-        call(ADDRESS, "DELETE", path, key)
+        call("DELETE", path, key)
         outage()
         boot_without_database()
         remove(key)
