@@ -16,6 +16,7 @@ from checks import check, failures, run, until
 ADDRESS = "127.0.0.1:8080"
 UNITS = ["kitfleet-api", "kitfleet-worker"]
 NAME = "kitfleet-package"
+PACKAGE = "/srv/kitfleet.deb"
 # `operate` of docs/deploying.md.
 OPERATE = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=kitfleet", "--working-directory=/var/lib/kitfleet",
            "--property=EnvironmentFile=/etc/kitfleet/environment", "--setenv=KITFLEET_DATA_DIR=/var/lib/kitfleet",
@@ -24,6 +25,10 @@ OPERATE = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=kit
 
 def inside(*command, **options):
     return run("podman", "exec", NAME, *command, **options)
+
+
+def apt(*arguments):
+    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-q", "--no-install-recommends", *arguments)
 
 
 def call(method, path, key=None, body=None):
@@ -49,13 +54,13 @@ def are_up():
 def start_system(options):
     volumes = [part for volume in options.volume for part in ("--volume", volume)]
     run("podman", "run", "-d", "--name", NAME, "--systemd=always", "--privileged", *volumes,
-        "--volume", f"{options.package}:/srv/kitfleet.deb:ro", options.image)  # fmt: skip
+        "--volume", f"{options.package}:{PACKAGE}:ro", options.image)  # fmt: skip
     until("systemd is up", lambda: inside("systemctl", "is-system-running", ok=False).stdout.strip() in ("running", "degraded"))
 
 
 def install():
     inside("apt-get", "update", "-q")
-    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "/srv/kitfleet.deb")
+    apt("install", PACKAGE)
     check("the package installs with its dependencies alone", inside("kitfleet", "--version").stdout.startswith("kitfleet"))
     for name in UNITS:
         check(f"{name} does not start before it is configured", unit(name, "ActiveState") == "inactive")
@@ -110,14 +115,25 @@ def boot_without_database():
     check("units started without PostgreSQL come up when it does", True)
 
 
+def install_again():
+    before = [unit(name, "MainPID") for name in UNITS]
+    apt("install", "--reinstall", PACKAGE)
+    check("an upgrade does not restart the units", [unit(name, "MainPID") for name in UNITS] == before)
+    inside("systemctl", "restart", *UNITS, timeout=120)
+    until("the units are up", are_up)
+
+
 def remove(key):
     works, _ = session(key)
     check("a session works after all that", works)
     started = time.monotonic()
-    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "remove", "-y", "-q", "kitfleet")
+    apt("remove", "kitfleet")
     check("removal with a live session ends within 30 s", time.monotonic() - started < 30, f"{time.monotonic() - started:.1f} s")
     left = inside("sh", "-c", "pgrep -a kitfleet; pgrep -a WebKit; ls /etc/systemd/system/multi-user.target.wants | grep kitfleet", ok=False).stdout
     check("removal leaves no process and no enabled unit", not left.strip(), left.strip())
+    apt("purge", "kitfleet")
+    kept = inside("sh", "-c", "ls -d /etc/kitfleet /var/lib/kitfleet", ok=False).stdout.split()
+    check("a purge removes the configuration and keeps the data", kept == ["/var/lib/kitfleet"], str(kept))
 
 
 def main():
@@ -135,6 +151,7 @@ def main():
         call("DELETE", path, key)
         outage()
         boot_without_database()
+        install_again()
         remove(key)
     except Exception:
         print(inside("journalctl", "-n", "60", "--no-pager", ok=False).stdout, file=sys.stderr)
