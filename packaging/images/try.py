@@ -257,9 +257,10 @@ class Load:
                 return self.fleet.call(method, path, body, api=(number + turn) % 2)
             except OSError as error:
                 # This API process is being replaced; a load balancer would take the other one. Docker accepts a connection before it knows
-                # that nothing listens in the container, and resets it then.
+                # that nothing listens in the container, and resets it then. A process that stops closes connections without a request.
                 is_away = error.errno in (errno.ECONNREFUSED, errno.EHOSTUNREACH)
-                if not (is_away or error.errno == errno.ECONNRESET and (method != "POST" or self.is_away(number + turn))):
+                is_closed = error.errno == errno.ECONNRESET or isinstance(error, http.client.RemoteDisconnected)
+                if not (is_away or is_closed and (method != "POST" or self.is_away(number + turn))):
                     raise
                 time.sleep(0.05)
         raise TimeoutError("no API answers")

@@ -5,20 +5,41 @@
 
 import argparse
 import base64
+import json
 import re
 import secrets
 import sys
 import time
 
-from checks import call, check, failures, run, until
+from checks import check, failures, run, until
 
 ADDRESS = "127.0.0.1:8080"
 UNITS = ["kitfleet-api", "kitfleet-worker"]
 NAME = "kitfleet-package"
+PACKAGE = "/srv/kitfleet.deb"
+# `operate` of docs/deploying.md.
+OPERATE = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=kitfleet", "--working-directory=/var/lib/kitfleet",
+           "--property=EnvironmentFile=/etc/kitfleet/environment", "--setenv=KITFLEET_DATA_DIR=/var/lib/kitfleet",
+           "kitfleet", "--config", "/etc/kitfleet/kitfleet.toml"]  # fmt: skip
 
 
 def inside(*command, **options):
     return run("podman", "exec", NAME, *command, **options)
+
+
+def apt(*arguments):
+    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-q", "--no-install-recommends", *arguments)
+
+
+def call(method, path, key=None, body=None):
+    """The status and the JSON of an answer. The package listens on the container's own 127.0.0.1."""
+    options = ["--max-time", "60", "--request", method, "--write-out", "\n%{http_code}"]
+    if key:
+        options += ["--header", f"Authorization: Bearer {key}"]
+    if body is not None:
+        options += ["--header", "Content-Type: application/json", "--data", json.dumps(body)]
+    text, _, status = inside("curl", "-sS", *options, f"http://{ADDRESS}{path}").stdout.rpartition("\n")
+    return int(status), json.loads(text) if text else None
 
 
 def unit(name, property):
@@ -27,23 +48,24 @@ def unit(name, property):
 
 def are_up():
     active = all(unit(name, "ActiveState") == "active" for name in UNITS)
-    return active and call(ADDRESS, "GET", "/readyz")[0] == 200
+    return active and call("GET", "/readyz")[0] == 200
 
 
 def start_system(options):
     volumes = [part for volume in options.volume for part in ("--volume", volume)]
-    run("podman", "run", "-d", "--name", NAME, "--systemd=always", "--privileged", "--network", "host", *volumes,
-        "--volume", f"{options.package}:/tmp/kitfleet.deb:ro", options.image)  # fmt: skip
+    run("podman", "run", "-d", "--name", NAME, "--systemd=always", "--privileged", *volumes,
+        "--volume", f"{options.package}:{PACKAGE}:ro", options.image)  # fmt: skip
     until("systemd is up", lambda: inside("systemctl", "is-system-running", ok=False).stdout.strip() in ("running", "degraded"))
 
 
 def install():
     inside("apt-get", "update", "-q")
-    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "/tmp/kitfleet.deb")
+    apt("install", PACKAGE)
     check("the package installs with its dependencies alone", inside("kitfleet", "--version").stdout.startswith("kitfleet"))
     for name in UNITS:
         check(f"{name} does not start before it is configured", unit(name, "ActiveState") == "inactive")
     inside("su", "postgres", "-c", "createuser kitfleet && createdb --owner kitfleet kitfleet")
+    inside("su", "postgres", "-c", "psql kitfleet -c 'create extension pgcrypto' -c 'create extension hstore'")
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     inside("sh", "-c", f"echo MFA_ENCRYPTION_KEY={key} >>/etc/kitfleet/environment")
     inside("systemctl", "enable", "--now", *UNITS)
@@ -52,21 +74,19 @@ def install():
 
 
 def make_key():
-    operate = ("runuser", "-u", "kitfleet", "--", "sh", "-c")
-    command = "set -a; . /etc/kitfleet/environment; exec kitfleet --config /etc/kitfleet/kitfleet.toml "
-    words = inside(*operate, command + "account create --email a@example.com --name A --tier enterprise --verified").stdout
+    words = inside(*OPERATE, "account", "create", "--email", "a@example.com", "--name", "A", "--tier", "enterprise", "--verified").stdout
     account = re.search(r"acc_[0-9a-f-]+", words)[0]
-    minted = inside(*operate, command + f"key mint {account} --name k --scopes account_owner").stdout
+    minted = inside(*OPERATE, "key", "mint", account, "--name", "k", "--scopes", "account_owner").stdout
     return re.search(r"svc_\S+", minted)[0]
 
 
 def session(key):
     """A session that works, seen by its screenshot."""
-    status, made = call(ADDRESS, "POST", "/v1/sessions", key, {"wait_timeout_ms": 20000})
+    status, made = call("POST", "/v1/sessions", key, {"wait_timeout_ms": 20000})
     assert status == 201, made
     path = f"/v1/sessions/{made['id']}"
-    call(ADDRESS, "POST", f"{path}/navigate", key, {"url": "http://welcome.kitfleet.internal/"})
-    status, _ = call(ADDRESS, "POST", f"{path}/capture", key, {"kind": "screenshot"})
+    call("POST", f"{path}/navigate", key, {"url": "http://welcome.kitfleet.internal/"})
+    status, _ = call("POST", f"{path}/capture", key, {"kind": "screenshot"})
     return status == 200, path
 
 
@@ -95,14 +115,25 @@ def boot_without_database():
     check("units started without PostgreSQL come up when it does", True)
 
 
+def install_again():
+    before = [unit(name, "MainPID") for name in UNITS]
+    apt("install", "--reinstall", PACKAGE)
+    check("an upgrade does not restart the units", [unit(name, "MainPID") for name in UNITS] == before)
+    inside("systemctl", "restart", *UNITS, timeout=120)
+    until("the units are up", are_up)
+
+
 def remove(key):
     works, _ = session(key)
     check("a session works after all that", works)
     started = time.monotonic()
-    inside("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "remove", "-y", "-q", "kitfleet")
+    apt("remove", "kitfleet")
     check("removal with a live session ends within 30 s", time.monotonic() - started < 30, f"{time.monotonic() - started:.1f} s")
     left = inside("sh", "-c", "pgrep -a kitfleet; pgrep -a WebKit; ls /etc/systemd/system/multi-user.target.wants | grep kitfleet", ok=False).stdout
     check("removal leaves no process and no enabled unit", not left.strip(), left.strip())
+    apt("purge", "kitfleet")
+    kept = inside("sh", "-c", "ls -d /etc/kitfleet /var/lib/kitfleet", ok=False).stdout.split()
+    check("a purge removes the configuration and keeps the data", kept == ["/var/lib/kitfleet"], str(kept))
 
 
 def main():
@@ -117,9 +148,10 @@ def main():
         key = make_key()
         works, path = session(key)
         check("a worker of the package confines its browser and takes a screenshot", works)
-        call(ADDRESS, "DELETE", path, key)
+        call("DELETE", path, key)
         outage()
         boot_without_database()
+        install_again()
         remove(key)
     except Exception:
         print(inside("journalctl", "-n", "60", "--no-pager", ok=False).stdout, file=sys.stderr)
