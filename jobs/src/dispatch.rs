@@ -36,7 +36,7 @@ pub struct Dispatcher<'a> {
 #[derive(Debug)]
 pub enum DispatchOutcome {
     /// The operation ended. The reservation accounts for its result until it is dropped.
-    Ended(IntentEnding, Reservation),
+    Ended(Box<IntentEnding>, Reservation),
     /// The operation ended, but its result exceeds the memory available for answers.
     Crowded(AcquireTimeout),
     /// The session's status does not allow an operation.
@@ -121,7 +121,7 @@ impl Dispatcher<'_> {
 
     async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<DispatchOutcome> {
         Ok(match waiter.outcome(budget, self.answers).await? {
-            AwaitedOutcome::Ended(ending, reservation) => DispatchOutcome::Ended(*ending, reservation),
+            AwaitedOutcome::Ended(ending, reservation) => DispatchOutcome::Ended(ending, reservation),
             AwaitedOutcome::Crowded(not_yet) => DispatchOutcome::Crowded(not_yet),
             AwaitedOutcome::Nothing => DispatchOutcome::Unheard(give_up(self.db, intent).await?),
         })

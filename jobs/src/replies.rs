@@ -54,7 +54,7 @@ struct PendingOutcome {
 }
 
 enum ReplySource {
-    Reply(IntentEnding),
+    Reply(Box<IntentEnding>),
     /// The outcome is in the row, because it did not fit into the wake-up.
     InRow,
 }
@@ -140,7 +140,8 @@ impl Replies {
                 let result = notice.result.map(|json| StoredResult { json, content: None });
                 let found = notice.outcome.map_or(ReplySource::InRow, |outcome| {
                     let done_at = notice.done_at;
-                    ReplySource::Reply(IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) })
+                    let ending = IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) };
+                    ReplySource::Reply(Box::new(ending))
                 });
                 if let Some(intent) = notice.intent {
                     self.hand_over(intent, found);
@@ -228,7 +229,7 @@ impl Waiter {
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
         if let Some(Ok(Ok(ReplySource::Reply(reply)))) = heard {
-            return Ok(AwaitedOutcome::Ended(Box::new(reply), Reservation::default()));
+            return Ok(AwaitedOutcome::Ended(reply, Reservation::default()));
         }
         loop {
             match self.read_row(answers).await {
@@ -249,7 +250,7 @@ impl Waiter {
         let db = &self.replies.0.db;
         let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, most).await? {
             Some(StoredEnding::Whole(ending)) => {
-                return Ok(AwaitedOutcome::Ended(Box::new(ending), Reservation::default()));
+                return Ok(AwaitedOutcome::Ended(ending, Reservation::default()));
             }
             Some(StoredEnding::Larger(bytes)) => bytes,
             None => return Ok(AwaitedOutcome::Nothing),

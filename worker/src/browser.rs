@@ -61,7 +61,7 @@ pub struct Browser(Engine);
 enum Engine {
     /// Also holds the browser's count among the worker's sessions.
     Webkit(Box<Webkit>, CountedBrowser),
-    Simulated(Simulated),
+    Simulated(Box<Simulated>),
 }
 
 impl Browser {
@@ -127,6 +127,7 @@ impl Browser {
     }
 
     /// Returns the cause if the browser has ended by itself.
+    #[must_use]
     pub fn cause_of_death(&self) -> Option<Cause> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.cause_of_death(),

@@ -181,6 +181,10 @@ pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: S
     ended
 }
 
+async fn tidy_outbox(context: Arc<Context>) {
+    context.mailer.keep_for(context.config.outbox_retention).await;
+}
+
 async fn run_with(
     config: WorkerConfig,
     db: PgPool,
@@ -245,9 +249,7 @@ async fn run_with(
     });
     let _receiving =
         listener.map(|listener| AbortOnDropHandle::new(tokio::spawn(live::receive(listener, Arc::clone(&context)))));
-    let tidying = Arc::clone(&context);
-    let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
-    let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
+    let _tidying = AbortOnDropHandle::new(tokio::spawn(tidy_outbox(Arc::clone(&context))));
     let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
     receivers.insert(MaintenanceJob::QUEUE.name.to_owned(), ticks);
     let mut queues = JoinSet::new();

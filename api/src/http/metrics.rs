@@ -564,7 +564,7 @@ pub fn note_reachable(database: bool, redis: Option<bool>) {
 
 /// Removes the gauges that are read from the database from a scrape.
 pub fn without_the_databases(scrape: &str) -> String {
-    let absent: Vec<_> = declared().filter_map(|metric| metric.is_from_database().then(|| metric.name())).collect();
+    let absent: Vec<_> = declared().filter(|metric| metric.is_from_database()).map(MetricDeclaration::name).collect();
     let is_absent = |line: &str| {
         let name = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
         absent.contains(&name.split(['{', ' ']).next().unwrap_or_default())

@@ -644,7 +644,7 @@ pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Op
 /// Returns an error if the database fails, or if another version of this program wrote the row.
 pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<IntentEnding>> {
     Ok(match ending_within(conn, id, u64::MAX).await? {
-        Some(StoredEnding::Whole(ending)) => Some(ending),
+        Some(StoredEnding::Whole(ending)) => Some(*ending),
         Some(StoredEnding::Larger(_)) | None => None,
     })
 }
@@ -653,7 +653,7 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 #[derive(Debug)]
 pub enum StoredEnding {
     /// The complete ending.
-    Whole(IntentEnding),
+    Whole(Box<IntentEnding>),
     /// The result is larger than the limit; its size in bytes.
     Larger(u64),
 }
@@ -689,7 +689,8 @@ pub async fn ending_within(
         let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
         let done_at = row.done_at;
-        Ok(StoredEnding::Whole(IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) }))
+        let ending = IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) };
+        Ok(StoredEnding::Whole(Box::new(ending)))
     })
     .transpose()
 }

@@ -51,6 +51,8 @@ pub fn set_offline(is_offline: bool) {
             masks.as_mut_ptr(),
             i32::try_from(masks.len()).unwrap_or_default(),
         );
-        masks.into_iter().for_each(|mask| g_object_unref(mask.cast()));
+        for mask in masks {
+            g_object_unref(mask.cast());
+        }
     }
 }

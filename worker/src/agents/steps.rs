@@ -377,7 +377,7 @@ impl RunningTurn<'_> {
                 Err(DispatchError::Seal(error)) => return Ok(Err(error.to_string())),
             };
             return Ok(Err(match driven {
-                DispatchOutcome::Ended(ending, _) => return Ok(Ok(ending)),
+                DispatchOutcome::Ended(ending, _) => return Ok(Ok(*ending)),
                 DispatchOutcome::Crowded(not_yet) => not_yet.to_string(),
                 DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready)
                     if since.elapsed() < CLAIMS_WITHIN =>

@@ -72,6 +72,7 @@ enum TargetState {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "a script reports independent facts")]
 struct ElementPosition {
     x: f64,
     y: f64,

@@ -102,7 +102,9 @@ impl Pool {
                 let (browser, place) = slots.hosts.open(archetype, profile, way, (emulation, dialogs)).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
-            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way), emulation, dialogs)),
+            Kind::Simulated => {
+                Engine::Simulated(Box::new(Simulated::new(archetype, Arc::clone(way), emulation, dialogs)))
+            }
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
                 return Err(Failure { class: FailureClass::NotIntegrated, detail });

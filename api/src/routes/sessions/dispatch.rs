@@ -45,14 +45,13 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Oper
     let driving = Dispatcher { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
     let whose = (caller.account_id, session);
     match driving.run(whose, IntentId::generate(), operation, &caller.request_id).await? {
-        DispatchOutcome::Ended(
-            IntentEnding { outcome: Outcome::Done, result: Some(result), browser_time, .. },
-            reservation,
-        ) => {
-            let body = result.into_body().map_err(|error| Problem::internal(&error))?;
-            Ok(Done { body, browser_time, reservation })
-        }
-        DispatchOutcome::Ended(other, _) => Err(refusal(other.outcome)),
+        DispatchOutcome::Ended(ending, reservation) => match *ending {
+            IntentEnding { outcome: Outcome::Done, result: Some(result), browser_time, .. } => {
+                let body = result.into_body().map_err(|error| Problem::internal(&error))?;
+                Ok(Done { body, browser_time, reservation })
+            }
+            other => Err(refusal(other.outcome)),
+        },
         DispatchOutcome::Crowded(not_yet) => Err(not_yet.into()),
         DispatchOutcome::NotReady(status) => Err(not_ready(status)),
         DispatchOutcome::Paused(challenge) => Err(paused(challenge)),

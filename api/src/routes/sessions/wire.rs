@@ -68,7 +68,7 @@ pub struct CreateBody {
     pub color_scheme: Option<ColorScheme>,
     /// Orientation of the device; `portrait` by default
     pub orientation: Option<Orientation>,
-    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and WebSockets may not carry them
+    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them
     #[schema(max_items = 20)]
     pub extra_headers: Option<Vec<ExtraHeaderBody>>,
     /// True to cut the browser off from the network
@@ -120,7 +120,7 @@ pub struct LaunchBody {
     color_scheme: Option<ColorScheme>,
     /// Orientation of the device; `portrait` by default
     orientation: Option<Orientation>,
-    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and WebSockets may not carry them
+    /// Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them
     #[schema(max_items = 20)]
     extra_headers: Option<Vec<ExtraHeaderBody>>,
     /// True to cut the browser off from the network
