@@ -214,7 +214,7 @@ async fn interact_validates_its_input() {
         (json!({"action": null}), "action"),
         (json!({"action": "tap"}), "action"),
         (json!({"action": {"selector": "#a"}}), "action.kind"),
-        (json!({"action": {"kind": "swipe", "selector": "#a"}}), "action.kind"),
+        (json!({"action": {"kind": "wiggle", "selector": "#a"}}), "action.kind"),
         (json!({"action": {"kind": "tap"}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": ""}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": 1}}), "action.selector"),

@@ -50,7 +50,7 @@ async fn page_sees_the_device_of_the_catalogue() {
 
 /// Rows of the table in the contract: expression and value.
 fn facts() -> Vec<(String, String)> {
-    let page = include_str!("../../../docs/contract/device-facts.md");
+    let page = include_str!("../../../docs/device-facts.md");
     let row = |line: &str| {
         let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
         cells[0].parse::<u32>().ok()?;
@@ -61,7 +61,7 @@ fn facts() -> Vec<(String, String)> {
     page.lines().filter_map(row).collect()
 }
 
-/// Contract: device facts. Each row holds on each kind of device.
+/// Contract: archetypes 4. Each row of the table of device facts holds on each kind of device.
 #[tokio::test]
 async fn page_sees_the_facts_of_the_contract() {
     let facts = facts();

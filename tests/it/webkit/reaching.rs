@@ -177,7 +177,7 @@ async fn tap_at_a_point() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 10, archetypes. Events of a tap come in the order and with the types of a phone, and are trusted.
+/// Contract: operations 10. Events of a tap come in the order and with the types of a phone, and are trusted.
 #[tokio::test]
 async fn tap_fires_the_events_of_a_phone() {
     let scene = Scene::start().await;
