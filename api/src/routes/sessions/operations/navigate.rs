@@ -67,12 +67,8 @@ pub struct NavigateBody {
     pub on_timeout: Option<OnTimeout>,
     /// On a failure of DNS, TLS or the network, or a timeout, `fail` errors the session; `return` returns `status: null` with the
     /// `error`, and keeps the session
-    #[schema(schema_with = on_failure)]
+    #[schema(schema_with = on_timeout)]
     pub on_failure: Option<OnFailure>,
-}
-
-fn on_failure() -> RefOr<Schema> {
-    or_null(named("OnFailure", one_of(&["fail", "return"], Some("fail"))))
 }
 
 fn wait_until() -> RefOr<Schema> {

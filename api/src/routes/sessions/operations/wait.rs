@@ -98,7 +98,7 @@ struct NewPage {}
 
 /// Download that has begun since the previous operation began. It has ended, or has taken 2 s
 #[derive(Deserialize, ToSchema)]
-struct Download {}
+struct DownloadBegins {}
 
 fn condition_schema() -> RefOr<Schema> {
     let variants = [
@@ -107,7 +107,7 @@ fn condition_schema() -> RefOr<Schema> {
         ("url_matches", UrlMatches::schema()),
         ("time", Time::schema()),
         ("page", NewPage::schema()),
-        ("download", Download::schema()),
+        ("download", DownloadBegins::schema()),
     ];
     tagged("Condition", variants)
 }
@@ -138,7 +138,7 @@ pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
         }
         "time" => Unchecked::at(fields, OF).check(|Time { ms }| Ok(Condition::Time { ms })),
         "page" => Ok(Condition::Page),
-        "download" => Unchecked::at(fields, OF).check(|Download {}| Ok(Condition::Download)),
+        "download" => Unchecked::at(fields, OF).check(|DownloadBegins {}| Ok(Condition::Download)),
         _ => {
             let message = "must be one of selector, selector_hidden, url_matches, time, page, download";
             Err(Invalid::field("condition.kind", message))
