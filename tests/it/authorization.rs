@@ -304,9 +304,7 @@ impl Credential {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     LetIn,
-    /// 401.
     Unknown,
-    /// 403.
     Refused,
     /// 404: the route is hidden from the caller.
     Absent,

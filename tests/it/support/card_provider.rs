@@ -58,7 +58,6 @@ pub struct Asked {
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
-    /// No response.
     Hang,
     /// An endless body at full speed.
     Endless,

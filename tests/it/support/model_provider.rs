@@ -51,7 +51,6 @@ pub enum Reply {
     Huge,
     /// This body, after a notification.
     When(Arc<Notify>, Value),
-    /// No response.
     Hang,
     /// A body that stops.
     Stall,

@@ -20,9 +20,7 @@ pub const LEAVES_FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 /// Behaviour of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Works.
     Good,
-    /// Sends nothing.
     Mute,
     /// Speaks another protocol.
     Garbage,

@@ -16,7 +16,6 @@ use super::mail::Mail;
 /// Behaviour of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
-    /// Accepts mails.
     Takes,
     /// Rejects every recipient with this response.
     Refuses(u16, &'static str),
@@ -33,7 +32,6 @@ pub struct MailServer {
 
 struct Seen {
     mood: Mutex<Mood>,
-    /// Accepted mails.
     taken: Mutex<Vec<Mail>>,
     /// Number of mails that were not confirmed.
     silences: Mutex<usize>,

@@ -29,7 +29,6 @@ const UNNAMED: &str = "download";
 #[derive(Default)]
 pub struct Downloads {
     limits: Cell<DownloadLimits>,
-    /// Oldest first.
     entries: RefCell<Vec<DownloadEntry>>,
     last_id: Cell<u32>,
 }
