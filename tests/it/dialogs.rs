@@ -10,7 +10,7 @@ use crate::support::{Answer, App, Client, eventually};
 const CONFIRM: &str = "https://dialog.simulated.example/confirm?message=Delete%20it";
 const PROMPT: &str = "https://dialog.simulated.example/prompt?message=Name&default=Ada";
 
-fn held(kind: &str, message: &str, default_value: Value) -> Value {
+fn held(kind: &str, message: &str, default_value: &Value) -> Value {
     json!({"type": kind, "message": message, "default_value": default_value})
 }
 
@@ -63,7 +63,7 @@ async fn held_dialog_blocks_the_session_until_it_is_answered() {
     assert_eq!(dialog_of(&client, &session).await, Value::Null);
 
     let ended = client.navigate(&session, PROMPT).await.body;
-    let dialog = held("prompt", "Name", json!("Ada"));
+    let dialog = held("prompt", "Name", &json!("Ada"));
     assert_eq!((&ended["status"], &ended["final_url"], &ended["dialog"]), (&Value::Null, &json!(PROMPT), &dialog));
     assert_eq!(dialog_of(&client, &session).await, dialog);
     assert_eq!(client.get("/v1/sessions").await.expect(200).body["data"][0]["dialog"], dialog);
@@ -131,7 +131,7 @@ async fn dialog_expires_between_operations() {
     let client = app.client().await;
     let session = client.session_with(json!({"dialogs": "hold"})).await;
     let ended = client.navigate(&session, &format!("{CONFIRM}&for_ms=1500")).await.body;
-    assert_eq!(ended["dialog"], held("confirm", "Delete it", Value::Null));
+    assert_eq!(ended["dialog"], held("confirm", "Delete it", &Value::Null));
     assert_eq!(dialog_of(&client, &session).await, ended["dialog"]);
     eventually(Duration::from_secs(8), "the dialog is closed", async || {
         dialog_of(&client, &session).await.is_null().then_some(())

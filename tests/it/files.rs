@@ -300,7 +300,7 @@ async fn downloads_of_a_dead_worker_are_502() {
     let session = client.session().await;
     let id = download(&client, &session, "a.txt").await;
     app.signal(1, Signal::SIGKILL).await;
-    let answer = eventually(Duration::from_secs(60), "the worker is declared dead", async || {
+    let answer = eventually(Duration::from_mins(1), "the worker is declared dead", async || {
         let answer = client.get(&content_path(&session, &id)).await;
         match answer.status.as_u16() {
             503 => None,

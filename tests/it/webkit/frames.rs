@@ -114,7 +114,8 @@ async fn page_cannot_interfere_by_names() {
     let scene = Scene::start().await;
     let frame = scene.foreign("<p>framed</p>");
     let names = ["webkit", "messageHandlers", "globalThis", "WeakMap", "Symbol", "documents", "kitfleet.shared", "top"];
-    let frames: String = names.iter().map(|name| format!("<iframe name='{name}' src=\"{frame}\"></iframe>")).collect();
+    let frames: Vec<_> = names.iter().map(|name| format!("<iframe name='{name}' src=\"{frame}\"></iframe>")).collect();
+    let frames = frames.concat();
     let page = format!(
         "{frames}<p id=seen></p><button onclick=\"this.textContent = 'tapped'\">x</button><script>
          seen.textContent = typeof self[Symbol.for('kitfleet.shared')] + Object.getOwnPropertySymbols(self).length</script>"

@@ -37,9 +37,10 @@ const FRAME: &str = "srcdoc='<body style=margin:0 onclick=parent.say(event.targe
 #[tokio::test]
 async fn tap_reaches_clipped_covered_and_transformed_elements() {
     let scene = Scene::start().await;
-    let rows: String = (0..40)
+    let rows: Vec<_> = (0..40)
         .map(|row| format!("<tr><td style=height:40px><button id=r{row} onclick=say({row})>R</button>"))
         .collect();
+    let rows = rows.concat();
     let button = "<button id=b onclick=say('b')>B</button>";
     let pages = [
         ("#r30", "30", format!("<div style='height:150px;overflow:auto'><table>{rows}</table></div>")),
