@@ -26,7 +26,7 @@ use super::{kind, on_timeout};
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::json::{Unchecked, read_large};
-use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, tagged};
+use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, one_of, or_null, tagged};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -94,6 +94,7 @@ struct Tap {
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Point to tap, from the top left corner of the element, or of the viewport without an element
+    #[schema(schema_with = point)]
     at: Option<Point>,
     /// Number of taps in quick succession
     #[schema(minimum = 1, maximum = 3, default = 1)]
@@ -113,6 +114,7 @@ struct Hover {
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Point, from the top left corner of the element, or of the viewport without an element
+    #[schema(schema_with = point)]
     at: Option<Point>,
 }
 
@@ -126,6 +128,7 @@ struct Swipe {
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Direction of the finger. The content moves in the same direction
+    #[schema(schema_with = direction)]
     direction: Direction,
     /// CSS pixels. If absent, 60 % of the element or of the viewport
     #[schema(minimum = 10, maximum = 5_000)]
@@ -145,15 +148,16 @@ struct Drag {
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Points from the top left corner of the element, or of the viewport without an element; alternative to `to`
-    #[schema(min_items = 2, max_items = 200)]
+    #[schema(schema_with = path)]
     path: Option<Vec<Point>>,
     /// Element where the drag ends; alternative to `path`
+    #[schema(schema_with = drag_end)]
     to: Option<DragEnd>,
     /// Duration of the movement in milliseconds
     #[schema(minimum = 50, maximum = 10_000, default = 300)]
     duration_ms: Option<u64>,
     /// Pointing device
-    #[schema(default = "touch")]
+    #[schema(schema_with = pointer)]
     pointer: Option<PointerKind>,
 }
 
@@ -167,6 +171,7 @@ struct DragEnd {
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
     /// Point from the top left corner of the element. If absent, its center
+    #[schema(schema_with = point)]
     at: Option<Point>,
 }
 
@@ -492,6 +497,27 @@ const KINDS: [ActionKind; 16] = [
     ActionKind { name: "forward", schema: Forward::schema, parse: |_| Ok(Action::Forward) },
     ActionKind { name: "reload", schema: Reload::schema, parse: |_| Ok(Action::Reload) },
 ];
+
+fn point() -> RefOr<Schema> {
+    or_null(named("Point", Point::schema()))
+}
+
+fn direction() -> RefOr<Schema> {
+    named("SwipeDirection", one_of(&["up", "down", "left", "right"], None))
+}
+
+fn pointer() -> RefOr<Schema> {
+    or_null(named("PointerKind", one_of(&["touch", "mouse"], Some("touch"))))
+}
+
+fn drag_end() -> RefOr<Schema> {
+    or_null(named("DragEnd", DragEnd::schema()))
+}
+
+fn path() -> RefOr<Schema> {
+    let points = ArrayBuilder::new().items(named("Point", Point::schema())).min_items(Some(2)).max_items(Some(200));
+    or_null(RefOr::T(Schema::Array(points.build())))
+}
 
 /// Element of an action that can also act on a point of the viewport.
 fn place(selector: Option<String>, target: Option<TargetBody>, at: Option<Point>) -> Result<Option<Element>, Invalid> {
