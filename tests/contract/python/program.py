@@ -46,7 +46,7 @@ def title_of_shop() -> str:
 
     title = kitfleet.Extraction(name="title", selector="h1", type=kitfleet.ExtractionType.text)
     extracted = post(f"{path}/extract", kitfleet.Extract(extractions=[title]), kitfleet.Extracted)
-    return str(extracted.value["title"])
+    return str(extracted.value["title"]) if extracted.value else ""
 
 
 def about(event: kitfleet.WebhookEvent) -> str:

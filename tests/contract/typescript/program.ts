@@ -79,7 +79,7 @@ export async function titleOfShop(): Promise<string> {
 
   const extractions: Schemas["Extraction"][] = [{ name: "title", selector: "h1", type: "text" }];
   const { value } = await post<"extractFromSession">(`${path}/extract`, { extractions }, explain);
-  const title = value["title"];
+  const title = value?.["title"];
   return typeof title === "string" ? title : "";
 }
 
