@@ -14,9 +14,9 @@ use kitfleet_domain::files::DownloadRef;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Failure, FailureClass, Interruption,
-    Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
-    Refusal, Wait, Waited,
+    self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Failure, FailureClass,
+    Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation, OperationOutput as _,
+    OperationResult, Refusal, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -220,6 +220,13 @@ impl Webkit {
                 Err(ended) => return ended,
             }
             *dialog = self.dialogs.open().await;
+        }
+        // The page's handlers of the input are blocked, and whether the input was reported before that is a matter of chance.
+        if let OperationResult::Interact(interacted) = &mut result
+            && interacted.dialog.is_some()
+            && interacted.kind != ActionKind::Dialog
+        {
+            interacted.ok = false;
         }
         self.within_limit(result)
     }
