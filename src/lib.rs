@@ -19,11 +19,13 @@ mod welcome;
 
 use std::io::{Write as _, stderr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser as _;
 use kitfleet_domain::database::SchemaState;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, CliCommand};
 pub use crate::config::{Config, ConfigError};
@@ -35,6 +37,9 @@ use crate::output::Format;
 pub use crate::roles::up;
 pub use kitfleet_worker::Shutdown;
 
+/// Maximum time that the end of the program waits for blocked threads, such as one that looks up a name.
+const BLOCKED_THREADS: Duration = Duration::from_secs(1);
+
 /// Runs the program with its arguments, and returns its exit code.
 ///
 /// The runtime starts here, so that the whole program is compiled with this crate and its tests.
@@ -43,9 +48,12 @@ pub use kitfleet_worker::Shutdown;
 ///
 /// When the runtime cannot start a thread.
 #[must_use]
-#[tokio::main]
-pub async fn main() -> ExitCode {
-    let Err(error) = Box::pin(run(Cli::parse())).await else { return ExitCode::SUCCESS };
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = Runtime::new().expect("the threads of the runtime start");
+    let ended = runtime.block_on(Box::pin(run(cli)));
+    runtime.shutdown_timeout(BLOCKED_THREADS);
+    let Err(error) = ended else { return ExitCode::SUCCESS };
     // The error cannot be reported when standard error is closed.
     let _ = writeln!(stderr(), "kitfleet: {}", in_one_line(&error));
     ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })

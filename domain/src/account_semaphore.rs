@@ -63,6 +63,13 @@ impl AccountSemaphore {
         timeout(patience, taken).await.map_err(|_| AcquireTimeout)?
     }
 
+    /// Number of requests of the account that wait for permits or hold some.
+    #[must_use]
+    pub fn demand(&self, account: AccountId) -> usize {
+        let accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.get(&account).map_or(0, |semaphore| Arc::strong_count(semaphore) - 1)
+    }
+
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = accounts.get(&account) {
@@ -116,6 +123,7 @@ mod tests {
         let _inside = runtime.enter();
         let (first, second) = (take(greedy).expect("a permit"), take(greedy).expect("another"));
         assert!(take(greedy).is_none());
+        assert_eq!((semaphore.demand(greedy), semaphore.demand(other)), (2, 0));
         let third = take(other).expect("a permit of another account");
         assert!(take(AccountId::generate()).is_none(), "all permits of the process are taken");
         drop(first);

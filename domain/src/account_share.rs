@@ -2,7 +2,8 @@
 //!
 //! A process runs few requests of an account at a time, and further requests wait. Without the limit, an account with
 //! many connections occupies as many PostgreSQL backends, and each statement of every other account waits for them. The
-//! limit is lower while another account also sends requests, so that half of the processors stays free for it.
+//! limit is lower while another account sends few requests, so that half of the processors stays free for it. Two accounts
+//! that both send many requests have the full limit: neither would gain from idle processors.
 //!
 //! Only a request that uses the database or the processor counts. Before a request waits for a browser, for its client
 //! or for another permit, it calls [`release`], so that it does not delay other requests of its account.
@@ -18,7 +19,7 @@ use crate::ids::AccountId;
 /// Permits of an account for each processor of the machine. A request takes one of them while no other account sends
 /// requests.
 const PER_PROCESSOR: usize = 2;
-/// Permits of a request while another account also sends requests: the account then runs at most one request for each two
+/// Permits of a request while another account sends few requests: the account then runs at most one request for each two
 /// processors.
 const WHILE_SHARED: usize = 2 * PER_PROCESSOR;
 /// Time after a request during which its account counts as active.
@@ -37,6 +38,7 @@ tokio::task_local! {
 #[derive(Debug)]
 pub struct AccountShares {
     running: AccountSemaphore,
+    of_account: usize,
     /// The two accounts that sent the latest requests, the latest first.
     latest: Mutex<[Option<(AccountId, Instant)>; 2]>,
 }
@@ -50,24 +52,31 @@ impl Default for AccountShares {
 
 impl AccountShares {
     fn new(of_account: usize) -> Self {
-        Self { running: AccountSemaphore::new(OF_ALL, of_account), latest: Mutex::default() }
+        Self { running: AccountSemaphore::new(OF_ALL, of_account), of_account, latest: Mutex::default() }
     }
 
     /// Runs `request` as soon as the account has fewer running requests than its limit, and after 500 ms in any case.
     pub async fn run<F: Future>(&self, account: AccountId, request: F) -> F::Output {
-        let permits = if self.is_shared(account, Instant::now()) { WHILE_SHARED } else { 1 };
+        let permits = self.other(account, Instant::now()).map_or(1, |other| self.permits_beside(other));
         let permit = self.running.take_many(account, permits, PATIENCE).await.ok();
         HELD.scope(Cell::new(permit), request).await
     }
 
-    /// Records a request. Returns whether another account is active.
-    fn is_shared(&self, account: AccountId, now: Instant) -> bool {
+    /// Permits of a request beside another active account: as many requests may run as the other account has, but at least
+    /// one for each two processors.
+    fn permits_beside(&self, other: AccountId) -> usize {
+        let limit = (self.of_account / WHILE_SHARED).max(self.running.demand(other)).max(1);
+        self.of_account.div_ceil(limit)
+    }
+
+    /// Records a request. Returns another account that is active, if there is one.
+    fn other(&self, account: AccountId, now: Instant) -> Option<AccountId> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(latest[0], Some((before, _)) if before == account) {
             latest.swap(0, 1);
         }
         latest[0] = Some((account, now));
-        latest[1].is_some_and(|(_, at)| now.duration_since(at) < ACTIVE_FOR)
+        latest[1].filter(|(_, at)| now.duration_since(*at) < ACTIVE_FOR).map(|(other, _)| other)
     }
 }
 
@@ -99,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn account_is_shared_while_another_is_active() {
+    fn another_account_is_known_while_it_is_active() {
         let shares = AccountShares::new(4);
         let (one, other, start) = (AccountId::generate(), AccountId::generate(), Instant::now());
         let later = |seconds| start + Duration::from_secs(seconds);
-        assert!(!shares.is_shared(one, start));
-        assert!(!shares.is_shared(one, later(1)));
-        assert!(shares.is_shared(other, later(2)));
-        assert!(shares.is_shared(one, later(3)));
-        assert!(!shares.is_shared(one, later(5)), "the other account has sent no request for 3 s");
+        assert_eq!(shares.other(one, start), None);
+        assert_eq!(shares.other(one, later(1)), None);
+        assert_eq!(shares.other(other, later(2)), Some(one));
+        assert_eq!(shares.other(one, later(3)), Some(other));
+        assert_eq!(shares.other(one, later(5)), None, "the other account has sent no request for 3 s");
     }
 
     #[tokio::test]
@@ -120,6 +129,17 @@ mod tests {
         let mut waiting = Box::pin(shares.run(account, ready(())));
         assert!(waiting.as_mut().now_or_never().is_none());
         shares.run(other, ready(())).now_or_never().expect("the other account does not wait");
+    }
+
+    #[tokio::test]
+    async fn two_busy_accounts_have_the_full_limit() {
+        let shares = AccountShares::new(WHILE_SHARED);
+        let (account, other) = (AccountId::generate(), AccountId::generate());
+        let mut of_other: Vec<_> = (0..WHILE_SHARED).map(|_| Box::pin(shares.run(other, pending::<()>()))).collect();
+        assert!(of_other.iter_mut().all(|running| running.as_mut().now_or_never().is_none()));
+        let mut running = Box::pin(shares.run(account, pending::<()>()));
+        assert!(running.as_mut().now_or_never().is_none());
+        shares.run(account, ready(())).now_or_never().expect("the other account uses its limit as well");
     }
 
     #[tokio::test]
