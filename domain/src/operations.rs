@@ -7,6 +7,7 @@
 mod capture;
 mod dialogs;
 mod emulate;
+mod evaluate;
 mod extract;
 mod forms;
 mod interact;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
 pub use self::dialogs::{AnsweredDialog, DialogPolicy, DialogType, Interruption, OpenDialog};
 pub use self::emulate::{Change, Emulate};
+pub use self::evaluate::{Evaluate, Evaluated, ScriptException, ScriptValue};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{
@@ -153,6 +155,8 @@ operations! {
     ClosePage(ClosePage) -> PageClosed;
     /// Changes the emulation.
     Emulate(Emulate) -> EmulationState;
+    /// Runs a script.
+    Evaluate(Evaluate) -> Evaluated;
     /// Finds the elements that a description matches.
     Locate(Locate) -> Located;
     /// Holds submissions that nothing has approved, and reports held ones.

@@ -28,6 +28,7 @@ mod draining;
 mod egress;
 mod emails;
 mod emulation;
+mod evaluate;
 mod faults;
 mod files;
 mod growth;

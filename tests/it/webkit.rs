@@ -11,6 +11,7 @@ mod device;
 mod dialogs;
 mod downloads;
 mod emulation;
+mod evaluating;
 mod fields;
 mod forms;
 mod frames;

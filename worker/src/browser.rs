@@ -15,6 +15,7 @@ mod demand;
 mod dialogs;
 mod directories;
 mod emulation;
+mod evaluating;
 mod files;
 mod finding;
 mod forms;

@@ -107,6 +107,8 @@ pub struct Secrets {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) typed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password: Option<String>,

@@ -127,6 +127,7 @@ pub fn operations(session: &str) -> Vec<Route> {
         Route::get(at("pages")),
         Route::post(at("pages"), json!({})),
         Route::patch(at("emulation"), json!({"offline": false})),
+        Route::post(at("evaluate"), json!({"script": "return 0"})),
     ]
 }
 

@@ -11,15 +11,16 @@ use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatu
 use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
 use kitfleet_domain::operations::{
     Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
-    DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
-    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation,
-    OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal, SearchResult,
-    SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
+    DialogPolicy, DialogType, Evaluated, Extracted, Extraction, Failure, FailureClass, Interact, Interacted,
+    Interruption, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog,
+    Operation, OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal,
+    ScriptValue, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
@@ -69,6 +70,8 @@ pub struct Simulated {
     /// Number of checks of this page for challenges.
     looks: AtomicU32,
     emulation: Emulation,
+    /// True when submissions are held back.
+    holds_submissions: bool,
     /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
@@ -94,6 +97,7 @@ impl Simulated {
             loads: 0,
             looks: AtomicU32::new(0),
             emulation: emulation.clone(),
+            holds_submissions: false,
             sizes,
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
             files: Files::simulated(),
@@ -181,6 +185,14 @@ impl Simulated {
     /// Changes the state of the browser as an operation does. Returns the download that it has begun.
     fn act(&mut self, operation: &Operation) -> Result<Option<DownloadRef>, Refusal> {
         match operation {
+            Operation::Navigate(navigate) => self.holds_submissions = navigate.hold_submissions,
+            Operation::Interact(interact) => self.holds_submissions = interact.hold_submissions,
+            Operation::Hold(_) | Operation::Locate(_) => self.holds_submissions = true,
+            Operation::Search(_) | Operation::Login(_) => self.holds_submissions = false,
+            _ => {}
+        }
+        match operation {
+            Operation::Evaluate(_) if self.holds_submissions => return Err(Refusal::SubmissionsHeld),
             Operation::Navigate(navigate) => return Ok(self.load(navigate.url.as_str())),
             Operation::Interact(Interact { action: Action::Dialog { accept, .. }, .. }) => {
                 let dialog = self.dialog().ok_or(Refusal::NoDialog)?;
@@ -412,6 +424,10 @@ impl Simulated {
                 OperationResult::ActivatePage(self.shape(self.active(), activate.session))
             }
             Operation::ClosePage(_) => OperationResult::ClosePage(PageClosed {}),
+            Operation::Evaluate(evaluate) => {
+                let value = returned(&evaluate.script).unwrap_or_else(ScriptValue::null);
+                OperationResult::Evaluate(Evaluated { value, ..Evaluated::without_value(duration_ms, url) })
+            }
             Operation::Emulate(_) => OperationResult::Emulate(self.emulation.state()),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
@@ -520,6 +536,12 @@ fn download(url: &str) -> Option<Download> {
         error: (status == DownloadStatus::Failed).then_some(DownloadError::TooLarge),
         created_at: Timestamp(SystemTime::now().into()),
     })
+}
+
+/// Returns the value of a script that only returns JSON, such as `return 0`.
+fn returned(script: &str) -> Option<ScriptValue> {
+    let json = script.strip_prefix("return ")?.trim_end_matches(';');
+    ScriptValue::new(RawValue::from_string(json.to_owned()).ok()?)
 }
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {

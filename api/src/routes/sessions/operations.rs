@@ -2,6 +2,7 @@
 
 mod capture;
 pub mod emulation;
+mod evaluate;
 mod extract;
 mod interact;
 mod login;
@@ -44,6 +45,7 @@ pub fn routes() -> Routes {
         .merge(snapshot::routes())
         .merge(pages::routes())
         .merge(emulation::routes())
+        .merge(evaluate::routes())
         .merge(search::routes())
         .merge(login::routes())
 }

@@ -7,10 +7,14 @@
 //!
 //! Commands run concurrently. A reply carries the ID of its command, and replies may arrive in another order.
 
+mod scripts;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use self::scripts::{ScriptEnd, ScriptException, ScriptRun, SyntaxError};
 
 /// Maximum length of a line from a host, in bytes. The host sends an error instead of a longer reply, and a worker reads
 /// no further, because a compromised page process could send anything.
@@ -107,6 +111,15 @@ pub enum HostCommand {
     Evaluate {
         /// Body of the function, such as `return document.title`.
         script: String,
+    },
+    /// Run the body of an async function in the page's own world, and reply with a [`ScriptRun`] when it has ended.
+    RunScript {
+        /// Body of the function.
+        script: String,
+        /// JSON array, which the function gets as `args`.
+        arguments: String,
+        /// Maximum size of the value as JSON, in bytes.
+        limit_bytes: u64,
     },
     /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies with a [`TouchOutcome`] after the
     /// last one.
@@ -252,6 +265,7 @@ impl HostCommand {
             Self::SetHeaders { .. } => "set_headers",
             Self::TakeConsole => "take_console",
             Self::Evaluate { .. } => "evaluate",
+            Self::RunScript { .. } => "run_script",
             Self::Touch { .. } => "touch",
             Self::Mouse { .. } => "mouse",
             Self::Keys { .. } => "keys",
