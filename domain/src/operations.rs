@@ -5,6 +5,7 @@
 //! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
 
 mod capture;
+mod cookies;
 mod dialogs;
 mod emulate;
 mod evaluate;
@@ -27,6 +28,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
+pub use self::cookies::{
+    BrowserCookie, BrowserCookies, CookieParams, CookiesChanged, DeleteCookies, GetCookies, SameSite, SetCookies,
+};
 pub use self::dialogs::{AnsweredDialog, DialogPolicy, DialogType, Interruption, OpenDialog};
 pub use self::emulate::{Change, Emulate};
 pub use self::evaluate::{Evaluate, Evaluated, ScriptException, ScriptValue};
@@ -157,6 +161,12 @@ operations! {
     Emulate(Emulate) -> EmulationState;
     /// Runs a script.
     Evaluate(Evaluate) -> Evaluated;
+    /// Reads the cookies.
+    GetCookies(GetCookies) -> BrowserCookies;
+    /// Adds or replaces cookies.
+    SetCookies(SetCookies) -> CookiesChanged;
+    /// Deletes cookies.
+    DeleteCookies(DeleteCookies) -> CookiesChanged;
     /// Finds the elements that a description matches.
     Locate(Locate) -> Located;
     /// Holds submissions that nothing has approved, and reports held ones.

@@ -21,6 +21,7 @@ mod clocks;
 mod command_line;
 mod connections;
 mod contract;
+mod cookies;
 mod crypto;
 mod devices;
 mod dialogs;

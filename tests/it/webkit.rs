@@ -6,6 +6,7 @@ mod bursts;
 mod captures;
 mod challenges;
 mod confinement;
+mod cookies;
 mod deaths;
 mod device;
 mod dialogs;

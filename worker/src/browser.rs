@@ -11,6 +11,7 @@
 mod bounds;
 mod challenges;
 mod confinement;
+mod cookies;
 mod demand;
 mod dialogs;
 mod directories;

@@ -114,6 +114,8 @@ pub struct Secrets {
     pub(super) password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) header_values: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cookie_values: Option<Vec<String>>,
 }
 
 impl Secrets {

@@ -187,6 +187,10 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
             json(&cookies)
         }
         HostCommand::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        HostCommand::SetCookies { cookies } => json(&cookies::set(browser, &cookies).await?),
+        HostCommand::DeleteCookies { cookie, domain, path } => {
+            json(&cookies::delete(browser, &cookies::Filter { name: cookie, domain, path }).await?)
+        }
         HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
         HostCommand::Leave => json(&navigation::leave_all(browser).await),
         HostCommand::Page => json(&page.state().await),

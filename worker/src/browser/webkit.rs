@@ -284,6 +284,9 @@ impl Webkit {
             Operation::ClosePage(close) => OperationResult::ClosePage(self.close_page(close).await?),
             Operation::Emulate(change) => OperationResult::Emulate(self.emulate(change).await?),
             Operation::Evaluate(evaluate) => OperationResult::Evaluate(self.evaluate(evaluate, started).await?),
+            Operation::GetCookies(_) => OperationResult::GetCookies(self.cookies().await?),
+            Operation::SetCookies(set) => OperationResult::SetCookies(self.set_cookies(set).await?),
+            Operation::DeleteCookies(delete) => OperationResult::DeleteCookies(self.delete_cookies(delete).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
@@ -618,6 +621,9 @@ fn ends_with_dialog(operation: &Operation) -> bool {
                 | Operation::ActivatePage(_)
                 | Operation::ClosePage(_)
                 | Operation::Emulate(_)
+                | Operation::GetCookies(_)
+                | Operation::SetCookies(_)
+                | Operation::DeleteCookies(_)
         )
 }
 

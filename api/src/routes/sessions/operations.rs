@@ -1,6 +1,7 @@
 //! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
 
 mod capture;
+mod cookies;
 pub mod emulation;
 mod evaluate;
 mod extract;
@@ -46,6 +47,7 @@ pub fn routes() -> Routes {
         .merge(pages::routes())
         .merge(emulation::routes())
         .merge(evaluate::routes())
+        .merge(cookies::routes())
         .merge(search::routes())
         .merge(login::routes())
 }

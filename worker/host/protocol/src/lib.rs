@@ -170,6 +170,20 @@ pub enum HostCommand {
         /// Cookies of all hosts, including session cookies.
         cookies: Vec<Cookie>,
     },
+    /// Add cookies, or replace those with the same name, domain and path. Replies with a [`CookiesSet`].
+    SetCookies {
+        /// Cookies in order.
+        cookies: Vec<Cookie>,
+    },
+    /// Delete the cookies that match all members. Replies `null` when they are deleted.
+    DeleteCookies {
+        /// Name.
+        cookie: Option<String>,
+        /// Domain. Without a leading dot, cookies with one match as well.
+        domain: Option<String>,
+        /// Path.
+        path: Option<String>,
+    },
     /// Change the emulation, of the current page too. Replies `null` when it is in force.
     Emulate {
         /// The complete emulation.
@@ -274,6 +288,8 @@ impl HostCommand {
             Self::Pdf { .. } => "pdf",
             Self::Cookies { .. } => "cookies",
             Self::ReplaceCookies { .. } => "replace_cookies",
+            Self::SetCookies { .. } => "set_cookies",
+            Self::DeleteCookies { .. } => "delete_cookies",
             Self::Emulate { .. } => "emulate",
             Self::Leave => "leave",
             Self::Page => "page",
@@ -910,6 +926,15 @@ pub struct Cookie {
     pub http_only: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
+}
+
+/// Result of [`HostCommand::SetCookies`]. Without members all cookies are set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CookiesSet {
+    /// Indexes of cookies whose domain is a public suffix, such as `com`. If there is one, no cookie is set.
+    pub public_suffixes: Vec<usize>,
+    /// Indexes of cookies that WebKit has not kept.
+    pub dropped: Vec<usize>,
 }
 
 /// Current state of the page.
