@@ -5,8 +5,10 @@
 //! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
 
 mod capture;
+mod cookies;
 mod dialogs;
 mod emulate;
+mod evaluate;
 mod extract;
 mod forms;
 mod interact;
@@ -26,8 +28,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
+pub use self::cookies::{
+    BrowserCookie, BrowserCookies, CookieParams, CookiesChanged, DeleteCookies, GetCookies, SameSite, SetCookies,
+};
 pub use self::dialogs::{AnsweredDialog, DialogPolicy, DialogType, Interruption, OpenDialog};
 pub use self::emulate::{Change, Emulate};
+pub use self::evaluate::{Evaluate, Evaluated, ScriptException, ScriptValue};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{
@@ -153,6 +159,14 @@ operations! {
     ClosePage(ClosePage) -> PageClosed;
     /// Changes the emulation.
     Emulate(Emulate) -> EmulationState;
+    /// Runs a script.
+    Evaluate(Evaluate) -> Evaluated;
+    /// Reads the cookies.
+    GetCookies(GetCookies) -> BrowserCookies;
+    /// Adds or replaces cookies.
+    SetCookies(SetCookies) -> CookiesChanged;
+    /// Deletes cookies.
+    DeleteCookies(DeleteCookies) -> CookiesChanged;
     /// Finds the elements that a description matches.
     Locate(Locate) -> Located;
     /// Holds submissions that nothing has approved, and reports held ones.

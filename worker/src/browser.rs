@@ -11,10 +11,12 @@
 mod bounds;
 mod challenges;
 mod confinement;
+mod cookies;
 mod demand;
 mod dialogs;
 mod directories;
 mod emulation;
+mod evaluating;
 mod files;
 mod finding;
 mod forms;

@@ -44,7 +44,7 @@ fn of_fields(config: &DocumentConfig<'_>) -> Vec<(&'static str, &'static str, &'
         ("CreateWebhook", "events", "maxItems", chars(limits.webhook_events)),
         ("UpdateWebhook", "events", "maxItems", chars(limits.webhook_events)),
     ];
-    for schema in ["Navigate", "Interact", "Wait"] {
+    for schema in ["Navigate", "Interact", "Wait", "Evaluate"] {
         bounds.push((schema, "timeout_ms", "minimum", milliseconds(limits.min_timeout)));
         bounds.push((schema, "timeout_ms", "maximum", milliseconds(limits.max_timeout)));
     }

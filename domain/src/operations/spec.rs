@@ -107,11 +107,15 @@ pub struct Secrets {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) typed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) header_values: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cookie_values: Option<Vec<String>>,
 }
 
 impl Secrets {

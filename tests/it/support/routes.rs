@@ -24,6 +24,10 @@ impl Route {
         Self { method: Method::POST, path, body: Some(body) }
     }
 
+    fn put(path: String, body: Value) -> Self {
+        Self { method: Method::PUT, path, body: Some(body) }
+    }
+
     fn patch(path: String, body: Value) -> Self {
         Self { method: Method::PATCH, path, body: Some(body) }
     }
@@ -127,6 +131,10 @@ pub fn operations(session: &str) -> Vec<Route> {
         Route::get(at("pages")),
         Route::post(at("pages"), json!({})),
         Route::patch(at("emulation"), json!({"offline": false})),
+        Route::post(at("evaluate"), json!({"script": "return 0"})),
+        Route::get(at("cookies")),
+        Route::put(at("cookies"), json!({"cookies": [{"name": "a", "value": "1", "domain": "example.com"}]})),
+        Route { method: Method::DELETE, path: at("cookies"), body: None },
     ]
 }
 

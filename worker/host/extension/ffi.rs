@@ -32,7 +32,9 @@ unsafe extern "C" {
         world: *mut WebKitScriptWorld,
     ) -> *mut JSCContext;
     pub fn webkit_frame_is_main_frame(frame: *mut WebKitFrame) -> i32;
+    pub fn webkit_script_world_get_default() -> *mut WebKitScriptWorld;
     pub fn webkit_script_world_new_with_name(name: *const c_char) -> *mut WebKitScriptWorld;
+    pub fn webkit_web_extension_get_page(extension: *mut WebKitWebExtension, id: u64) -> *mut WebKitWebPage;
     pub fn webkit_web_extension_send_message_to_context(
         extension: *mut WebKitWebExtension,
         message: *mut WebKitUserMessage,
@@ -40,6 +42,7 @@ unsafe extern "C" {
         callback: GAsyncReadyCallback,
         user_data: gpointer,
     );
+    pub fn webkit_web_page_get_id(page: *mut WebKitWebPage) -> u64;
     pub fn webkit_web_page_get_main_frame(page: *mut WebKitWebPage) -> *mut WebKitFrame;
     pub fn webkit_web_page_get_uri(page: *mut WebKitWebPage) -> *const c_char;
     pub fn webkit_web_page_send_message_to_view(

@@ -15,6 +15,7 @@ use javascriptcore_rs_sys::{
     JSCContext, JSCValue, jsc_context_evaluate, jsc_value_function_callv, jsc_value_is_function, jsc_value_is_object,
 };
 
+use crate::evaluation;
 use crate::ffi::{
     WebKitFrame, WebKitScriptWorld, WebKitWebPage, webkit_frame_get_js_context_for_script_world,
     webkit_frame_is_main_frame, webkit_web_page_get_main_frame,
@@ -48,6 +49,9 @@ pub unsafe fn connect_frame(world: *mut WebKitScriptWorld, page: *mut WebKitWebP
         if jsc_value_is_object(shared.0) != 0 && jsc_value_is_function(join.0) != 0 {
             let mut arguments = [shared.0];
             drop(Value::owned(jsc_value_function_callv(join.0, 1, arguments.as_mut_ptr())));
+            if frame == main {
+                evaluation::provide(context.0, shared.0, page);
+            }
         }
     }
 }

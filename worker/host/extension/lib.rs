@@ -1,8 +1,9 @@
 //! Web-process extension of a browser. WebKit loads it into each web process before the first page.
 //!
 //! It connects the frames of a page (`frames.rs`), it decides about requests before they leave the process
-//! (`requests.rs`), and it reports console lines (`console.rs`). The host sends it the headers to set and whether to hold
-//! requests, and whether pages are offline (`network.rs`); it reports held requests.
+//! (`requests.rs`), it reports console lines (`console.rs`), and it runs scripts in the page's own world
+//! (`evaluation.rs`). The host sends it the headers to set and whether to hold requests, and whether pages are offline
+//! (`network.rs`); it reports held requests.
 //!
 //! It runs inside the process that a hostile page may control. It therefore holds no secret except for the headers that
 //! the customer set, and the host treats its messages as untrusted.
@@ -14,6 +15,7 @@
 //! WebKit calls everything here on its main thread.
 
 mod console;
+mod evaluation;
 mod ffi;
 mod frames;
 mod messages;
@@ -43,6 +45,7 @@ pub unsafe extern "C" fn webkit_web_extension_initialize_with_user_data(
     // live as long as the process.
     unsafe {
         messages::apply_state(state);
+        evaluation::set_extension(extension);
         // This reference is never released.
         let world = ffi::webkit_script_world_new_with_name(WORLD.as_ptr());
         connect(world.cast(), c"window-object-cleared", on_window_object_cleared as *const c_void);

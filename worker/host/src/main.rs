@@ -14,6 +14,7 @@ mod cookies;
 mod dialogs;
 mod downloads;
 mod emulation;
+mod evaluate;
 mod extension;
 mod failure;
 mod history;
@@ -165,6 +166,9 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
         HostCommand::TakeConsole => json(&browser.console.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,
+        HostCommand::RunScript { script, arguments, limit_bytes } => {
+            json(&evaluate::run(page, &script, &arguments, limit_bytes).await?)
+        }
         HostCommand::Touch { steps, aimed } => json(&touch::inject(page, &steps, aimed).await?),
         HostCommand::Mouse { steps } => json(&pointer::inject(page, &steps).await?),
         HostCommand::Keys { keys } => json(&keys::inject(page, &keys).await?),
@@ -183,6 +187,10 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
             json(&cookies)
         }
         HostCommand::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        HostCommand::SetCookies { cookies } => json(&cookies::set(browser, &cookies).await?),
+        HostCommand::DeleteCookies { cookie, domain, path } => {
+            json(&cookies::delete(browser, &cookies::Filter { name: cookie, domain, path }).await?)
+        }
         HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
         HostCommand::Leave => json(&navigation::leave_all(browser).await),
         HostCommand::Page => json(&page.state().await),
@@ -214,6 +222,7 @@ fn needs_page(command: &HostCommand) -> bool {
             | HostCommand::Reload
             | HostCommand::ReleaseSubmission
             | HostCommand::Evaluate { .. }
+            | HostCommand::RunScript { .. }
             | HostCommand::Touch { .. }
             | HostCommand::Mouse { .. }
             | HostCommand::Keys { .. }

@@ -229,7 +229,7 @@ impl Webkit {
 const COOKIE_BYTES: usize = 4_096;
 
 /// Last second that a timestamp can express: a year in RFC 3339 has four digits.
-const LAST_SECOND: i64 = 253_402_300_799;
+pub(super) const LAST_SECOND: i64 = 253_402_300_799;
 
 /// Opens a file that a browser has written, and returns its size. Rejects links, because a compromised browser could
 /// create one to a file of the worker.
@@ -318,7 +318,7 @@ pub(super) fn page_error(error: protocol::PageError) -> PageError {
     PageError { kind, http_status: error.http_status, message: error.message }
 }
 
-fn too_large(what: &str, bytes: u64, limit: u64) -> OperationEnd {
+pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> OperationEnd {
     let detail = format!("The {what} has {bytes} bytes; the limit is {limit}.");
     OperationEnd::Withheld { detail, members: json_map(json!({ "bytes": bytes, "limit_bytes": limit })) }
 }

@@ -10,22 +10,25 @@ use kitfleet_domain::emulation::Emulation;
 use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
 use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
 use kitfleet_domain::operations::{
-    Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
-    DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
-    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation,
-    OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal, SearchResult,
-    SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
+    Action, AnsweredDialog, BrowserCookie, BrowserCookies, BrowserPage, BrowserPages, Capture, CaptureKind,
+    CaptureResult, Captured, Condition, CookiesChanged, DialogPolicy, DialogType, Evaluated, Extracted, Extraction,
+    Failure, FailureClass, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES,
+    Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult, PageClosed,
+    PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState, SubmissionHeld, Take,
+    Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
+use super::cookies::check_expiry;
 use super::emulation::DeviceSizes;
 use super::files::Files;
 use super::view::{SharedSize, View};
@@ -69,6 +72,9 @@ pub struct Simulated {
     /// Number of checks of this page for challenges.
     looks: AtomicU32,
     emulation: Emulation,
+    cookies: Vec<BrowserCookie>,
+    /// True when submissions are held back.
+    holds_submissions: bool,
     /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
@@ -94,6 +100,8 @@ impl Simulated {
             loads: 0,
             looks: AtomicU32::new(0),
             emulation: emulation.clone(),
+            cookies: Vec::new(),
+            holds_submissions: false,
             sizes,
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
             files: Files::simulated(),
@@ -141,6 +149,11 @@ impl Simulated {
         {
             return OperationEnd::invalid("action.files", "did not reach the browser: send the request again");
         }
+        if let Operation::SetCookies(set) = operation
+            && let Err(ended) = check_expiry(set)
+        {
+            return ended;
+        }
         let opened_before = self.open.as_ref().map(|(_, until)| *until);
         match self.act(operation) {
             Ok(begun) => download = download.or(begun),
@@ -181,6 +194,23 @@ impl Simulated {
     /// Changes the state of the browser as an operation does. Returns the download that it has begun.
     fn act(&mut self, operation: &Operation) -> Result<Option<DownloadRef>, Refusal> {
         match operation {
+            Operation::Navigate(navigate) => self.holds_submissions = navigate.hold_submissions,
+            // The rule stays that of the interaction that led to the dialog.
+            Operation::Interact(Interact { action: Action::Dialog { .. }, .. }) => {}
+            Operation::Interact(interact) => self.holds_submissions = interact.hold_submissions,
+            Operation::Hold(_) | Operation::Locate(_) => self.holds_submissions = true,
+            Operation::Search(_) | Operation::Login(_) => self.holds_submissions = false,
+            _ => {}
+        }
+        match operation {
+            Operation::Evaluate(_) if self.holds_submissions => return Err(Refusal::SubmissionsHeld),
+            Operation::SetCookies(set) => {
+                for cookie in &set.cookies {
+                    self.cookies.retain(|other| !other.replaces(cookie));
+                    self.cookies.push(cookie.clone());
+                }
+            }
+            Operation::DeleteCookies(delete) => self.cookies.retain(|cookie| !delete.matches(cookie)),
             Operation::Navigate(navigate) => return Ok(self.load(navigate.url.as_str())),
             Operation::Interact(Interact { action: Action::Dialog { accept, .. }, .. }) => {
                 let dialog = self.dialog().ok_or(Refusal::NoDialog)?;
@@ -412,6 +442,13 @@ impl Simulated {
                 OperationResult::ActivatePage(self.shape(self.active(), activate.session))
             }
             Operation::ClosePage(_) => OperationResult::ClosePage(PageClosed {}),
+            Operation::Evaluate(evaluate) => {
+                let value = returned(&evaluate.script).unwrap_or_else(ScriptValue::null);
+                OperationResult::Evaluate(Evaluated { value, ..Evaluated::without_value(duration_ms, url) })
+            }
+            Operation::GetCookies(_) => OperationResult::GetCookies(BrowserCookies { data: self.cookies.clone() }),
+            Operation::SetCookies(_) => OperationResult::SetCookies(CookiesChanged {}),
+            Operation::DeleteCookies(_) => OperationResult::DeleteCookies(CookiesChanged {}),
             Operation::Emulate(_) => OperationResult::Emulate(self.emulation.state()),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Hold(_) => OperationResult::Hold(SubmissionHeld { held: false }),
@@ -520,6 +557,12 @@ fn download(url: &str) -> Option<Download> {
         error: (status == DownloadStatus::Failed).then_some(DownloadError::TooLarge),
         created_at: Timestamp(SystemTime::now().into()),
     })
+}
+
+/// Returns the value of a script that only returns JSON, such as `return 0`.
+fn returned(script: &str) -> Option<ScriptValue> {
+    let json = script.strip_prefix("return ")?.trim_end_matches(';');
+    ScriptValue::new(RawValue::from_string(json.to_owned()).ok()?)
 }
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {

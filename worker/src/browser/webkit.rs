@@ -14,9 +14,9 @@ use kitfleet_domain::files::DownloadRef;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
-    self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Failure, FailureClass,
-    Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation, OperationOutput as _,
-    OperationResult, Refusal, Wait, Waited,
+    self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Evaluated, Failure,
+    FailureClass, Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation,
+    OperationOutput as _, OperationResult, Refusal, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -283,6 +283,10 @@ impl Webkit {
             Operation::ActivatePage(activate) => OperationResult::ActivatePage(self.activate_page(activate).await?),
             Operation::ClosePage(close) => OperationResult::ClosePage(self.close_page(close).await?),
             Operation::Emulate(change) => OperationResult::Emulate(self.emulate(change).await?),
+            Operation::Evaluate(evaluate) => OperationResult::Evaluate(self.evaluate(evaluate, started).await?),
+            Operation::GetCookies(_) => OperationResult::GetCookies(self.cookies().await?),
+            Operation::SetCookies(set) => OperationResult::SetCookies(self.set_cookies(set).await?),
+            Operation::DeleteCookies(delete) => OperationResult::DeleteCookies(self.delete_cookies(delete).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Hold(_) => OperationResult::Hold(self.hold().await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
@@ -497,6 +501,10 @@ impl Webkit {
             Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {
                 OperationResult::Wait(self.waited(wait, false, started).await?)
             }
+            Operation::Evaluate(evaluate) if evaluate.on_timeout == OnTimeout::Return && self.page_answers().await => {
+                let evaluated = Evaluated::without_value(milliseconds(started), self.address().await?);
+                OperationResult::Evaluate(Evaluated { timed_out: true, ..evaluated })
+            }
             // The caller learns which options there are.
             Operation::Interact(_) if self.reason == Some(Obstacle::NoOption) => {
                 let message = "must be the value or the label of one of its options";
@@ -613,6 +621,9 @@ fn ends_with_dialog(operation: &Operation) -> bool {
                 | Operation::ActivatePage(_)
                 | Operation::ClosePage(_)
                 | Operation::Emulate(_)
+                | Operation::GetCookies(_)
+                | Operation::SetCookies(_)
+                | Operation::DeleteCookies(_)
         )
 }
 

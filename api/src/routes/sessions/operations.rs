@@ -1,7 +1,9 @@
 //! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
 
 mod capture;
+mod cookies;
 pub mod emulation;
+mod evaluate;
 mod extract;
 mod interact;
 mod login;
@@ -44,6 +46,8 @@ pub fn routes() -> Routes {
         .merge(snapshot::routes())
         .merge(pages::routes())
         .merge(emulation::routes())
+        .merge(evaluate::routes())
+        .merge(cookies::routes())
         .merge(search::routes())
         .merge(login::routes())
 }

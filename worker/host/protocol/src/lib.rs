@@ -7,10 +7,14 @@
 //!
 //! Commands run concurrently. A reply carries the ID of its command, and replies may arrive in another order.
 
+mod scripts;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use self::scripts::{ScriptEnd, ScriptException, ScriptRun, SyntaxError};
 
 /// Maximum length of a line from a host, in bytes. The host sends an error instead of a longer reply, and a worker reads
 /// no further, because a compromised page process could send anything.
@@ -108,6 +112,15 @@ pub enum HostCommand {
         /// Body of the function, such as `return document.title`.
         script: String,
     },
+    /// Run the body of an async function in the page's own world, and reply with a [`ScriptRun`] when it has ended.
+    RunScript {
+        /// Body of the function.
+        script: String,
+        /// JSON array, which the function gets as `args`.
+        arguments: String,
+        /// Maximum size of the value as JSON, in bytes.
+        limit_bytes: u64,
+    },
     /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies with a [`TouchOutcome`] after the
     /// last one.
     Touch {
@@ -156,6 +169,20 @@ pub enum HostCommand {
     ReplaceCookies {
         /// Cookies of all hosts, including session cookies.
         cookies: Vec<Cookie>,
+    },
+    /// Add cookies, or replace those with the same name, domain and path. Replies with a [`CookiesSet`].
+    SetCookies {
+        /// Cookies in order.
+        cookies: Vec<Cookie>,
+    },
+    /// Delete the cookies that match all members. Replies `null` when they are deleted.
+    DeleteCookies {
+        /// Name.
+        cookie: Option<String>,
+        /// Domain. Without a leading dot, cookies with one match as well.
+        domain: Option<String>,
+        /// Path.
+        path: Option<String>,
     },
     /// Change the emulation, of the current page too. Replies `null` when it is in force.
     Emulate {
@@ -252,6 +279,7 @@ impl HostCommand {
             Self::SetHeaders { .. } => "set_headers",
             Self::TakeConsole => "take_console",
             Self::Evaluate { .. } => "evaluate",
+            Self::RunScript { .. } => "run_script",
             Self::Touch { .. } => "touch",
             Self::Mouse { .. } => "mouse",
             Self::Keys { .. } => "keys",
@@ -260,6 +288,8 @@ impl HostCommand {
             Self::Pdf { .. } => "pdf",
             Self::Cookies { .. } => "cookies",
             Self::ReplaceCookies { .. } => "replace_cookies",
+            Self::SetCookies { .. } => "set_cookies",
+            Self::DeleteCookies { .. } => "delete_cookies",
             Self::Emulate { .. } => "emulate",
             Self::Leave => "leave",
             Self::Page => "page",
@@ -896,6 +926,15 @@ pub struct Cookie {
     pub http_only: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
+}
+
+/// Result of [`HostCommand::SetCookies`]. Without members all cookies are set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CookiesSet {
+    /// Indexes of cookies whose domain is a public suffix, such as `com`. If there is one, no cookie is set.
+    pub public_suffixes: Vec<usize>,
+    /// Indexes of cookies that WebKit has not kept.
+    pub dropped: Vec<usize>,
 }
 
 /// Current state of the page.

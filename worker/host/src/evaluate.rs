@@ -1,0 +1,41 @@
+//! Scripts of the customer, which run in the page's own world.
+//!
+//! The isolated world starts them, by a function of the extension (`extension/evaluation.rs`), and converts what they return. A page
+//! that has replaced `JSON` or `Promise` therefore cannot change or stop the answer.
+
+use std::rc::Rc;
+
+use kitfleet_host_protocol::{HostError, ScriptEnd, ScriptException, ScriptRun};
+
+use crate::browser::Browser;
+use crate::channel::json;
+use crate::pages::Page;
+use crate::script;
+
+/// Code that runs a script.
+const EVALUATE: &str = include_str!("evaluate.js");
+
+/// Runs the body of an async function with these arguments, a JSON array. Its value has at most `limit_bytes` as JSON.
+pub async fn run(page: &Rc<Page>, body: &str, arguments: &str, limit_bytes: u64) -> Result<ScriptRun, HostError> {
+    let (body, arguments) = (json(&body), json(&arguments));
+    let function = format!(
+        "'use strict';\nconst script = {}, args = {}, limit = {limit_bytes};\n{EVALUATE}",
+        body.get(),
+        arguments.get()
+    );
+    let end = match script::call(page, &function).await {
+        Ok(Some(text)) => serde_json::from_str(&text).map_err(|error| script::no_json(&error))?,
+        Ok(None) => ScriptEnd::Replaced,
+        // The script has broken its page, for example by using all of its memory for scripts.
+        Err(HostError::Script { message }) => {
+            ScriptEnd::Exception(ScriptException { name: "Error".to_owned(), message, line: None })
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(ScriptRun { uri: active_uri(&page.browser), end })
+}
+
+/// The page may have been closed.
+fn active_uri(browser: &Browser) -> String {
+    browser.pages.active().uri().0
+}
