@@ -10,6 +10,7 @@ mod emulate;
 mod extract;
 mod forms;
 mod interact;
+mod keys;
 pub mod locate;
 mod locators;
 mod navigate;

@@ -5,6 +5,7 @@ mod backup;
 mod bursts;
 mod captures;
 mod challenges;
+mod chords;
 mod confinement;
 mod deaths;
 mod device;

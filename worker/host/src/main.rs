@@ -24,6 +24,7 @@ mod pages;
 mod pointer;
 mod screen;
 mod script;
+mod shortcuts;
 mod submissions;
 mod touch;
 
@@ -95,6 +96,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     prepare_environment(arguments.scale)?;
     set("DISPLAY", &display(arguments.display_from)?)?;
     gtk::init().map_err(|error| error.to_string())?;
+    shortcuts::install();
 
     let browser = Browser::start(arguments, output.clone())?;
     channel::read_requests({
