@@ -44,7 +44,7 @@ pub use self::results::{EarlyEnd, StoredResult};
 pub use self::snapshot::{PageSnapshot, Snapshot};
 pub use self::spec::{DialogMembers, OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState, StateCapture};
-pub use self::wait::{Condition, ConditionKind, Wait, Waited};
+pub use self::wait::{Condition, ConditionKind, PageResponse, ScriptText, Wait, WaitException, Waited};
 use crate::emulation::EmulationState;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};

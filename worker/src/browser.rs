@@ -32,6 +32,7 @@ mod simulated;
 mod sites;
 mod user_ids;
 mod view;
+mod waiting;
 mod webkit;
 
 use std::io;

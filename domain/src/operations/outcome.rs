@@ -61,6 +61,9 @@ pub enum Refusal {
     /// The only page cannot be closed.
     #[error("the last page of a session cannot be closed")]
     LastPage,
+    /// Submissions are held back until they are approved, and a script could make one.
+    #[error("the session holds back submissions that are not approved, so that no script can run")]
+    SubmissionsHeld,
     /// No further page can be opened.
     #[error("the session has the maximum number of pages")]
     TooManyPages,

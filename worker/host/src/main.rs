@@ -22,6 +22,8 @@ mod live;
 mod navigation;
 mod pages;
 mod pointer;
+mod predicate;
+mod responses;
 mod screen;
 mod script;
 mod shortcuts;
@@ -199,6 +201,9 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::ChooserOpen => json(&choosers::find(browser).await),
         HostCommand::SelectFiles { files } => json(&choosers::select(browser, &files).await?),
         HostCommand::Downloads => json(&browser.downloads.list()),
+        HostCommand::LoadProgress => json(&navigation::progress::read(page).await),
+        HostCommand::Responses { after, since_us } => json(&browser.responses.list(after, since_us)),
+        HostCommand::RunPredicate { script } => json(&predicate::run(page, &script).await?),
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
         HostCommand::GrantInput { lend } => json(&live::input_queue::lend(browser, lend).await?),
@@ -216,6 +221,7 @@ fn needs_page(command: &HostCommand) -> bool {
             | HostCommand::Reload
             | HostCommand::ReleaseSubmission
             | HostCommand::Evaluate { .. }
+            | HostCommand::RunPredicate { .. }
             | HostCommand::Touch { .. }
             | HostCommand::Mouse { .. }
             | HostCommand::Keys { .. }

@@ -13,8 +13,8 @@ use kitfleet_domain::operations::{
     Action, AnsweredDialog, BrowserPage, BrowserPages, Capture, CaptureKind, CaptureResult, Captured, Condition,
     DialogPolicy, DialogType, Extracted, Extraction, Failure, FailureClass, Interact, Interacted, Interruption, Locate,
     LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation,
-    OperationOutput as _, OperationResult, PageClosed, PageSnapshot, PageStanding, PageState, Refusal, SearchResult,
-    SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
+    OperationOutput as _, OperationResult, PageClosed, PageResponse, PageSnapshot, PageStanding, PageState, Refusal,
+    SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
@@ -437,15 +437,13 @@ impl Simulated {
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited {
-            matched,
-            kind,
-            duration_ms,
-            url: self.url().to_owned(),
-            dialogs: Vec::new(),
-            dialog: None,
-            download: None,
-        }
+        let response = match (&wait.condition, matched) {
+            (Condition::Response { status, .. }, true) => {
+                Some(PageResponse { url: self.url().to_owned(), status: status.unwrap_or(200) })
+            }
+            _ => None,
+        };
+        Waited { response, ..Waited::of(kind, matched, duration_ms, self.url().to_owned()) }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain

@@ -119,7 +119,7 @@ fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::DialogOpen { dialog } => dialog_open(dialog),
         Refusal::NoPage => not_found::<PageId>(),
-        Refusal::NoDialog | Refusal::LastPage | Refusal::TooManyPages => {
+        Refusal::NoDialog | Refusal::LastPage | Refusal::SubmissionsHeld | Refusal::TooManyPages => {
             Problem::new(&kinds::CONFLICT, refusal.to_string())
         }
     }

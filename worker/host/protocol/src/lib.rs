@@ -7,10 +7,14 @@
 //!
 //! Commands run concurrently. A reply carries the ID of its command, and replies may arrive in another order.
 
+mod waits;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use self::waits::{LoadProgress, PredicateException, PredicateResult, ResponseEntry};
 
 /// Maximum length of a line from a host, in bytes. The host sends an error instead of a longer reply, and a worker reads
 /// no further, because a compromised page process could send anything.
@@ -205,6 +209,21 @@ pub enum HostCommand {
     },
     /// Reply with the downloads of all pages as a list of [`DownloadEntry`], oldest first.
     Downloads,
+    /// Reply with the [`LoadProgress`] of the page.
+    LoadProgress,
+    /// Reply with the newest responses that pages have received, as a list of [`ResponseEntry`], oldest first.
+    Responses {
+        /// Number of the last response that is known.
+        after: u64,
+        /// Earliest time of a response, in microseconds since 1970.
+        since_us: u64,
+    },
+    /// Run the body of an async function in the page's own world, and reply with a [`PredicateResult`]. It replaces an earlier run
+    /// that has not ended.
+    RunPredicate {
+        /// Body of the function. It must have no syntax error.
+        script: String,
+    },
     /// Wait until the browser shows a change, and reply with it as a [`LiveEvent`]. The browser paints only from this
     /// command until [`HostCommand::Unwatch`]. A later `Watch` ends an earlier one, which then replies with an empty
     /// event.
@@ -274,6 +293,9 @@ impl HostCommand {
             Self::ChooserOpen => "chooser_open",
             Self::SelectFiles { .. } => "select_files",
             Self::Downloads => "downloads",
+            Self::LoadProgress => "load_progress",
+            Self::Responses { .. } => "responses",
+            Self::RunPredicate { .. } => "run_predicate",
             Self::Watch { .. } => "watch",
             Self::Unwatch { .. } => "unwatch",
             Self::GrantInput { .. } => "grant_input",
