@@ -1,7 +1,7 @@
 //! Responses that pages have received. The newest are kept for waits of the worker.
 //!
-//! WebKit reports the requests of a page and of its frames, but not those of its workers. A page can cause responses without limit,
-//! so that both their number and their size are limited.
+//! WebKit reports the requests of a page, its frames and its workers, also those that become a download. A page can cause responses
+//! without limit, so that both their number and their size are limited.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -51,10 +51,11 @@ impl Responses {
     }
 }
 
-/// Records a response of a page. Responses without an HTTP status, such as those of `data:`, are not recorded.
-pub fn note(page: &Page, response: &URIResponse) {
+/// Records a response of a page. Responses that are not HTTP, such as those of `blob:`, are not recorded.
+fn note(page: &Page, response: &URIResponse) {
     let Ok(status @ 100..=599) = u16::try_from(response.status_code()) else { return };
-    let Some(uri) = response.uri() else { return };
+    let is_http = |uri: &glib::GString| uri.starts_with("http:") || uri.starts_with("https:");
+    let Some(uri) = response.uri().filter(is_http) else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let received_us = u64::try_from(now.as_micros()).unwrap_or_default();
     page.browser.responses.add(page.browser.short_uri(uri.into()), status, received_us);

@@ -19,7 +19,7 @@ use kitfleet_domain::operations::{
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
@@ -543,6 +543,7 @@ fn found(item: &Extraction) -> Value {
     match (item.take, item.transform) {
         (Take::List, _) => Value::Array(Vec::new()),
         (Take::Text, Some(Transform::Number)) => 1.into(),
+        (Take::Box, _) => json!({ "x": 0, "y": 0, "width": 1, "height": 1 }),
         _ => "simulated".into(),
     }
 }

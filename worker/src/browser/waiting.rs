@@ -1,4 +1,4 @@
-//! Waits for conditions of the page: texts, scripts, responses and loads (contract: operations 16, 50 to 54).
+//! Waits for conditions of the page: texts, scripts, responses and loads (contract: operations 16, 17).
 
 use kitfleet_domain::operations::{self, PageResponse, Refusal, ScriptText, Target, WaitException};
 use kitfleet_host_protocol::{HostCommand, HostError, LoadProgress, PredicateResult, ResponseEntry};

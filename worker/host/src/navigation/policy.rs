@@ -10,7 +10,6 @@ use webkit2gtk::{
 
 use super::{LoadDownload, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navigation, arrived, same};
 use crate::pages::Page;
-use crate::responses;
 use crate::submissions::{self, Attempt};
 
 /// Reason for the rejection of a submission.
@@ -22,15 +21,7 @@ const LEFT: &str = "the page is being left";
 /// Allows loads from the web, and rejects addresses of this machine. Returns whether the decision was made here.
 pub fn decide(page: &Rc<Page>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
     let refusal = if kind == PolicyDecisionType::Response {
-        let response: Option<&ResponsePolicyDecision> = decision.downcast_ref();
-        let refusal = response.and_then(|response| weigh_response(page, response));
-        // WebKit reports no response to a request that ends here.
-        if refusal.is_some()
-            && let Some(response) = response.and_then(ResponsePolicyDecisionExt::response)
-        {
-            responses::note(page, &response);
-        }
-        match refusal {
+        match decision.downcast_ref().and_then(|response| weigh_response(page, response)) {
             Some(Refusal::Download) => {
                 decision.download();
                 return true;
