@@ -66,7 +66,7 @@ pub enum Take {
     List,
     /// Box in CSS pixels of the viewport.
     Box,
-    /// What a field holds, except for a password.
+    /// Current value of a field, except for a password.
     Value,
 }
 

@@ -209,13 +209,13 @@ pub enum ConditionKind {
     SelectorHidden,
     /// [`Condition::UrlMatches`]
     UrlMatches,
-    /// [`Condition::Text`]
+    /// A text: [`Condition::Text`]
     Text,
-    /// [`Condition::Function`]
+    /// A script: [`Condition::Function`]
     Function,
-    /// [`Condition::Response`]
+    /// A response: [`Condition::Response`]
     Response,
-    /// [`Condition::LoadState`]
+    /// A load: [`Condition::LoadState`]
     LoadState,
     /// [`Condition::Time`]
     Time,
@@ -283,7 +283,7 @@ impl Waited {
 pub struct PageResponse {
     /// Address, limited to its first 32,768 characters
     pub url: String,
-    /// HTTP status
+    /// HTTP status of the response
     pub status: u16,
 }
 

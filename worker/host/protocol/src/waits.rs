@@ -1,4 +1,4 @@
-//! What the worker waits for.
+//! Progress, responses and scripts for waits of the worker.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct ResponseEntry {
     pub number: u64,
     /// Address, truncated to the device's limit.
     pub uri: String,
-    /// HTTP status.
+    /// HTTP status of the response.
     pub status: u16,
     /// Time of the response, in microseconds since 1970.
     pub received_us: u64,

@@ -227,7 +227,7 @@ const pageBoxOf = (element) => {
   return Object.values(box).every(Number.isFinite) ? box : null;
 };
 
-// What a field holds now. `null` for an element that is no field, for a toggle that is off, and for a password.
+// Current value of a field. `null` for an element that is no field, for a toggle that is off, and for a password.
 const heldBy = (element) => {
   const field = tagOf(element) === 'label' ? element.control : element;
   if (!field) return null;
