@@ -107,8 +107,8 @@ impl Condition {
     #[must_use]
     pub fn pattern(&self) -> Option<(&str, &'static str)> {
         match self {
-            Self::UrlMatches { pattern } => Some((pattern, "condition.pattern")),
-            Self::Response { url_pattern, .. } => Some((url_pattern, "condition.url_pattern")),
+            Self::UrlMatches { pattern } => Some((pattern.as_str(), "condition.pattern")),
+            Self::Response { url_pattern, .. } => Some((url_pattern.as_str(), "condition.url_pattern")),
             _ => None,
         }
     }
@@ -128,6 +128,11 @@ impl fmt::Debug for ScriptText {
 impl Parameters for Wait {
     const SPEC: OperationSpec =
         OperationSpec { kind: "wait", route: Some("wait"), usage: Some(UsageKind::Wait), ..OperationSpec::READS };
+
+    fn spec(&self) -> OperationSpec {
+        // A script can load another page.
+        OperationSpec { may_load: matches!(self.condition, Condition::Function { .. }), ..Self::SPEC }
+    }
 
     fn budget(&self) -> Duration {
         self.timeout

@@ -220,7 +220,7 @@ async fn load_of_the_page_is_waited_for() {
 async fn held_dialog_ends_a_wait() {
     let mut scene = Scene::start().await;
     scene.session = scene.client.session_with(json!({"dialogs": "hold"})).await;
-    let page = "<button id=ask onclick=\"setTimeout(() => confirm('sure?'), 1000)\">ask</button><img src='/never'>";
+    let page = "<button id=ask onclick=\"setTimeout(() => confirm('sure?'), 2000)\">ask</button><img src='/never'>";
     let page = scene.written(page);
     scene.operate("navigate", json!({"url": page, "wait_until": "domcontentloaded"})).await.expect(200);
     for condition in [
