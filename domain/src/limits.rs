@@ -25,7 +25,7 @@ pub struct Limits {
     pub type_text_chars: usize,
     /// Milliseconds between typed keys.
     pub type_delay_ms: u64,
-    /// Characters in the name of a key.
+    /// Characters in a key with its modifiers.
     pub press_key_chars: usize,
     /// Shortest timeout of an operation.
     pub min_timeout: Duration,
@@ -295,7 +295,7 @@ impl Default for Limits {
             metadata_bytes: 16 * 1024,
             type_text_chars: 10_000,
             type_delay_ms: 500,
-            press_key_chars: 20,
+            press_key_chars: 40,
             min_timeout: Duration::from_millis(100),
             max_timeout: Duration::from_mins(2),
             max_time_wait: Duration::from_mins(1),

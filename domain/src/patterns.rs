@@ -46,8 +46,8 @@ impl Patterns {
     }
 
     /// # Errors
-    /// Returns an error on field `condition.pattern` if the text is not a regular expression or is too large.
-    pub async fn compile(&self, text: &str) -> Result<Pattern, PatternError> {
+    /// Returns an error on this field of the request if the text is not a regular expression or is too large.
+    pub async fn compile(&self, text: &str, field: &str) -> Result<Pattern, PatternError> {
         let text = text.to_owned();
         let compiled = self.run_on_thread(move || {
             RegexBuilder::new(&text).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build().map(Pattern)
@@ -57,7 +57,7 @@ impl Patterns {
                 regex::Error::CompiledTooBig(_) => "is a regular expression that is too large".to_owned(),
                 error => format!("must be a regular expression: {error}"),
             };
-            Invalid::field("condition.pattern", message)
+            Invalid::field(field, message)
         })?)
     }
 
@@ -69,6 +69,15 @@ impl Patterns {
     pub async fn is_match(&self, pattern: &Pattern, address: &str) -> Result<bool, PatternError> {
         let (Pattern(regex), address) = (pattern.clone(), address.to_owned());
         Ok(self.run_on_thread(move || regex.is_match(&address)).await?)
+    }
+
+    /// Returns the index of the first URL that the pattern matches. As [`Patterns::is_match`], on one thread for all URLs.
+    ///
+    /// # Errors
+    /// Returns an error if the machine cannot create a thread.
+    pub async fn first_match(&self, pattern: &Pattern, addresses: Vec<String>) -> Result<Option<usize>, PatternError> {
+        let Pattern(regex) = pattern.clone();
+        Ok(self.run_on_thread(move || addresses.iter().position(|address| regex.is_match(address))).await?)
     }
 
     async fn run_on_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
@@ -94,12 +103,16 @@ mod tests {
     async fn invalid_and_large_expressions_are_refused() {
         let patterns = Patterns::new(1);
         for bad in ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000})", r"\p{L}{900}"] {
-            let error = patterns.compile(bad).await.expect_err("the expression is refused");
+            let error = patterns.compile(bad, "condition.pattern").await.expect_err("the expression is refused");
             assert!(matches!(error, PatternError::Invalid(_)), "{bad}: {error}");
         }
-        let pattern = patterns.compile(r"^https?://[^/]+/(\w+-)*\d{1,6}$").await.expect("the expression is valid");
+        let pattern = patterns.compile(r"^https?://[^/]+/(\w+-)*\d{1,6}$", "condition.pattern").await;
+        let pattern = pattern.expect("the expression is valid");
         assert!(patterns.is_match(&pattern, "https://example.com/a-b-12").await.expect("a thread"));
         assert!(!patterns.is_match(&pattern, "https://example.com/a-b-").await.expect("a thread"));
+        let addresses = ["https://example.com/", "https://example.com/1", "https://example.com/2"].map(str::to_owned);
+        assert_eq!(patterns.first_match(&pattern, addresses.to_vec()).await.expect("a thread"), Some(1));
+        assert_eq!(patterns.first_match(&pattern, Vec::new()).await.expect("a thread"), None);
     }
 
     #[tokio::test]

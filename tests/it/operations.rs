@@ -40,6 +40,10 @@ async fn operations_return_the_members_of_the_contract() {
     let answer = client.operate(&session, "wait", json!({"condition": condition})).await.expect(200);
     has(&answer, &["matched", "kind", "duration_ms", "url"]);
     assert_eq!((&answer.body["matched"], &answer.body["kind"]), (&json!(true), &json!("url_matches")));
+    let condition = json!({"kind": "response", "url_pattern": "example", "status": 201});
+    let answer = client.operate(&session, "wait", json!({"condition": condition})).await.expect(200);
+    has(&answer, &["matched", "kind", "duration_ms", "url", "response"]);
+    assert_eq!(in_order(&answer.body["response"]), ["url", "status"]);
     captures(&client, &session).await;
     let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
     let answer = client.operate(&session, "extract", json!({"extractions": [extraction]})).await.expect(200);
@@ -234,6 +238,8 @@ async fn interact_validates_its_input() {
         (json!({"action": {"kind": "tap", "selector": "a".repeat(4_097)}}), "action.selector"),
         (press(""), "action.key"),
         (press(&"x".repeat(21)), "action.key"),
+        (press("Shift+Alt+Shift+a"), "action.key"),
+        (press("Hyper+a"), "action.key"),
         (json!({"action": {"kind": "press"}}), "action.key"),
         (scroll(json!(1.5), json!(0)), "action.delta_x"),
         (scroll(json!(0), json!("down")), "action.delta_y"),
@@ -249,6 +255,8 @@ async fn interact_validates_its_input() {
         typing(&"x".repeat(240), json!(500)),
         press("a"),
         press("AudioBassBoostToggle"),
+        press("Control+Shift+Alt+Meta+ArrowRight"),
+        press("Control++"),
         scroll(json!(-100), json!(i32::MAX)),
         json!({"action": {"kind": "scroll", "selector": "#box", "delta_y": 10}}),
         json!({"action": tap, "timeout_ms": 100}),
@@ -342,6 +350,16 @@ async fn wait_validates_its_input() {
         (pattern(r"\p{L}{900}"), "condition.pattern"),
         (pattern(&"a".repeat(1_001)), "condition.pattern"),
         (json!({"condition": {"kind": "selector", "selector": "a".repeat(4_097)}}), "condition.selector"),
+        (json!({"condition": {"kind": "text", "text": " "}}), "condition.text"),
+        (json!({"condition": {"kind": "text", "text": "a".repeat(1_001)}}), "condition.text"),
+        (json!({"condition": {"kind": "function"}}), "condition.script"),
+        (json!({"condition": {"kind": "function", "script": ""}}), "condition.script"),
+        (json!({"condition": {"kind": "function", "script": "x".repeat(65_537)}}), "condition.script"),
+        (json!({"condition": {"kind": "response", "url_pattern": "("}}), "condition.url_pattern"),
+        (json!({"condition": {"kind": "response", "url_pattern": "a".repeat(1_001)}}), "condition.url_pattern"),
+        (json!({"condition": {"kind": "response", "url_pattern": "a", "status": 600}}), "condition.status"),
+        (json!({"condition": {"kind": "load_state", "state": "idle"}}), "condition.state"),
+        (json!({"condition": {"kind": "load_state"}}), "condition.state"),
         (time(json!(60_001)), "condition.ms"),
         (time(json!(-1)), "condition.ms"),
         (time(json!(0.5)), "condition.ms"),
@@ -357,6 +375,10 @@ async fn wait_validates_its_input() {
         time(json!(0)),
         time(json!(20)),
         json!({"condition": {"kind": "selector_hidden", "selector": "#a"}}),
+        json!({"condition": {"kind": "text", "text": "a"}}),
+        json!({"condition": {"kind": "function", "script": "x".repeat(65_536)}}),
+        json!({"condition": {"kind": "response", "url_pattern": "/a$", "status": 200}}),
+        json!({"condition": {"kind": "load_state", "state": "networkidle"}}),
         json!({"condition": shown, "timeout_ms": 100}),
         json!({"condition": shown, "timeout_ms": 120_000}),
     ];

@@ -2,9 +2,12 @@
 
 pub mod agents;
 mod backup;
+mod boxes;
 mod bursts;
 mod captures;
 mod challenges;
+mod chords;
+mod conditions;
 mod confinement;
 mod cookies;
 mod deaths;

@@ -34,6 +34,7 @@ mod simulated;
 mod sites;
 mod user_ids;
 mod view;
+mod waiting;
 mod webkit;
 
 use std::io;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
-use kitfleet_domain::operations::{Failure, FailureClass, OpenDialog, Operation, Outcome};
+use kitfleet_domain::operations::{ConditionKind, Failure, FailureClass, OpenDialog, Operation, Outcome};
 use kitfleet_domain::sealing::NotSealedForUs;
 use kitfleet_domain::sessions::dialogs::{self, DialogChange};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
@@ -523,7 +523,9 @@ impl Actor {
             Err(_) => (Outcome::Failed { failure: out_of_time() }, None),
         };
         if let Outcome::Failed { failure } = &outcome {
-            tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
+            // The exception of a caller's script may contain values of the page.
+            let detail = Some(failure.detail.as_str()).filter(|_| !runs_script(&operation));
+            tracing::info!(class = failure.class.name(), detail, "operation failed");
         }
         if let Some(watch) = &mut self.watch {
             watch.after(&operation);
@@ -691,6 +693,11 @@ fn reason(error: &NotSaved) -> Reason {
         NotSaved::Store(SaveError::TooLarge(_)) => Reason::TooLarge,
         NotSaved::Store(SaveError::Upload(_)) => Reason::UploadFailed,
     }
+}
+
+/// True for an operation whose failure can contain text of a caller's script.
+fn runs_script(operation: &Operation) -> bool {
+    matches!(operation, Operation::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
 }
 
 fn out_of_time() -> Failure {

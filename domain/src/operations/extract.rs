@@ -45,9 +45,9 @@ pub struct Extraction {
 pub struct SubExtraction {
     /// Key in the object of the match.
     pub name: String,
-    /// CSS selector, evaluated inside the match.
+    /// CSS selector, evaluated inside the match. `:scope` is the match itself.
     pub selector: String,
-    /// Text or attribute.
+    /// Text, attribute, box or value.
     #[serde(rename = "type")]
     pub take: Take,
     /// Attribute name, for `attribute`.
@@ -64,6 +64,10 @@ pub enum Take {
     Attribute,
     /// All matches.
     List,
+    /// Box in CSS pixels of the viewport.
+    Box,
+    /// Current value of a field, except for a password.
+    Value,
 }
 
 /// Transformation of a text.
@@ -112,7 +116,7 @@ impl Extract {
             for sub in require_subs(&mut rules, item, limits, &at("extract")) {
                 let at = |field: &str| format!("extractions.{i}.extract.{}.{field}", sub.name);
                 require_selector(&mut rules, &sub.selector, limits, &at("selector"));
-                rules.require(sub.take != Take::List, &at("type"), "must be text or attribute");
+                rules.require(sub.take != Take::List, &at("type"), "must be text, attribute, box or value");
                 require_attribute(&mut rules, sub.take, sub.attribute.as_deref(), limits, &at("attribute"));
             }
         }

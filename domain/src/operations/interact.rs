@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::keys::require_chord;
 use super::locators::require_element;
 use super::{
     AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
@@ -458,7 +459,7 @@ impl Interact {
                     require_element(&mut rules, element, limits, "action");
                 }
             }
-            Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
+            Action::Press { key } => require_chord(&mut rules, key, limits, "action.key"),
             Action::Select { element, options, is_list } => {
                 require_element(&mut rules, element, limits, "action");
                 let field = if *is_list { "action.options" } else { "action.option" };

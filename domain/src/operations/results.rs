@@ -171,6 +171,8 @@ mod tests {
             dialogs: Vec::new(),
             dialog: None,
             download: None,
+            response: None,
+            exception: None,
         };
         assert_kept(
             OperationResult::Wait(waited.clone()),

@@ -25,6 +25,7 @@ use crate::extension::Extension;
 use crate::live::Live;
 use crate::pages::{self, Page, Pages, cut};
 use crate::pointer::MARK;
+use crate::responses::Responses;
 use crate::submissions::Submissions;
 use crate::{Arguments, emulation, failure, navigation, screen, script};
 
@@ -47,6 +48,7 @@ pub struct Browser {
     pub dialogs: Dialogs,
     pub choosers: Choosers,
     pub downloads: Downloads,
+    pub responses: Responses,
     pub live: Live,
     /// Folder for everything that the browser writes.
     pub directory: PathBuf,
@@ -87,6 +89,7 @@ impl Browser {
             dialogs: Dialogs::default(),
             choosers: Choosers::default(),
             downloads: Downloads::default(),
+            responses: Responses::default(),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
             window: window(&stack, arguments.viewport),

@@ -1,5 +1,5 @@
 // Body of an async function in the isolated world, which runs a script of the customer in the page's own world. The constants
-// `script`, `args` and `limit` are written before it.
+// `script`, `args`, `limit` and `asCondition` are written before it.
 //
 // A page may have replaced any object of its own world, so that only syntax and the script itself run there. Everything else
 // uses the objects of the isolated world. None of them is passed to the page. This code is strict, because a sloppy function
@@ -95,6 +95,7 @@ const ended = await new Promise((resolve) => {
   apply(then, promise, [(value) => end(value, false), (value) => end(value, true)]);
 });
 if (ended.thrown) return exception(ended.value);
+if (asCondition) return JSON.stringify({ value: Boolean(ended.value) });
 let json;
 try {
   // An element may have properties that a library of the page has added.

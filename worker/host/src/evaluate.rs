@@ -15,11 +15,17 @@ use crate::script;
 /// Code that runs a script.
 const EVALUATE: &str = include_str!("evaluate.js");
 
-/// Runs the body of an async function with these arguments, a JSON array. Its value has at most `limit_bytes` as JSON.
-pub async fn run(page: &Rc<Page>, body: &str, arguments: &str, limit_bytes: u64) -> Result<ScriptRun, HostError> {
+/// Runs the body of an async function with these arguments, a JSON array. Its value has at most `limit_bytes` as JSON. A condition
+/// returns only whether the value is truthy.
+pub async fn run(
+    page: &Rc<Page>,
+    body: &str,
+    arguments: &str,
+    (limit_bytes, as_condition): (u64, bool),
+) -> Result<ScriptRun, HostError> {
     let (body, arguments) = (json(&body), json(&arguments));
     let function = format!(
-        "'use strict';\nconst script = {}, args = {}, limit = {limit_bytes};\n{EVALUATE}",
+        "'use strict';\nconst script = {}, args = {}, limit = {limit_bytes}, asCondition = {as_condition};\n{EVALUATE}",
         body.get(),
         arguments.get()
     );

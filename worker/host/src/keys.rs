@@ -102,10 +102,10 @@ impl KeyPress {
             state |= modifier(*held);
         }
         send(page, gdk::EventType::KeyPress, self.key, state)?;
-        send(page, gdk::EventType::KeyRelease, self.key, state | modifier(self.key))?;
+        send(page, gdk::EventType::KeyRelease, self.key, state)?;
         for held in self.held.iter().rev() {
-            send(page, gdk::EventType::KeyRelease, *held, state)?;
             state -= modifier(*held);
+            send(page, gdk::EventType::KeyRelease, *held, state)?;
         }
         Ok(self.held.len() + 1)
     }
@@ -120,9 +120,11 @@ fn send(page: &Rc<Page>, kind: gdk::EventType, key: Key, state: ModifierType) ->
     let display = surface.display();
     let keyboard =
         display.default_seat().and_then(|seat| seat.keyboard()).ok_or_else(|| failure::engine("X has no keyboard"))?;
-    // GTK handles a key without a hardware code badly. A character that is on no key has no code.
+    // GTK handles a key without a hardware code badly. A character that is on no key has no code. The display has `Meta` on the
+    // key of `Alt`.
+    let placed = if key == key::Meta_L { key::Super_L } else { key };
     let place =
-        gdk::Keymap::for_display(&display).and_then(|keymap| keymap.entries_for_keyval(*key).into_iter().next());
+        gdk::Keymap::for_display(&display).and_then(|keymap| keymap.entries_for_keyval(*placed).into_iter().next());
     let mut event = gdk::Event::new(kind);
     // SAFETY: GDK made the event with one of the two types of this layout, and sets its remaining fields to zero. The
     // event owns the reference to its window.
@@ -154,15 +156,27 @@ fn parse(text: &str) -> Option<KeyPress> {
     }
     match text.rsplit_once('+') {
         // A plus sign after modifiers.
-        Some((before, "")) => combination(before.strip_suffix('+')?, key::plus),
-        Some((before, last)) => combination(before, parse(last)?.key),
+        Some((before, "")) => combination(before.strip_suffix('+')?, "+"),
+        Some((before, last)) => combination(before, last),
         None => Some(KeyPress { held: Vec::new(), key: named_key(text)?, text: None }),
     }
 }
 
-fn combination(modifiers: &str, key: Key) -> Option<KeyPress> {
-    let held = modifiers.split('+').map(modifier_key).collect::<Option<_>>()?;
-    Some(KeyPress { held, key, text: None })
+fn combination(modifiers: &str, last: &str) -> Option<KeyPress> {
+    let held: Vec<Key> = modifiers.split('+').map(modifier_key).collect::<Option<_>>()?;
+    let key = if held.contains(&key::Shift_L) { parse(&capital(last))?.key } else { parse(last)?.key };
+    // A key cannot be pressed twice.
+    let is_repeated = held.iter().enumerate().any(|(index, one)| held[..index].contains(one) || *one == key);
+    (!is_repeated).then_some(KeyPress { held, key, text: None })
+}
+
+/// Returns the capital of a letter, which Shift types. Another text stays.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) if letter.to_uppercase().count() == 1 => letter.to_uppercase().collect(),
+        _ => text.to_owned(),
+    }
 }
 
 fn character_key(character: char) -> Option<Key> {
@@ -224,7 +238,8 @@ fn modifier(held: Key) -> ModifierType {
         key::Shift_L => ModifierType::SHIFT_MASK,
         key::Control_L => ModifierType::CONTROL_MASK,
         key::Alt_L => ModifierType::MOD1_MASK,
-        key::Meta_L => ModifierType::META_MASK,
+        // The display has no modifier for `Meta`. With the fourth one the shortcuts differ from plain keys (`shortcuts.rs`).
+        key::Meta_L => ModifierType::META_MASK | ModifierType::MOD4_MASK,
         _ => ModifierType::empty(),
     }
 }

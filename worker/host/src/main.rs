@@ -23,8 +23,10 @@ mod live;
 mod navigation;
 mod pages;
 mod pointer;
+mod responses;
 mod screen;
 mod script;
+mod shortcuts;
 mod submissions;
 mod touch;
 
@@ -96,6 +98,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     prepare_environment(arguments.scale)?;
     set("DISPLAY", &display(arguments.display_from)?)?;
     gtk::init().map_err(|error| error.to_string())?;
+    shortcuts::install();
 
     let browser = Browser::start(arguments, output.clone())?;
     channel::read_requests({
@@ -166,8 +169,8 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
         HostCommand::TakeConsole => json(&browser.console.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,
-        HostCommand::RunScript { script, arguments, limit_bytes } => {
-            json(&evaluate::run(page, &script, &arguments, limit_bytes).await?)
+        HostCommand::RunScript { script, arguments, limit_bytes, as_condition } => {
+            json(&evaluate::run(page, &script, &arguments, (limit_bytes, as_condition)).await?)
         }
         HostCommand::Touch { steps, aimed } => json(&touch::inject(page, &steps, aimed).await?),
         HostCommand::Mouse { steps } => json(&pointer::inject(page, &steps).await?),
@@ -205,6 +208,8 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::ChooserOpen => json(&choosers::find(browser).await),
         HostCommand::SelectFiles { files } => json(&choosers::select(browser, &files).await?),
         HostCommand::Downloads => json(&browser.downloads.list()),
+        HostCommand::LoadProgress => json(&navigation::progress::read(page).await),
+        HostCommand::Responses { after, since_us } => json(&browser.responses.list(after, since_us)),
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
         HostCommand::GrantInput { lend } => json(&live::input_queue::lend(browser, lend).await?),

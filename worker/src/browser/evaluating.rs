@@ -23,7 +23,7 @@ impl Webkit {
         }
         let limit = self.limits.result_bytes as u64;
         let (script, arguments) = (evaluate.script.clone(), evaluate.arguments.clone());
-        let command = HostCommand::RunScript { script, arguments, limit_bytes: limit };
+        let command = HostCommand::RunScript { script, arguments, limit_bytes: limit, as_condition: false };
         let ScriptRun { uri, end } = self.host.call(command).await?;
         let evaluated = Evaluated::without_value(milliseconds(started), uri);
         let threw = |name: &str, message: &str| {
@@ -53,7 +53,7 @@ impl Webkit {
 }
 
 /// Describes a syntax error without text of the script.
-fn syntax_message(SyntaxError { message, line }: &SyntaxError) -> String {
+pub(super) fn syntax_message(SyntaxError { message, line }: &SyntaxError) -> String {
     let line = line.map(|line| format!(" in line {line}")).unwrap_or_default();
     format!("must be the body of an async function: {message}{line}")
 }

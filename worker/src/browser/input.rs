@@ -198,7 +198,10 @@ impl Webkit {
             }
             Action::Press { key } => match self.press(vec![key.clone()]).await {
                 Err(CallError::Refused(HostError::UnknownKey { .. })) => {
-                    return Err(OperationEnd::invalid("action.key", "must be a character or the name of a key"));
+                    return Err(OperationEnd::invalid(
+                        "action.key",
+                        "must be a character or the name of a key, after modifiers",
+                    ));
                 }
                 pressed => pressed?,
             },

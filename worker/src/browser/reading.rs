@@ -13,8 +13,8 @@ use kitfleet_domain::operations::{
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle};
 use nix::fcntl::OFlag;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value, json};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
@@ -63,8 +63,27 @@ enum Answer {
     Number(Option<NumberText>),
     /// Number in the text of each match.
     Numbers(Vec<Option<NumberText>>),
+    /// Box of the first match.
+    Box(Option<Rectangle>),
     /// Values of the parts of each match.
-    Objects(Vec<Vec<Option<String>>>),
+    Objects(Vec<Vec<PartAnswer>>),
+}
+
+/// Value of a part of a match.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PartAnswer {
+    Box(Rectangle),
+    Text(Option<String>),
+}
+
+/// Box in CSS pixels of the viewport.
+#[derive(Deserialize, Serialize)]
+struct Rectangle {
+    x: Number,
+    y: Number,
+    width: Number,
+    height: Number,
 }
 
 /// Text with a number, and the separators of its language.
@@ -267,7 +286,7 @@ fn name_bytes(name: &str) -> usize {
 
 /// True when the values are numbers in texts.
 fn has_number(item: &Extraction) -> bool {
-    item.transform == Some(Transform::Number) && item.take != Take::Attribute && item.extract.is_none()
+    item.transform == Some(Transform::Number) && matches!(item.take, Take::Text | Take::List) && item.extract.is_none()
 }
 
 /// Adds the names to the values, and converts numbers.
@@ -276,6 +295,7 @@ fn shape(item: &Extraction, answer: Answer) -> Value {
         Answer::One(text) => text.into(),
         Answer::List(texts) => texts.into_iter().map(Value::from).collect(),
         Answer::Number(text) => number(text),
+        Answer::Box(rectangle) => json!(rectangle),
         Answer::Numbers(texts) => texts.into_iter().map(number).collect(),
         Answer::Objects(matches) => {
             let parts = item.extract.as_deref().unwrap_or_default();
@@ -284,8 +304,12 @@ fn shape(item: &Extraction, answer: Answer) -> Value {
     }
 }
 
-fn shape_match(parts: &[SubExtraction], answers: Vec<Option<String>>) -> Value {
-    parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), Value::from(answer))).collect()
+fn shape_match(parts: &[SubExtraction], answers: Vec<PartAnswer>) -> Value {
+    let shape = |answer| match answer {
+        PartAnswer::Box(rectangle) => json!(rectangle),
+        PartAnswer::Text(text) => text.into(),
+    };
+    parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), shape(answer))).collect()
 }
 
 fn number(text: Option<NumberText>) -> Value {

@@ -13,15 +13,15 @@ use kitfleet_domain::operations::{
     Action, AnsweredDialog, BrowserCookie, BrowserCookies, BrowserPage, BrowserPages, Capture, CaptureKind,
     CaptureResult, Captured, Condition, CookiesChanged, DialogPolicy, DialogType, Evaluated, Extracted, Extraction,
     Failure, FailureClass, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES,
-    Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult, PageClosed,
+    Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult, PageClosed, PageResponse,
     PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState, SubmissionHeld, Take,
     Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
@@ -474,15 +474,13 @@ impl Simulated {
 
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Waited {
-            matched,
-            kind,
-            duration_ms,
-            url: self.url().to_owned(),
-            dialogs: Vec::new(),
-            dialog: None,
-            download: None,
-        }
+        let response = match (&wait.condition, matched) {
+            (Condition::Response { status, .. }, true) => {
+                Some(PageResponse { url: self.url().to_owned(), status: status.unwrap_or(200) })
+            }
+            _ => None,
+        };
+        Waited { response, ..Waited::of(kind, matched, duration_ms, self.url().to_owned()) }
     }
 
     /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
@@ -588,6 +586,7 @@ fn found(item: &Extraction) -> Value {
     match (item.take, item.transform) {
         (Take::List, _) => Value::Array(Vec::new()),
         (Take::Text, Some(Transform::Number)) => 1.into(),
+        (Take::Box, _) => json!({ "x": 0, "y": 0, "width": 1, "height": 1 }),
         _ => "simulated".into(),
     }
 }

@@ -16,7 +16,7 @@ use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::operations::{
     self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Evaluated, Failure,
     FailureClass, Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation,
-    OperationOutput as _, OperationResult, Refusal, Wait, Waited,
+    OperationOutput as _, OperationResult, Refusal, Wait, WaitException, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -71,6 +71,8 @@ pub struct Webkit {
     pub(super) obstacle: &'static str,
     /// The obstacle as a member of the result.
     pub(super) reason: Option<Obstacle>,
+    /// Exception of the last run of a script that is waited for.
+    pub(super) exception: Option<WaitException>,
     /// Point of the last tap.
     pub(super) touched: (f64, f64),
     /// True when the page has received input of the current interaction.
@@ -92,14 +94,14 @@ pub struct Webkit {
     pub(super) dialogs: HeldDialogs,
     pub(super) newest_pages: NewestPages,
     /// Evaluates regular expressions, one at a time.
-    patterns: Patterns,
+    pub(super) patterns: Patterns,
     pub(super) guard: Guard,
     pub(super) confinement: Confinement,
     pub(super) files: Files,
     /// Uploads that the browser has received.
     pub(super) uploads: HandedUploads,
     /// Times at which the previous and the current operation began, in microseconds since 1970.
-    began_us: [u64; 2],
+    pub(super) began_us: [u64; 2],
 }
 
 impl Webkit {
@@ -153,6 +155,7 @@ impl Webkit {
             limits,
             obstacle: "",
             reason: None,
+            exception: None,
             touched: (0.0, 0.0),
             delivered: false,
             options: None,
@@ -178,6 +181,7 @@ impl Webkit {
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
+        self.exception = None;
         if !operation.spec().allowed_with_dialog
             && let Some(dialog) = self.dialogs.open().await
         {
@@ -391,6 +395,13 @@ impl Webkit {
             Condition::Selector { element } => self.wait_for(element, true).await?,
             Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
+            Condition::Text { text } => self.wait_for_text(text).await?,
+            Condition::Function { script } => self.wait_for_script(script).await?,
+            Condition::Response { url_pattern, status } => {
+                let response = self.wait_for_response(url_pattern, *status).await?;
+                return Ok(Waited { response: Some(response), ..self.waited(wait, true, started).await? });
+            }
+            Condition::LoadState { state } => self.wait_for_load(*state).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
             Condition::Page => self.wait_for_page().await?,
             Condition::Download => {
@@ -439,7 +450,7 @@ impl Webkit {
     }
 
     async fn wait_for_address(&self, pattern: &str) -> Result<(), OperationEnd> {
-        let pattern = self.patterns.compile(pattern).await?;
+        let pattern = self.patterns.compile(pattern, "condition.pattern").await?;
         let mut seen = None;
         loop {
             let address = self.address().await?;
@@ -455,12 +466,7 @@ impl Webkit {
 
     async fn wait_for(&mut self, element: &Element, visible: bool) -> Result<(), OperationEnd> {
         let field = element.field("condition");
-        let target = PageQuery::written(element, &field);
-        let input = self.input(json!({ "target": target, "until_hidden": !visible }));
-        while page::ask::<bool>(&self.host, page::VISIBLE.about(target), &input).await? != Some(visible) {
-            sleep(POLL).await;
-        }
-        Ok(())
+        self.wait_for_query(PageQuery::written(element, &field), visible).await
     }
 
     /// True when the element is visible. `None` while the page does not answer.
@@ -478,7 +484,7 @@ impl Webkit {
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, OperationEnd> {
         let url = self.address().await?;
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-        Ok(Waited { matched, kind, duration_ms, url, dialogs: Vec::new(), dialog: None, download: None })
+        Ok(Waited::of(kind, matched, duration_ms, url))
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<OperationEnd, OperationEnd> {
@@ -499,7 +505,8 @@ impl Webkit {
                 OperationResult::Interact(self.interacted(interact, false, started).await?)
             }
             Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {
-                OperationResult::Wait(self.waited(wait, false, started).await?)
+                let exception = self.exception.take();
+                OperationResult::Wait(Waited { exception, ..self.waited(wait, false, started).await? })
             }
             Operation::Evaluate(evaluate) if evaluate.on_timeout == OnTimeout::Return && self.page_answers().await => {
                 let evaluated = Evaluated::without_value(milliseconds(started), self.address().await?);
@@ -512,7 +519,11 @@ impl Webkit {
                 return Ok(OperationEnd::Invalid { invalid: Invalid::field("action.option", message), members });
             }
             _ => {
-                let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };
+                let reason = match &self.exception {
+                    Some(WaitException { name, message }) => format!(": the script last threw {name}: {message}"),
+                    None if self.obstacle.is_empty() => String::new(),
+                    None => format!(": {}", self.obstacle),
+                };
                 let detail = format!("The operation reached its time limit{reason}.");
                 return Ok(OperationEnd::Failed(Failure { class: FailureClass::Timeout, detail }));
             }

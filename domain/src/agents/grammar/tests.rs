@@ -207,7 +207,7 @@ fn keys_are_pressed_and_buttons_tapped() {
     ] {
         asked(message);
     }
-    assert!(asked("press Control+Shift+ArrowDown").contains("more than 20 characters"));
+    assert!(asked("press Control+Shift+Control+Shift+Alt+ArrowDown").contains("more than 40 characters"));
 }
 
 /// Contract: agent-grammar 7.

@@ -8,6 +8,7 @@
 //! Commands run concurrently. A reply carries the ID of its command, and replies may arrive in another order.
 
 mod scripts;
+mod waits;
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::scripts::{ScriptEnd, ScriptException, ScriptRun, SyntaxError};
+pub use self::waits::{LoadProgress, ResponseEntry};
 
 /// Maximum length of a line from a host, in bytes. The host sends an error instead of a longer reply, and a worker reads
 /// no further, because a compromised page process could send anything.
@@ -120,6 +122,8 @@ pub enum HostCommand {
         arguments: String,
         /// Maximum size of the value as JSON, in bytes.
         limit_bytes: u64,
+        /// True to reply with `true` or `false` instead of the value, as a condition judges it.
+        as_condition: bool,
     },
     /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies with a [`TouchOutcome`] after the
     /// last one.
@@ -232,6 +236,15 @@ pub enum HostCommand {
     },
     /// Reply with the downloads of all pages as a list of [`DownloadEntry`], oldest first.
     Downloads,
+    /// Reply with the [`LoadProgress`] of the page.
+    LoadProgress,
+    /// Reply with the newest responses that pages have received, as a list of [`ResponseEntry`], oldest first.
+    Responses {
+        /// Number of the last response that is known.
+        after: u64,
+        /// Earliest time of a response, in microseconds since 1970.
+        since_us: u64,
+    },
     /// Wait until the browser shows a change, and reply with it as a [`LiveEvent`]. The browser paints only from this
     /// command until [`HostCommand::Unwatch`]. A later `Watch` ends an earlier one, which then replies with an empty
     /// event.
@@ -304,6 +317,8 @@ impl HostCommand {
             Self::ChooserOpen => "chooser_open",
             Self::SelectFiles { .. } => "select_files",
             Self::Downloads => "downloads",
+            Self::LoadProgress => "load_progress",
+            Self::Responses { .. } => "responses",
             Self::Watch { .. } => "watch",
             Self::Unwatch { .. } => "unwatch",
             Self::GrantInput { .. } => "grant_input",

@@ -58,6 +58,12 @@ impl Requests {
         self.in_flight.values().any(|start| *start + COUNTED_FOR > now)
     }
 
+    /// True when no request has counted for long enough.
+    pub fn is_idle(&self, now: Instant) -> bool {
+        let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();
+        counted.max(self.busy_until).is_none_or(|until| until + IDLE_AFTER <= now)
+    }
+
     /// Time at which the network is idle, unless another request starts.
     fn idle_at(&self, now: Instant) -> Instant {
         let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();

@@ -75,7 +75,7 @@ const isEditingHost = (element) => {
 
 // Value of a field. A password, or a value that is shown as dots, is replaced.
 const valueOf = (element) => {
-  const secret = element.type === 'password' || !['', 'none'].includes(getComputedStyle(element).webkitTextSecurity ?? '');
+  const secret = isPassword(element) || !['', 'none'].includes(getComputedStyle(element).webkitTextSecurity ?? '');
   const remembered = /\b(current-password|new-password|one-time-code|cc-number|cc-csc)\b/i.test(attributeOf(element, 'autocomplete') ?? '');
   if (secret || remembered) return element.value === '' ? '' : '•••';
   return element.value;

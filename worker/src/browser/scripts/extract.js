@@ -209,15 +209,61 @@ const separatorsOf = (element) => {
   return found;
 };
 
+// Box of an element in the viewport of the page: the smallest one around its corners, through frames, transforms and zoom. An
+// element without a box of its own has the one around its content. `null` if it is not rendered.
+const pageBoxOf = (element) => {
+  const own = [...rectsOf(element)].length > 0 ? [boxOf(element)] : contentBoxes(element, MOST_BOXES);
+  if (own.length === 0) return null;
+  const zoom = zoomOf(element);
+  let corners = own.flatMap(({ left, top, right, bottom }) => [[left, top], [right, top], [left, bottom], [right, bottom]]);
+  corners = corners.map(([x, y]) => [x * zoom, y * zoom]);
+  for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
+    if ([...rectsOf(frame)].length === 0) return null;
+    corners = corners.map((corner) => toOuter(frame, corner));
+  }
+  const [left, right] = [Math.min, Math.max].map((most) => most(...corners.map(([x]) => x)));
+  const [top, bottom] = [Math.min, Math.max].map((most) => most(...corners.map(([, y]) => y)));
+  const box = { x: left, y: top, width: right - left, height: bottom - top };
+  return Object.values(box).every(Number.isFinite) ? box : null;
+};
+
+// Current value of a field. `null` for an element that is no field, for a toggle that is off, and for a password.
+const heldBy = (element) => {
+  const field = tagOf(element) === 'label' ? element.control : element;
+  if (!field) return null;
+  const isShownAsDots = !['', 'none'].includes(getComputedStyle(field).webkitTextSecurity ?? '');
+  const isRemembered = /\b(?:current|new)-password\b/i.test(attributeOf(field, 'autocomplete') ?? '');
+  if (isPassword(field) || isShownAsDots || isRemembered) return null;
+  switch (tagOf(field)) {
+    case 'input':
+      if (field.type === 'file') return [...field.files].map((file) => file.name).join('\n');
+      return ['checkbox', 'radio'].includes(field.type) && !field.checked ? null : field.value;
+    case 'select':
+      return [...field.selectedOptions].map((option) => option.value).join('\n');
+    case 'textarea':
+    case 'output':
+      return field.value;
+    default:
+      return isEditor(field) ? textOf(field) : null;
+  }
+};
+
 const read = (element, { take, attribute, number }) => {
-  const text = element && (take === 'attribute' ? attributeOf(element, attribute) : textOf(element));
+  if (element && take === 'box') {
+    const box = pageBoxOf(element);
+    if (!box) return nothing();
+    count(jsonSize(box));
+    return box;
+  }
+  const text = element && (take === 'attribute' ? attributeOf(element, attribute) : take === 'value' ? heldBy(element) : textOf(element));
   if (typeof text !== 'string') return nothing();
   const value = measured(text);
   return number ? { text: value, ...separatorsOf(element) } : value;
 };
 const within = (element, part) => {
   count(part.name_bytes);
-  return read(guarded(part.field, () => queryIn(element, part.selector)[0]), part);
+  // The match itself is not inside of the match.
+  return read(part.selector.trim() === ':scope' ? element : guarded(part.field, () => queryIn(element, part.selector)[0]), part);
 };
 
 const valueOf = (extraction) => {
@@ -225,6 +271,7 @@ const valueOf = (extraction) => {
   // An invalid selector is rejected even when nothing matches.
   for (const part of extraction.parts ?? []) guarded(part.field, () => queryIn(createFragment(document), part.selector));
   const found = candidatesFor(extraction.target);
+  if (extraction.take === 'box') return { box: read(found[0], extraction) };
   if (extraction.take !== 'list') return { [extraction.number ? 'number' : 'one']: read(found[0], extraction) };
   if (found.length > input.matches) throw new Overflow({ too_many: { matches: found.length } });
   if (!extraction.parts) {

@@ -375,6 +375,13 @@ const toOuter = (frame, [x, y]) => {
   return [onPage.x - scroller.scrollLeft, onPage.y - scroller.scrollTop];
 };
 
+// True for a password field. A field that a script has seen as one stays one, because pages can show a password as text.
+const PASSWORD = Symbol.for('kitfleet.password');
+const isPassword = (element) => {
+  if (tagOf(element) === 'input' && inputType(element) === 'password') element[PASSWORD] = true;
+  return element[PASSWORD] === true;
+};
+
 // True for an element of rich text, or the body of a document in design mode.
 const isEditor = (element) => element.isContentEditable === true || documentOf(element).designMode === 'on';
 

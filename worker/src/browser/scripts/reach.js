@@ -8,6 +8,7 @@ if (!element) return { state: 'absent' };
 if (!isPresented(element)) return { state: 'hidden' };
 
 const tag = tagOf(element);
+isPassword(element);
 const found = {
   takes: tag === 'select' ? 'choice' : isPicked(element) ? 'value' : takesText(element) ? 'text' : 'nothing',
   multiline: tag === 'textarea' || isEditor(element),

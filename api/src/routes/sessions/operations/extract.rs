@@ -70,7 +70,8 @@ struct ExtractionBody {
     /// Element query; alternative to `selector`
     #[schema(schema_with = targets::target)]
     target: Option<TargetBody>,
-    /// Data to read: the trimmed text or a named attribute of the first match, or all matches
+    /// Data to read: the trimmed text, a named attribute, the box or the field's value of the first match, or all matches. A box is
+    /// `{x, y, width, height}` in CSS pixels of the viewport. The value of a password field is null
     #[serde(rename = "type")]
     #[schema(schema_with = take)]
     take: Take,
@@ -89,7 +90,7 @@ struct ExtractionBody {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SubExtraction)]
 struct SubExtractionBody {
-    /// CSS selector, evaluated inside the match
+    /// CSS selector, evaluated inside the match. `:scope` is the match itself
     #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
     /// Data to read
@@ -102,11 +103,11 @@ struct SubExtractionBody {
 }
 
 fn take() -> RefOr<Schema> {
-    one_of(&["text", "attribute", "list"], None)
+    one_of(&["text", "attribute", "list", "box", "value"], None)
 }
 
 fn take_of_match() -> RefOr<Schema> {
-    one_of(&["text", "attribute"], None)
+    one_of(&["text", "attribute", "box", "value"], None)
 }
 
 const NUMBER: &str = "Transformation of a text or of each text of a list. `number` keeps the first number, with digits of any script and \

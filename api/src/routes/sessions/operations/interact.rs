@@ -253,8 +253,9 @@ struct Scroll {
 /// Press a key
 #[derive(Deserialize, ToSchema)]
 struct Press {
-    /// Character, or key name such as `Enter`
-    #[schema(min_length = 1, max_length = 20)]
+    /// Character, or key name such as `Enter`, alone or after modifiers (`Shift`, `Control`, `Alt`, `Meta`), each at most once, as in
+    /// `Control+Shift+ArrowLeft`. A name has at most 20 characters
+    #[schema(min_length = 1, max_length = 40)]
     key: String,
 }
 

@@ -3,7 +3,9 @@
 use axum::extract::State;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Wait, Waited, parse_timeout};
+use kitfleet_domain::operations::{
+    Condition, OnTimeout, Operation, ScriptText, Wait, WaitUntil, Waited, parse_timeout,
+};
 use kitfleet_domain::validation::Invalid;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,7 +18,7 @@ use super::{kind, on_timeout};
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::json::Unchecked;
-use crate::http::openapi::{Body, Driving, NoSession, Restricted, tagged};
+use crate::http::openapi::{Body, Driving, NoSession, Restricted, named, one_of, tagged};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -27,7 +29,7 @@ pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(wait))
 }
 
-/// Wait for an element, an address, a download, a period of time or a new page
+/// Wait for an element, a text, a script, an address, a response, a load, a download, a new page or a period of time
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
     params(IdPath<SessionId>), request_body = WaitBody,
@@ -41,10 +43,10 @@ async fn wait(
 ) -> Result<Done> {
     let operation = body.check(|body| body.into_operation(&app.config.limits))?;
     let session = path.id()?;
-    if let Condition::UrlMatches { pattern } = &operation.condition {
+    if let Some((pattern, field)) = operation.condition.pattern() {
         // Compiling the pattern takes time, so require a ready session first.
         dispatch::require_ready(&app, &caller, session).await?;
-        app.patterns.compile(pattern).await?;
+        app.patterns.compile(pattern, field).await?;
     }
     dispatch::run(&app, &caller, session, Operation::Wait(operation)).await
 }
@@ -84,6 +86,43 @@ struct UrlMatches {
     pattern: String,
 }
 
+/// Visible text of the page, in any frame
+#[derive(Deserialize, ToSchema)]
+struct Text {
+    /// Part of the text, compared as the words of a target
+    #[schema(min_length = 1, max_length = 1_000)]
+    text: String,
+}
+
+/// Script in the page's own world, which is repeated until it returns something truthy. A run that throws an exception is
+/// repeated too. 409 while the session holds back submissions
+#[derive(Deserialize, ToSchema)]
+struct Function {
+    /// Body of an async function. A syntax error is a 400
+    #[schema(min_length = 1, max_length = 65_536)]
+    script: String,
+}
+
+/// Response that a page of the session has received since the previous operation began, or receives during the wait. The newest
+/// 1,000 responses are known
+#[derive(Deserialize, ToSchema)]
+struct ResponseArrives {
+    /// Regular expression for the address, as `pattern` of `url_matches`
+    #[schema(max_length = 1_000)]
+    url_pattern: String,
+    /// HTTP status; any if absent
+    #[schema(minimum = 100, maximum = 599)]
+    status: Option<u16>,
+}
+
+/// State of the load of the page
+#[derive(Deserialize, ToSchema)]
+struct LoadState {
+    /// State, as `wait_until` of `navigate`
+    #[schema(schema_with = load_state)]
+    state: WaitUntil,
+}
+
 /// Period of time
 #[derive(Deserialize, ToSchema)]
 struct Time {
@@ -105,11 +144,19 @@ fn condition_schema() -> RefOr<Schema> {
         ("selector", Selector::schema()),
         ("selector_hidden", Selector::schema()),
         ("url_matches", UrlMatches::schema()),
+        ("text", Text::schema()),
+        ("function", Function::schema()),
+        ("response", ResponseArrives::schema()),
+        ("load_state", LoadState::schema()),
         ("time", Time::schema()),
         ("page", NewPage::schema()),
         ("download", DownloadBegins::schema()),
     ];
     tagged("Condition", variants)
+}
+
+fn load_state() -> RefOr<Schema> {
+    named("LoadState", one_of(&["load", "domcontentloaded", "networkidle"], None))
 }
 
 impl WaitBody {
@@ -136,11 +183,18 @@ pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
         "url_matches" => {
             Unchecked::at(fields, OF).check(|UrlMatches { pattern }| Ok(Condition::UrlMatches { pattern }))
         }
+        "text" => Unchecked::at(fields, OF).check(|Text { text }| Ok(Condition::Text { text })),
+        "function" => Unchecked::at(fields, OF)
+            .check(|Function { script }| Ok(Condition::Function { script: ScriptText(script) })),
+        "response" => Unchecked::at(fields, OF)
+            .check(|ResponseArrives { url_pattern, status }| Ok(Condition::Response { url_pattern, status })),
+        "load_state" => Unchecked::at(fields, OF).check(|LoadState { state }| Ok(Condition::LoadState { state })),
         "time" => Unchecked::at(fields, OF).check(|Time { ms }| Ok(Condition::Time { ms })),
         "page" => Ok(Condition::Page),
         "download" => Unchecked::at(fields, OF).check(|DownloadBegins {}| Ok(Condition::Download)),
         _ => {
-            let message = "must be one of selector, selector_hidden, url_matches, time, page, download";
+            let message = "must be one of selector, selector_hidden, url_matches, text, function, response, load_state, time, \
+                page, download";
             Err(Invalid::field("condition.kind", message))
         }
     }
