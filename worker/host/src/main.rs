@@ -13,6 +13,7 @@ mod console;
 mod cookies;
 mod dialogs;
 mod downloads;
+mod drag;
 mod emulation;
 mod extension;
 mod failure;
@@ -167,6 +168,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,
         HostCommand::Touch { steps, aimed } => json(&touch::inject(page, &steps, aimed).await?),
         HostCommand::Mouse { steps } => json(&pointer::inject(page, &steps).await?),
+        HostCommand::Drag { has_finger, points } => json(&drag::inject(page, has_finger, &points).await?),
         HostCommand::Keys { keys } => json(&keys::inject(page, &keys).await?),
         HostCommand::InsertText { text } => json(&keys::insert(page, &text).await),
         HostCommand::Snapshot { full_page, reveal, file } => {
@@ -216,6 +218,7 @@ fn needs_page(command: &HostCommand) -> bool {
             | HostCommand::Evaluate { .. }
             | HostCommand::Touch { .. }
             | HostCommand::Mouse { .. }
+            | HostCommand::Drag { .. }
             | HostCommand::Keys { .. }
             | HostCommand::InsertText { .. }
             | HostCommand::Snapshot { .. }

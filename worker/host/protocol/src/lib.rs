@@ -121,6 +121,14 @@ pub enum HostCommand {
         /// Steps in order.
         steps: Vec<MouseStep>,
     },
+    /// Inject a drag along points, with the drag and drop of HTML if the page has it. A finger lifts an element with
+    /// `draggable` by a long press. Replies with a [`DragOutcome`] when the page has handled it.
+    Drag {
+        /// True for a finger, false for a mouse.
+        has_finger: bool,
+        /// Points in order, at CSS pixels of the viewport. The pause of the first one is not used.
+        points: Vec<DragPoint>,
+    },
     /// Inject trusted key events into the focused element, as fast as the page handles them. Replies `null` after the
     /// last one. The worker adds pauses between keys by separate commands, so that an abandoned text stops.
     Keys {
@@ -254,6 +262,7 @@ impl HostCommand {
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Mouse { .. } => "mouse",
+            Self::Drag { .. } => "drag",
             Self::Keys { .. } => "keys",
             Self::InsertText { .. } => "insert_text",
             Self::Snapshot { .. } => "snapshot",
@@ -697,6 +706,27 @@ pub enum MouseKind {
     Drag,
     /// The button is released.
     Release,
+}
+
+/// Point of a drag.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DragPoint {
+    /// CSS pixels from the viewport's left edge.
+    pub x: f64,
+    /// CSS pixels from the viewport's top edge.
+    pub y: f64,
+    /// Milliseconds to wait before this point.
+    pub after_ms: u64,
+}
+
+/// Outcome of a drag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DragOutcome {
+    /// The page has received it to its end.
+    Done,
+    /// The drag of an element did not end after its release.
+    Unfinished,
 }
 
 /// Outcome of a touch.
