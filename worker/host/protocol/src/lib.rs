@@ -141,17 +141,24 @@ pub enum HostCommand {
         /// New text. Empty to delete the selected text.
         text: String,
     },
-    /// Write the page as a PNG. Replies with a [`Snapshot`].
+    /// Write a picture of the page. Replies with a [`Snapshot`]. While a dialog is held open, a picture of the viewport is
+    /// the last one that the page has painted.
     Snapshot {
-        /// True for the whole document, false for the viewport.
-        full_page: bool,
+        /// Part of the page.
+        region: Region,
         /// True to scroll through the whole document first, so that lazy content loads.
         reveal: bool,
+        /// Format of the picture.
+        format: PictureFormat,
+        /// True for one pixel for each CSS pixel, false for physical pixels.
+        css_pixels: bool,
         /// File to write, in the browser's folder.
         file: String,
     },
     /// Write the page as a PDF. Replies `null` when the file is complete.
     Pdf {
+        /// Layout of the pages.
+        layout: PdfLayout,
         /// File to write, in the browser's folder.
         file: String,
     },
@@ -898,13 +905,50 @@ pub enum DialogKind {
     BeforeUnload,
 }
 
-/// Size of a written PNG.
+/// Size of a written picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Width in physical pixels.
+    /// Width in pixels of the picture.
     pub width: u32,
-    /// Height in physical pixels.
+    /// Height in pixels of the picture.
     pub height: u32,
+}
+
+/// Part of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Region {
+    /// The viewport.
+    Viewport,
+    /// The whole document.
+    Document,
+    /// A rectangle, which may reach beyond the viewport: left, top, width and height in CSS pixels of the viewport.
+    Clip([f64; 4]),
+}
+
+/// Format of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PictureFormat {
+    /// PNG.
+    Png,
+    /// JPEG with a quality of 1 to 100.
+    Jpeg(u8),
+    /// WebP with a quality of 1 to 100.
+    Webp(u8),
+}
+
+/// Layout of a PDF.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PdfLayout {
+    /// Name of the paper in PWG 5101.1, such as `iso_a4`.
+    pub paper: String,
+    /// True if the long side is horizontal.
+    pub landscape: bool,
+    /// Margins at the top, right, bottom and left in millimetres. `None` for that of the paper.
+    pub margins: [Option<f64>; 4],
+    /// True to print backgrounds.
+    pub background: bool,
 }
 
 /// A cookie.
