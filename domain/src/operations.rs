@@ -28,7 +28,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::capture::{Capture, CaptureKind, CaptureResult, Captured, Encoding};
+pub use self::capture::{
+    Capture, CaptureKind, CaptureOptions, CaptureResult, CaptureScale, Captured, Encoding, ImageFormat, Margins, Paper,
+    PdfLayout,
+};
 pub use self::cookies::{
     BrowserCookie, BrowserCookies, CookieParams, CookiesChanged, DeleteCookies, GetCookies, SameSite, SetCookies,
 };
@@ -42,7 +45,7 @@ pub use self::interact::{
     PointerKind,
 };
 pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
-pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
+pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target, member_of};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, OnFailure, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome, Refusal};
 pub use self::pages::{ActivatePage, BrowserPage, BrowserPages, ClosePage, ListPages, OpenPage, PageClosed};

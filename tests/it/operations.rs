@@ -88,6 +88,23 @@ async fn captures(client: &Client, session: &str) {
     }
 }
 
+/// Contract: operations 22. A screenshot has the media type of its format.
+#[tokio::test]
+async fn screenshot_has_the_media_type_of_its_format() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for (format, content_type) in [("png", "image/png"), ("jpeg", "image/jpeg"), ("webp", "image/webp")] {
+        let body = json!({"kind": "screenshot", "format": format, "scale": "css"});
+        let answer = client.operate(&session, "capture", body).await.expect(200);
+        assert_eq!(answer.body["content_type"], content_type);
+    }
+    let margins = json!({"top": 0, "right": 50});
+    let body = json!({"kind": "pdf", "paper": "letter", "landscape": true, "margins": margins, "background": false});
+    client.operate(&session, "capture", body).await.expect(200);
+    app.stop().await;
+}
+
 fn in_order(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
@@ -434,6 +451,26 @@ async fn capture_and_extract_validate_their_input() {
         (json!({"kind": "screenshot", "full_page": true, "reveal": "yes"}), "reveal"),
         (json!({"kind": "screenshot", "reveal": true}), "reveal"),
         (json!({"kind": "pdf", "full_page": true, "reveal": true}), "reveal"),
+        (json!({"kind": "screenshot", "selector": "#a", "full_page": true}), "full_page"),
+        (json!({"kind": "screenshot", "selector": ""}), "selector"),
+        (json!({"kind": "screenshot", "selector": "#a", "target": {"text": "a"}}), "target"),
+        (json!({"kind": "screenshot", "target": {"role": "nothing"}}), "target.role"),
+        (json!({"kind": "pdf", "selector": "#a"}), "selector"),
+        (json!({"kind": "screenshot", "format": "gif"}), "format"),
+        (json!({"kind": "pdf", "format": "jpeg"}), "format"),
+        (json!({"kind": "screenshot", "quality": 80}), "quality"),
+        (json!({"kind": "screenshot", "format": "png", "quality": 80}), "quality"),
+        (json!({"kind": "screenshot", "format": "webp", "quality": 0}), "quality"),
+        (json!({"kind": "screenshot", "format": "jpeg", "quality": 101}), "quality"),
+        (json!({"kind": "screenshot", "scale": "print"}), "scale"),
+        (json!({"kind": "dom_snapshot", "scale": "css"}), "scale"),
+        (json!({"kind": "screenshot", "paper": "a4"}), "paper"),
+        (json!({"kind": "pdf", "paper": "a0"}), "paper"),
+        (json!({"kind": "screenshot", "landscape": true}), "landscape"),
+        (json!({"kind": "screenshot", "background": false}), "background"),
+        (json!({"kind": "screenshot", "margins": {"top": 1}}), "margins"),
+        (json!({"kind": "pdf", "margins": {"top": 51}}), "margins.top"),
+        (json!({"kind": "pdf", "margins": {"left": -1}}), "margins.left"),
     ];
     assert_rejected(&app, &client, &session, "capture", refused).await;
 

@@ -7,13 +7,19 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::locators::require_element;
 use super::results::in_place;
-use super::{OperationOutput, OperationSpec, Parameters, UsageKind};
+use super::{Element, OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::limits::Limits;
-use crate::validation::Invalid;
+use crate::validation::{Invalid, Rules};
+
+/// Quality of a JPEG or a WebP without one in the request.
+const DEFAULT_QUALITY: u8 = 80;
+const QUALITY: std::ops::RangeInclusive<u8> = 1..=100;
+const MARGIN_MM: std::ops::RangeInclusive<f64> = 0.0..=50.0;
 
 /// `POST /v1/sessions/:id/capture`
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capture {
     /// Kind of capture.
     pub kind: CaptureKind,
@@ -22,8 +28,39 @@ pub struct Capture {
     /// True to scroll through the page first, so that lazy content loads.
     #[serde(default)]
     pub reveal: bool,
+    /// Element to capture instead of the viewport; for screenshots.
+    #[serde(default)]
+    pub element: Option<Element>,
+    /// Format of a screenshot.
+    #[serde(default)]
+    pub format: ImageFormat,
+    /// Quality of a JPEG or a WebP. Not used for a PNG.
+    #[serde(default)]
+    pub quality: u8,
+    /// Pixels of a screenshot.
+    #[serde(default)]
+    pub scale: CaptureScale,
+    /// Layout of a PDF.
+    #[serde(default)]
+    pub layout: PdfLayout,
     /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
+}
+
+/// Optional members of a capture.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "these are the members of the request, which Capture and PdfLayout describe")]
+pub struct CaptureOptions {
+    pub full_page: Option<bool>,
+    pub reveal: Option<bool>,
+    pub element: Option<Element>,
+    pub format: Option<ImageFormat>,
+    pub quality: Option<u8>,
+    pub scale: Option<CaptureScale>,
+    pub paper: Option<Paper>,
+    pub landscape: Option<bool>,
+    pub margins: Option<Margins>,
+    pub background: Option<bool>,
 }
 
 impl Capture {
@@ -35,18 +72,183 @@ impl Capture {
             CaptureKind::Pdf => Some(limits.pdf_bytes),
             CaptureKind::DomSnapshot => None,
         };
-        Self { kind, full_page, reveal: false, limit_bytes }
+        Self {
+            kind,
+            full_page,
+            reveal: false,
+            element: None,
+            format: ImageFormat::default(),
+            quality: DEFAULT_QUALITY,
+            scale: CaptureScale::default(),
+            layout: PdfLayout::default(),
+            limit_bytes,
+        }
     }
 
-    /// Sets whether to scroll through the page first.
+    /// Creates a capture with the members of a request.
     ///
     /// # Errors
-    /// On `reveal`, if this is not a screenshot of the whole page.
-    pub fn revealing(self, reveal: bool) -> Result<Self, Invalid> {
-        if reveal && !(self.full_page && self.kind == CaptureKind::Screenshot) {
-            return Err(Invalid::field("reveal", "requires a screenshot with `full_page`"));
+    /// On each member that is out of range, or does not belong to this kind or to another member.
+    pub fn parse(kind: CaptureKind, options: CaptureOptions, limits: &Limits) -> Result<Self, Invalid> {
+        let CaptureOptions {
+            full_page,
+            reveal,
+            element,
+            format,
+            quality,
+            scale,
+            paper,
+            landscape,
+            margins,
+            background,
+        } = options;
+        let (full_page, reveal) = (full_page.unwrap_or_default(), reveal.unwrap_or_default());
+        let (is_screenshot, is_pdf) = (kind == CaptureKind::Screenshot, kind == CaptureKind::Pdf);
+        let mut rules = Rules::default();
+        if let Some(element) = &element {
+            require_element(&mut rules, element, limits, "");
+            rules.require(is_screenshot, &element.field(""), "requires a screenshot");
+            rules.require(!full_page, "full_page", "must not be combined with an element");
         }
-        Ok(Self { reveal, ..self })
+        let has_page = full_page && is_screenshot;
+        rules.require(!reveal || has_page, "reveal", "requires a screenshot with `full_page`");
+        rules.require(format.is_none() || is_screenshot, "format", "requires a screenshot");
+        rules.require(scale.is_none() || is_screenshot, "scale", "requires a screenshot");
+        let format = format.unwrap_or_default();
+        if let Some(quality) = quality {
+            let is_lossy = is_screenshot && format != ImageFormat::Png;
+            rules.require(is_lossy, "quality", "requires a screenshot with the format jpeg or webp");
+            rules.require(QUALITY.contains(&quality), "quality", "must be 1 to 100");
+        }
+        rules.require(paper.is_none() || is_pdf, "paper", "requires a PDF");
+        rules.require(landscape.is_none() || is_pdf, "landscape", "requires a PDF");
+        rules.require(margins.is_none() || is_pdf, "margins", "requires a PDF");
+        rules.require(background.is_none() || is_pdf, "background", "requires a PDF");
+        let margins = margins.unwrap_or_default();
+        for (side, margin) in margins.sides() {
+            let is_valid = margin.is_none_or(|margin| MARGIN_MM.contains(&margin));
+            rules.require(is_valid, &format!("margins.{side}"), "must be 0 to 50 millimetres");
+        }
+        rules.check()?;
+        Ok(Self {
+            reveal,
+            element,
+            format,
+            quality: quality.unwrap_or(DEFAULT_QUALITY),
+            scale: scale.unwrap_or_default(),
+            layout: PdfLayout {
+                paper: paper.unwrap_or_default(),
+                landscape: landscape.unwrap_or_default(),
+                margins,
+                background: background.unwrap_or(true),
+            },
+            ..Self::new(kind, full_page, limits)
+        })
+    }
+
+    /// True for a screenshot of the viewport.
+    #[must_use]
+    pub fn is_of_viewport(&self) -> bool {
+        self.kind == CaptureKind::Screenshot && !self.full_page && self.element.is_none()
+    }
+
+    /// Media type of the content.
+    #[must_use]
+    pub fn content_type(&self) -> &'static str {
+        match self.kind {
+            CaptureKind::Screenshot => self.format.content_type(),
+            CaptureKind::DomSnapshot => "text/html; charset=utf-8",
+            CaptureKind::Pdf => "application/pdf",
+        }
+    }
+}
+
+/// Format of a screenshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageFormat {
+    /// PNG, without loss.
+    #[default]
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP, with loss.
+    Webp,
+}
+
+impl ImageFormat {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+        }
+    }
+}
+
+/// Pixels of a screenshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CaptureScale {
+    /// One for each CSS pixel.
+    Css,
+    /// One for each physical pixel.
+    #[default]
+    Device,
+}
+
+/// Layout of a PDF.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PdfLayout {
+    /// Paper of each page.
+    pub paper: Paper,
+    /// True if the long side is horizontal.
+    pub landscape: bool,
+    /// Margins of each page.
+    pub margins: Margins,
+    /// True to print backgrounds.
+    pub background: bool,
+}
+
+impl Default for PdfLayout {
+    fn default() -> Self {
+        Self { paper: Paper::default(), landscape: false, margins: Margins::default(), background: true }
+    }
+}
+
+/// Paper of a PDF.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Paper {
+    #[default]
+    A4,
+    A5,
+    Letter,
+    Legal,
+}
+
+/// Margins of a PDF
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(title = "Margins", example = json!({"top": 20, "right": 15, "bottom": 20, "left": 15}))]
+pub struct Margins {
+    /// Millimetres at the top
+    #[schema(minimum = 0, maximum = 50)]
+    pub top: Option<f64>,
+    /// Millimetres at the right
+    #[schema(minimum = 0, maximum = 50)]
+    pub right: Option<f64>,
+    /// Millimetres at the bottom
+    #[schema(minimum = 0, maximum = 50)]
+    pub bottom: Option<f64>,
+    /// Millimetres at the left
+    #[schema(minimum = 0, maximum = 50)]
+    pub left: Option<f64>,
+}
+
+impl Margins {
+    fn sides(self) -> [(&'static str, Option<f64>); 4] {
+        [("top", self.top), ("right", self.right), ("bottom", self.bottom), ("left", self.left)]
     }
 }
 
@@ -107,12 +309,12 @@ pub struct Captured {
 impl Captured {
     /// Creates a capture without its content, which is transferred separately as bytes, because base64 is a third longer.
     #[must_use]
-    pub fn without_content(kind: CaptureKind, bytes: usize, duration_ms: u64, url: String) -> Self {
+    pub fn without_content(capture: &Capture, bytes: usize, duration_ms: u64, url: String) -> Self {
         Self {
-            kind,
-            encoding: kind.encoding(),
+            kind: capture.kind,
+            encoding: capture.kind.encoding(),
             content: String::new(),
-            content_type: kind.content_type().to_owned(),
+            content_type: capture.content_type().to_owned(),
             bytes: bytes as u64,
             duration_ms,
             url,
@@ -147,11 +349,11 @@ pub enum Encoding {
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
-    /// PNG in physical pixels.
+    /// Picture of the page.
     Screenshot,
     /// The document as HTML.
     DomSnapshot,
-    /// PDF with A4 pages.
+    /// PDF with pages.
     Pdf,
 }
 
@@ -168,13 +370,33 @@ impl CaptureKind {
             Self::DomSnapshot => Encoding::Utf8,
         }
     }
+}
 
-    /// Media type of the content.
-    fn content_type(self) -> &'static str {
-        match self {
-            Self::Screenshot => "image/png",
-            Self::DomSnapshot => "text/html; charset=utf-8",
-            Self::Pdf => "application/pdf",
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract: operations 22. Members that do not belong together, or are out of range, are named.
+    #[test]
+    fn members_of_another_kind_are_errors() {
+        let fields = |kind, options| match Capture::parse(kind, options, &Limits::default()) {
+            Ok(_) => Vec::new(),
+            Err(Invalid(errors)) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>(),
+        };
+        let none = CaptureOptions::default;
+        let (shot, pdf) = (CaptureKind::Screenshot, CaptureKind::Pdf);
+        assert_eq!(fields(shot, none()), Vec::<String>::new());
+        let jpeg = |quality| CaptureOptions { format: Some(ImageFormat::Jpeg), quality: Some(quality), ..none() };
+        assert_eq!(fields(shot, jpeg(1)), Vec::<String>::new());
+        assert_eq!(fields(shot, jpeg(0)), ["quality"]);
+        assert_eq!(fields(shot, jpeg(101)), ["quality"]);
+        assert_eq!(fields(shot, CaptureOptions { quality: Some(80), ..none() }), ["quality"]);
+        assert_eq!(fields(pdf, jpeg(80)), ["format", "quality"]);
+        let element = Some(Element::from("#a".to_owned()));
+        assert_eq!(fields(pdf, CaptureOptions { element: element.clone(), ..none() }), ["selector"]);
+        assert_eq!(fields(shot, CaptureOptions { element, full_page: Some(true), ..none() }), ["full_page"]);
+        assert_eq!(fields(shot, CaptureOptions { paper: Some(Paper::A5), ..none() }), ["paper"]);
+        let margins = Some(Margins { top: Some(50.0), left: Some(50.5), ..Margins::default() });
+        assert_eq!(fields(pdf, CaptureOptions { margins, ..none() }), ["margins.left"]);
     }
 }

@@ -127,7 +127,7 @@ impl Element {
     /// If both are given.
     pub fn chosen(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Option<Self>, Invalid> {
         match (selector, target) {
-            (Some(_), Some(_)) => Err(Invalid::field(format!("{of}.target"), "must not be combined with selector")),
+            (Some(_), Some(_)) => Err(Invalid::field(member_of(of, "target"), "must not be combined with selector")),
             (selector, target) => Ok(selector.map(Self::Selector).or(target)),
         }
     }
@@ -137,7 +137,7 @@ impl Element {
     /// # Errors
     /// If both are given, or neither.
     pub fn required(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Self, Invalid> {
-        let missing = || Invalid::field(format!("{of}.selector"), "is required unless target is given");
+        let missing = || Invalid::field(member_of(of, "selector"), "is required unless target is given");
         Self::chosen(selector, target, of)?.ok_or_else(missing)
     }
 
@@ -145,10 +145,16 @@ impl Element {
     #[must_use]
     pub fn field(&self, of: &str) -> String {
         match self {
-            Self::Selector(_) => format!("{of}.selector"),
-            Self::Target(_) | Self::Exact(_) => format!("{of}.target"),
+            Self::Selector(_) => member_of(of, "selector"),
+            Self::Target(_) | Self::Exact(_) => member_of(of, "target"),
         }
     }
+}
+
+/// Path of a member of the field `of`, or of the body if `of` is empty.
+#[must_use]
+pub fn member_of(of: &str, member: &str) -> String {
+    if of.is_empty() { member.to_owned() } else { format!("{of}.{member}") }
 }
 
 /// A CSS selector.

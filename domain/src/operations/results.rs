@@ -101,11 +101,13 @@ mod tests {
     use indexmap::IndexMap;
 
     use super::super::{
-        ActionKind, AnsweredDialog, CaptureKind, CaptureResult, Condition, ConditionKind, Cookie, DialogType, Extract,
-        Extracted, Interacted, LoginResult, Navigated, OnTimeout, OpenDialog, Operation, PageError, PageErrorKind,
-        PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Snapshot, StateCapture, Wait, Waited,
+        ActionKind, AnsweredDialog, Capture, CaptureKind, CaptureResult, Condition, ConditionKind, Cookie, DialogType,
+        Extract, Extracted, Interacted, LoginResult, Navigated, OnTimeout, OpenDialog, Operation, PageError,
+        PageErrorKind, PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Snapshot, StateCapture, Wait,
+        Waited,
     };
     use super::*;
+    use crate::limits::Limits;
     use crate::timestamp::Timestamp;
 
     const URL: &str = "https://example.com/";
@@ -337,7 +339,8 @@ mod tests {
                 r#"{"kind":"dom_snapshot","encoding":"utf8","content":"<p title=\"é\">","content_type":"text/html; charset=utf-8","bytes":14,"duration_ms":3,"url":"u"}"#,
             ),
         ] {
-            let captured = Captured::without_content(kind, bytes.len(), 3, "u".to_owned());
+            let capture = Capture::new(kind, false, &Limits::default());
+            let captured = Captured::without_content(&capture, bytes.len(), 3, "u".to_owned());
             let result =
                 OperationResult::Capture(CaptureResult { captured: captured.clone(), content: bytes.to_vec() });
             let stored = result.store().expect("JSON");
@@ -347,7 +350,8 @@ mod tests {
             assert_eq!(serde_json::from_slice::<Captured>(&body).expect("a capture"), whole);
             assert_eq!(String::from_utf8(body).as_deref(), Ok(text));
         }
-        let captured = Captured::without_content(CaptureKind::DomSnapshot, 1, 3, "u".to_owned());
+        let capture = Capture::new(CaptureKind::DomSnapshot, false, &Limits::default());
+        let captured = Captured::without_content(&capture, 1, 3, "u".to_owned());
         let no_text = OperationResult::Capture(CaptureResult { captured, content: vec![0xff] });
         assert!(no_text.store().expect("JSON").into_body().is_err());
     }

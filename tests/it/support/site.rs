@@ -76,6 +76,7 @@ impl Site {
             .route("/dialogs", get(|| page(DIALOGS)))
             .route("/popup", get(|| page("<title>popup</title><a id=open href='/' target=_blank>open</a><script>window.open('/list')</script>")))
             .route("/cookies", get(cookies))
+            .route("/header", get(sent_header))
             .route("/sign-in", get(sign_in))
             .route("/forget", get(forget))
             .route("/remembered", get(remembered))
@@ -263,6 +264,12 @@ struct Written {
 }
 
 /// A page with the HTML of the query.
+/// Shows the request header `X-Test`.
+async fn sent_header(request: Request) -> Html<String> {
+    let value = request.headers().get("x-test").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Html(format!("<!doctype html><title>Header</title><p id=header>{value}</p>"))
+}
+
 async fn written(Query(Written { html }): Query<Written>) -> Html<String> {
     let title = if html.contains("<title>") { "" } else { "<title>Written</title>" };
     Html(format!("<!doctype html>{title}{html}"))

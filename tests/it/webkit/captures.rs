@@ -42,12 +42,16 @@ fn decode(png: &[u8]) -> Picture {
 
 impl Scene {
     /// Bytes of a capture, decoded by its `encoding`.
-    async fn capture(&self, body: Value) -> Vec<u8> {
+    pub(super) async fn capture(&self, body: Value) -> Vec<u8> {
         let url = self.state().await["url"].clone();
         let answer = self.operate("capture", body.clone()).await.expect(200).body;
         let content = answer["content"].as_str().expect("content");
         let (content_type, encoding) = match body["kind"].as_str().expect("a kind") {
-            "screenshot" => ("image/png", "base64"),
+            "screenshot" => match body["format"].as_str() {
+                Some("jpeg") => ("image/jpeg", "base64"),
+                Some("webp") => ("image/webp", "base64"),
+                _ => ("image/png", "base64"),
+            },
             "pdf" => ("application/pdf", "base64"),
             _ => ("text/html; charset=utf-8", "utf8"),
         };

@@ -86,8 +86,6 @@ async fn held_dialogs_are_answered_one_after_another() {
     let state = scene.state().await;
     assert_eq!((&state["title"], &state["local_storage"]), (&json!("Asks"), &Value::Null));
     assert!(state["cookies"].is_array(), "{state}");
-    let picture = scene.operate("capture", json!({"kind": "screenshot"})).await;
-    assert!(matches!(picture.status.as_u16(), 200 | 409), "{}", picture.body);
     scene.operate("capture", json!({"kind": "pdf"})).await.problem(409, "conflict");
 
     let next = scene.answer(json!({"accept": true})).await;
@@ -173,5 +171,85 @@ async fn session_with_an_open_dialog_is_destroyed() {
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     assert!(started.elapsed() < Duration::from_secs(2), "DELETE waited for {:?}", started.elapsed());
     assert_eq!(scene.dialog().await, Value::Null);
+    scene.app.stop().await;
+}
+
+/// Contract: operations 47. While a dialog is open, a capture of the viewport is its last picture.
+#[tokio::test]
+async fn capture_with_an_open_dialog_has_the_last_picture() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene
+        .show(
+            "<style>body { margin: 0; background: #0a0 }</style>
+             <button id=ask onclick='document.body.style.background = \"#00a\"; alert(1)'>ask</button>",
+        )
+        .await;
+    // The page has painted when a picture of it is taken.
+    scene.operate("capture", json!({"kind": "screenshot"})).await.expect(200);
+    scene.ask().await;
+    for format in ["png", "jpeg", "webp"] {
+        let body = json!({"kind": "screenshot", "format": format, "scale": "css"});
+        let shown = eventually(Duration::from_secs(5), "a picture", async || {
+            let picture = scene.operate("capture", body.clone()).await;
+            (picture.status == 200).then_some(picture)
+        })
+        .await;
+        assert!(shown.body["bytes"].as_u64().is_some_and(|bytes| bytes > 100), "{format}");
+    }
+    for body in [json!({"kind": "screenshot", "selector": "#ask"}), json!({"kind": "screenshot", "full_page": true})] {
+        assert_eq!(scene.operate("capture", body).await.problem(409, "conflict").body["dialog"]["type"], "alert");
+    }
+    scene.answer(json!({"accept": true})).await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46, 47. A dialog that opens during a drag of a mouse ends it early. After the answer the mouse is released.
+#[tokio::test]
+async fn dialog_during_a_drag_of_a_mouse_ends_it_early() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    let page = "<div id=box style='width: 100px; height: 100px'></div><p id=released></p><p id=next></p><script>
+        let asked = false;
+        box.addEventListener('mousemove', event => { if (event.buttons && !asked) { asked = true; confirm('sure?') } })
+        addEventListener('mouseup', () => { released.textContent += 'released' })
+        addEventListener('mousedown', () => { next.textContent += 'pressed' })</script>";
+    scene.show(page).await;
+    let path = json!([{"x": 10, "y": 10}, {"x": 90, "y": 90}]);
+    let drag = json!({"kind": "drag", "selector": "#box", "path": path, "pointer": "mouse"});
+    let ended = scene.act(drag.clone()).await.expect(200).body;
+    assert_eq!((&ended["ok"], &ended["dialog"]["type"]), (&json!(false), &json!("confirm")));
+    scene.answer(json!({"accept": true})).await;
+    eventually(Duration::from_secs(5), "the mouse is released", async || {
+        (scene.text("#released").await == "released").then_some(())
+    })
+    .await;
+    assert_eq!(scene.act(drag).await.expect(200).body["ok"], true);
+    eventually(Duration::from_secs(5), "another drag", async || {
+        (scene.text("#next").await == "pressedpressed" && scene.text("#released").await == "releasedreleased")
+            .then_some(())
+    })
+    .await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46, 47. A dialog that opens as files are selected ends the upload early. The page has the files.
+#[tokio::test]
+async fn dialog_during_an_upload_ends_it_early() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene
+        .show(
+            "<input id=file type=file onchange='answer.textContent = confirm(\"send?\") + this.files[0].name'>
+             <p id=answer></p>",
+        )
+        .await;
+    let files = json!([{"name": "a.txt", "content": "aGVsbG8="}]);
+    let upload = json!({"kind": "upload", "selector": "#file", "files": files});
+    let ended = scene.act(upload).await.expect(200).body;
+    assert_eq!((&ended["ok"], &ended["kind"]), (&json!(false), &json!("upload")));
+    assert_eq!(ended["dialog"]["message"], "send?");
+    scene.answer(json!({"accept": true})).await;
+    assert_eq!(scene.text("#answer").await, "truea.txt");
+    scene.assert_ready().await;
     scene.app.stop().await;
 }

@@ -1,9 +1,11 @@
 //! Emulation of real browsers (contract: sessions 28 to 38).
 
+use std::time::Duration;
+
 use kitfleet_domain::archetypes;
 use serde_json::{Value, json};
 
-use crate::support::{App, Client, Site};
+use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
 /// Page that shows what it reads as JSON.
@@ -63,5 +65,33 @@ async fn offline_browser_loads_nothing() {
     let refused = client.operate(&session, "navigate", body).await.problem(502, "driver-error");
     assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.contains("offline")), "{}", refused.body);
     assert_eq!(site.hits(), hits);
+    app.stop().await;
+}
+
+/// Contract: sessions 37; operations 43. A change of the emulation also applies to a page in the background.
+#[tokio::test]
+async fn change_reaches_a_page_in_the_background() {
+    let app = App::webkit().start().await;
+    let (site, client) = (Site::start().await, app.client().await);
+    let session = client.session().await;
+    let shown = "<p id=it></p><script>setInterval(() => { it.textContent =
+        [matchMedia('(prefers-color-scheme: dark)').matches, innerWidth > innerHeight] }, 50)</script>";
+    client.navigate(&session, &site.written(shown)).await;
+    let pages = format!("/v1/sessions/{session}/pages");
+    let first = client.get(&pages).await.expect(200).body["data"][0]["id"].as_str().expect("an id").to_owned();
+    client.operate(&session, "pages", json!({"url": site.written(shown)})).await.expect(201);
+    let change = json!({"color_scheme": "dark", "orientation": "landscape", "extra_headers": [{"name": "X-Test", "value": "late"}]});
+    client.patch(&format!("/v1/sessions/{session}/emulation"), change).await.expect(200);
+    let sees_change = async |page: &str| {
+        eventually(Duration::from_secs(8), page, async || {
+            (text(&client, &session, "#it").await == "true,true").then_some(())
+        })
+        .await;
+    };
+    sees_change("the active page").await;
+    client.post(&format!("{pages}/{first}/activate"), json!({})).await.expect(200);
+    sees_change("the page that was in the background").await;
+    client.navigate(&session, &site.url("/header")).await;
+    assert_eq!(text(&client, &session, "#header").await, "late");
     app.stop().await;
 }

@@ -169,6 +169,12 @@ async fn check_sets_the_state_of_a_control() {
     scene.show("<input type=radio id=c checked><p id=p>text").await;
     scene.act(json!({"kind": "check", "selector": "#c", "checked": false})).await.invalid("action.checked");
     scene.act(json!({"kind": "check", "selector": "#p"})).await.invalid("action.selector");
+    scene.show("<input type=file id=c><label id=l><input type=file> Photo</label>").await;
+    for selector in ["#c", "#l"] {
+        let refused = scene.act(json!({"kind": "check", "selector": selector})).await;
+        let refused = refused.invalid("action.selector").body.to_string();
+        assert!(refused.contains("upload"), "{refused}");
+    }
     scene.app.stop().await;
 }
 

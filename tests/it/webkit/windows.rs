@@ -190,3 +190,60 @@ async fn page_that_cannot_be_reached_fails_as_a_navigation() {
     crate::webkit::assert_failed(&scene.app, &scene.client, &scene.session, "navigate", "DriverError").await;
     scene.app.stop().await;
 }
+
+/// Contract: operations 43; sessions 31, 33 to 36. The emulation is in force before the first script of a popup, and its first
+/// request has the headers.
+#[tokio::test]
+async fn popup_has_the_emulation_of_its_session() {
+    let mut scene = Scene::start().await;
+    let body = json!({
+        "geolocation": {"latitude": 47.5, "longitude": 8.5, "accuracy": 20}, "color_scheme": "dark",
+        "extra_headers": [{"name": "X-Test", "value": "sent"}], "block": {"hosts": ["localhost"]},
+    });
+    scene.session = scene.client.session_with(body).await;
+    scene.show(&opener(&scene.site.url("/header"))).await;
+    scene.tap("#open").await;
+    scene.wait(json!({"kind": "selector", "selector": "#header"})).await.expect(200);
+    assert_eq!(scene.text("#header").await, "sent");
+
+    let blocked = scene.site.url_under("localhost", "/hit");
+    let first = format!(
+        "<p id=dark></p><p id=place></p><p id=fetched></p><script>
+         dark.textContent = matchMedia('(prefers-color-scheme: dark)').matches;
+         navigator.geolocation.getCurrentPosition(found => {{ place.textContent = found.coords.latitude }},
+           error => {{ place.textContent = 'error ' + error.code }});
+         fetch('{blocked}', {{ mode: 'no-cors' }}).then(() => {{ fetched.textContent = 'sent' }},
+           () => {{ fetched.textContent = 'blocked' }})</script>"
+    );
+    scene.show(&opener(&scene.written(&first))).await;
+    scene.tap("#open").await;
+    scene.wait(json!({"kind": "selector", "selector": "#dark"})).await.expect(200);
+    for (selector, expected) in [("#dark", "true"), ("#place", "47.5"), ("#fetched", "blocked")] {
+        eventually(Duration::from_secs(8), &format!("{selector} is {expected}"), async || {
+            (scene.text(selector).await == expected).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(scene.site.hits(), 0);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 43; sessions 35. A popup of a session that is offline loads nothing.
+#[tokio::test]
+async fn popup_of_an_offline_session_loads_nothing() {
+    let scene = Scene::start().await;
+    scene.show(&opener(&scene.site.url("/hit"))).await;
+    let path = format!("/v1/sessions/{}/emulation", scene.session);
+    scene.client.patch(&path, json!({"offline": true})).await.expect(200);
+    scene.tap("#open").await;
+    eventually(Duration::from_secs(8), "a popup, or none", async || {
+        // A load that fails may close the popup.
+        let state = scene.state().await["page_state"].clone();
+        (scene.pages().await.len() == 1 || state["state"] == "errored").then_some(())
+    })
+    .await;
+    assert_eq!(scene.site.hits(), 0);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}

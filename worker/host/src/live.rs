@@ -171,6 +171,14 @@ async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture
     Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
 }
 
+/// Draws the picture that WebKit keeps of a page.
+pub fn draw(page: &Page, context: &cairo::Context) {
+    let live = &page.browser.live;
+    live.painting.set(true);
+    page.view.draw(context);
+    live.painting.set(false);
+}
+
 fn shown(browser: &Browser) -> PageInfo {
     let page = browser.pages.active();
     PageInfo { uri: page.uri().0, title: page.title() }

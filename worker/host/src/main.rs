@@ -13,6 +13,7 @@ mod console;
 mod cookies;
 mod dialogs;
 mod downloads;
+mod drag;
 mod emulation;
 mod evaluate;
 mod extension;
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Parser;
-use kitfleet_host_protocol::{HostCommand, HostError, Message, Outcome, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, Message, Outcome, Region, Request};
 use serde_json::value::RawValue;
 use webkit2gtk::WebViewExt;
 
@@ -174,15 +175,21 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         }
         HostCommand::Touch { steps, aimed } => json(&touch::inject(page, &steps, aimed).await?),
         HostCommand::Mouse { steps } => json(&pointer::inject(page, &steps).await?),
+        HostCommand::Drag { has_finger, points } => json(&drag::inject(page, has_finger, &points).await?),
         HostCommand::Keys { keys } => json(&keys::inject(page, &keys).await?),
         HostCommand::InsertText { text } => json(&keys::insert(page, &text).await),
-        HostCommand::Snapshot { full_page, reveal, file } => {
-            let picture = capture::snapshot(page, full_page, reveal, browser.directory.join(file));
-            json(&pages::uninterrupted(page, picture).await?)
+        HostCommand::Snapshot { region, reveal, format, css_pixels, file } => {
+            let output = capture::Output { format, css_pixels, path: browser.directory.join(file) };
+            if browser.dialogs.is_blocking() {
+                json(&capture::last_picture(page, output).await?)
+            } else {
+                let picture = capture::snapshot(page, region, reveal, output);
+                json(&pages::uninterrupted(page, picture).await?)
+            }
         }
-        HostCommand::Pdf { file } => {
+        HostCommand::Pdf { layout, file } => {
             let file = browser.directory.join(file);
-            json(&pages::uninterrupted(page, capture::pdf(page, &file)).await?)
+            json(&pages::uninterrupted(page, capture::pdf(page, &layout, &file)).await?)
         }
         HostCommand::Cookies { at_most } => {
             let mut cookies = cookies::all(browser).await?;
@@ -230,9 +237,10 @@ fn needs_page(command: &HostCommand) -> bool {
             | HostCommand::RunScript { .. }
             | HostCommand::Touch { .. }
             | HostCommand::Mouse { .. }
+            | HostCommand::Drag { .. }
             | HostCommand::Keys { .. }
             | HostCommand::InsertText { .. }
-            | HostCommand::Snapshot { .. }
+            | HostCommand::Snapshot { region: Region::Document | Region::Clip(_), .. }
             | HostCommand::Pdf { .. }
             | HostCommand::Emulate { .. }
             | HostCommand::SelectFiles { .. }

@@ -23,6 +23,7 @@ use webkit2gtk::{
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
+use crate::drag::{self, Drags};
 use crate::live::{self, asked};
 use crate::navigation::{self, Navigation};
 use crate::pointer::Pointer;
@@ -78,6 +79,7 @@ pub struct Page {
     pub scripts: Scripts,
     pub acknowledgements: Acknowledgements,
     pub pointer: Pointer,
+    pub drags: Drags,
     is_closed: Cell<bool>,
     /// Address of a page whose process has ended. It is loaded again when the page becomes the active one.
     lost: RefCell<Option<String>>,
@@ -152,11 +154,13 @@ impl Page {
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
             pointer: Pointer::default(),
+            drags: Drags::default(),
             is_closed: Cell::new(false),
             lost: RefCell::default(),
             waiting: RefCell::default(),
         });
         page.listen();
+        drag::listen(&page);
         extension::listen(&page);
         page.refuse();
         page.follow_end();
@@ -466,6 +470,7 @@ pub fn remove(page: &Rc<Page>) {
     page.scripts.abandon();
     page.navigation.abandon();
     page.acknowledgements.wake();
+    page.drags.cancel();
     page.waiting.take();
     for handler in [acknowledgement::HANDLER, navigation::HANDLER] {
         page.content.unregister_script_message_handler_in_world(handler, script::WORLD);

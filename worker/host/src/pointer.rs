@@ -18,15 +18,20 @@ use crate::pages::Page;
 use crate::touch::milliseconds;
 use crate::{acknowledgement, choosers, failure, script};
 
-/// Offset of the place on the screen that marks an event of a mouse that accompanies a touch. A mouse of its own has twice
-/// this offset.
+/// Offset of the place on the screen that marks an event of a mouse that accompanies a touch.
 pub const MARK: f64 = 1e6;
+
+/// Offset that marks a mouse of its own.
+pub const OF_MOUSE: f64 = 2.0 * MARK;
+
+/// Offset that marks a mouse of which pages see nothing (`drag.rs`).
+pub const UNSEEN: f64 = 3.0 * MARK;
 
 /// Place of the window on the screen, from which WebKit computes the place of its own events.
 const BESIDE: f64 = crate::browser::BESIDE as f64;
 
 /// Position in CSS pixels.
-type Point = (f64, f64);
+pub type Point = (f64, f64);
 
 /// Position outside of the view, to which the mouse moves when the finger lifts.
 const AWAY: Point = (-1.0, -1.0);
@@ -71,16 +76,12 @@ pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostErro
         if step.kind == MouseKind::Press {
             choosers::close(&page.browser);
         }
-        let (at, mark) = ((step.x, step.y), 2.0 * MARK);
-        let reports = page.acknowledgements.pointers.get();
+        let at = (step.x, step.y);
         match step.kind {
-            MouseKind::Move => move_to(page, at, false, mark)?,
-            MouseKind::Drag => move_to(page, at, true, mark)?,
-            MouseKind::Press => press(page, gdk::EventType::ButtonPress, at, mark)?,
-            MouseKind::Release => press(page, gdk::EventType::ButtonRelease, at, mark)?,
-        }
-        if matches!(step.kind, MouseKind::Press | MouseKind::Release) {
-            acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
+            MouseKind::Move => move_to(page, at, false, OF_MOUSE)?,
+            MouseKind::Drag => move_to(page, at, true, OF_MOUSE)?,
+            MouseKind::Press => press(page, gdk::EventType::ButtonPress, at, OF_MOUSE).await?,
+            MouseKind::Release => press(page, gdk::EventType::ButtonRelease, at, OF_MOUSE).await?,
         }
     }
     // Scripts do not overtake the last event by more than one turn of the page.
@@ -118,14 +119,57 @@ impl Companion {
     fn deliver(self, page: &Rc<Page>, at: Point) -> Result<(), HostError> {
         match self {
             Self::Move { pressed } => move_to(page, at, pressed, MARK),
-            Self::Press => press(page, gdk::EventType::ButtonPress, at, MARK),
-            Self::Release => press(page, gdk::EventType::ButtonRelease, at, MARK),
+            Self::Press => send_button(page, gdk::EventType::ButtonPress, at, MARK),
+            Self::Release => send_button(page, gdk::EventType::ButtonRelease, at, MARK),
             Self::Leave => move_to(page, AWAY, false, MARK),
         }
     }
 }
 
-fn move_to(page: &Rc<Page>, (x, y): Point, pressed: bool, mark: f64) -> Result<(), HostError> {
+/// Forgets the finger that the mouse accompanies, because another mouse has taken its place.
+pub fn leave_finger(page: &Page) {
+    page.pointer.finger.set(None);
+}
+
+/// Moves the mouse out of the view, which pages do not see.
+pub fn leave_view(page: &Rc<Page>) -> Result<(), HostError> {
+    move_to(page, AWAY, false, UNSEEN)
+}
+
+/// Moves a mouse in the view.
+pub fn move_to(page: &Rc<Page>, at: Point, pressed: bool, mark: f64) -> Result<(), HostError> {
+    page.view.event(&motion(page, at, pressed, mark)?);
+    Ok(())
+}
+
+/// Presses or releases the first button in the view, and waits until the page has handled it.
+pub async fn press(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) -> Result<(), HostError> {
+    if page.is_closed() {
+        // The page has closed itself. It has received what came before.
+        return Ok(());
+    }
+    let reports = page.acknowledgements.pointers.get();
+    send_button(page, kind, at, mark)?;
+    acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
+    Ok(())
+}
+
+fn send_button(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) -> Result<(), HostError> {
+    page.view.event(&button(page, kind, at, mark)?);
+    Ok(())
+}
+
+/// Puts a movement or a release into GDK's queue, from which a drag of GTK takes it.
+pub fn queue(page: &Rc<Page>, kind: gdk::EventType, at: Point) -> Result<(), HostError> {
+    let event = match kind {
+        gdk::EventType::MotionNotify => motion(page, at, true, 0.0)?,
+        kind => button(page, kind, at, 0.0)?,
+    };
+    event.put();
+    Ok(())
+}
+
+fn motion(page: &Rc<Page>, (x, y): Point, pressed: bool, mark: f64) -> Result<gdk::Event, HostError> {
     let mut event = gdk::Event::new(gdk::EventType::MotionNotify);
     let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
     // SAFETY: GDK made the event with the type of this layout, and sets its remaining fields to zero. The event owns the
@@ -139,13 +183,13 @@ fn move_to(page: &Rc<Page>, (x, y): Point, pressed: bool, mark: f64) -> Result<(
         ((*motion).x_root, (*motion).y_root) = (mark + BESIDE + x.max(0.0), BESIDE + y);
         (*motion).state = state(pressed);
     }
-    deliver(page, event)
+    of_pointer(event)
 }
 
-fn press(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Result<(), HostError> {
+fn button(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Result<gdk::Event, HostError> {
     let mut event = gdk::Event::new(kind);
     let surface = page.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
-    // SAFETY: as in `move_to`.
+    // SAFETY: as in `motion`.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
         let button: *mut gdk::ffi::GdkEventButton = raw.cast();
@@ -156,7 +200,7 @@ fn press(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Res
         (*button).button = gdk::ffi::GDK_BUTTON_PRIMARY as u32;
         (*button).state = state(kind == gdk::EventType::ButtonRelease);
     }
-    deliver(page, event)
+    of_pointer(event)
 }
 
 /// Modifiers of an event: the button if it is pressed.
@@ -164,13 +208,12 @@ fn state(pressed: bool) -> u32 {
     if pressed { gdk::ModifierType::BUTTON1_MASK.bits() } else { 0 }
 }
 
-fn deliver(page: &Rc<Page>, mut event: gdk::Event) -> Result<(), HostError> {
+fn of_pointer(mut event: gdk::Event) -> Result<gdk::Event, HostError> {
     let pointer = gdk::Display::default()
         .and_then(|display| display.default_seat())
         .and_then(|seat| seat.pointer())
         .ok_or_else(|| failure::engine("X has no pointer"))?;
     event.set_device(Some(&pointer));
     event.set_source_device(Some(&pointer));
-    page.view.event(&event);
-    Ok(())
+    Ok(event)
 }

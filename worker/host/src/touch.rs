@@ -18,7 +18,7 @@ use crate::{choosers, failure, pointer, submissions};
 const SLACK: f64 = 8.0;
 
 /// Number of the finger that operations use.
-const FINGER: usize = 1;
+pub const FINGER: usize = 1;
 
 /// Injects the steps of one finger, and waits until the page has handled them. If the touch is `aimed`, it is cancelled
 /// unless it reaches the node that a script has marked.
@@ -54,7 +54,7 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
 }
 
 /// Number of fingers that the page has received.
-fn arrivals(reports: &Acknowledgements) -> usize {
+pub fn arrivals(reports: &Acknowledgements) -> usize {
     reports.hits.get() + reports.misses.get()
 }
 
@@ -77,7 +77,8 @@ pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -
     send_touch(page, finger, phase, at)
 }
 
-fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
+/// Sends one touch event to the view, without the mouse that accompanies the finger.
+pub fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
     if page.is_closed() {
         // The page has closed itself. It has received what came before.
         return Ok(());

@@ -9,8 +9,8 @@ use kitfleet_domain::operations::{
     self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind, Refusal,
 };
 use kitfleet_host_protocol::{
-    ChooserState, Direction, Held, HostCommand, HostError, MouseKind, MouseStep, OpenChooser, SubmissionRule,
-    TouchOutcome, TouchPhase, TouchStep,
+    ChooserState, Direction, DragOutcome, DragPoint, Held, HostCommand, HostError, MouseKind, MouseStep, OpenChooser,
+    SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -404,7 +404,7 @@ impl Webkit {
         let inside = |x: f64, y: f64| (x.clamp(1.0, width - 1.0), y.clamp(1.0, height - 1.0));
         let points =
             [inside(place.x - dx * half, place.y - dy * half), inside(place.x + dx * half, place.y + dy * half)];
-        self.drag(&points, duration_ms, PointerKind::Touch).await
+        self.slide(&points, duration_ms).await
     }
 
     /// Returns the points of a drag in the viewport.
@@ -433,6 +433,20 @@ impl Webkit {
         Ok(points)
     }
 
+    /// Moves a finger along the points, with movements as often as a screen reports them.
+    async fn slide(&mut self, points: &[(f64, f64)], duration_ms: u64) -> Result<(), OperationEnd> {
+        self.obstacle = "the page does not react to the swipe";
+        self.delivered = true;
+        let (first, last) = (points[0], points[points.len() - 1]);
+        let step = |phase, (x, y), after_ms| TouchStep { phase, x, y, after_ms };
+        let mut steps = vec![step(TouchPhase::Begin, first, 0)];
+        let moves = course_of(points, duration_ms).into_iter();
+        steps.extend(moves.map(|(at, after_ms)| step(TouchPhase::Update, at, after_ms)));
+        steps.push(step(TouchPhase::End, last, MOVE_MS));
+        self.host.call::<TouchOutcome>(HostCommand::Touch { steps, aimed: false }).await?;
+        Ok(())
+    }
+
     /// Drags along the points, with movements as often as a screen reports them.
     async fn drag(
         &mut self,
@@ -442,23 +456,15 @@ impl Webkit {
     ) -> Result<(), OperationEnd> {
         self.obstacle = "the page does not react to the drag";
         self.delivered = true;
-        let moves = course_of(points, duration_ms);
-        let (first, last) = (points[0], points[points.len() - 1]);
-        match pointer {
-            PointerKind::Touch => {
-                let step = |phase, (x, y), after_ms| TouchStep { phase, x, y, after_ms };
-                let mut steps = vec![step(TouchPhase::Begin, first, 0)];
-                steps.extend(moves.into_iter().map(|(at, after_ms)| step(TouchPhase::Update, at, after_ms)));
-                steps.push(step(TouchPhase::End, last, MOVE_MS));
-                self.host.call::<TouchOutcome>(HostCommand::Touch { steps, aimed: false }).await?;
-            }
-            PointerKind::Mouse => {
-                let step = |kind, (x, y), after_ms| MouseStep { kind, x, y, after_ms };
-                let mut steps = vec![step(MouseKind::Move, first, 0), step(MouseKind::Press, first, 0)];
-                steps.extend(moves.into_iter().map(|(at, after_ms)| step(MouseKind::Drag, at, after_ms)));
-                steps.push(step(MouseKind::Release, last, MOVE_MS));
-                self.host.call::<()>(HostCommand::Mouse { steps }).await?;
-            }
+        let point = |(x, y), after_ms| DragPoint { x, y, after_ms };
+        let mut course = vec![point(points[0], 0)];
+        course.extend(course_of(points, duration_ms).into_iter().map(|(at, after_ms)| point(at, after_ms)));
+        let has_finger = pointer == PointerKind::Touch;
+        let outcome: DragOutcome = self.host.call(HostCommand::Drag { has_finger, points: course }).await?;
+        if outcome == DragOutcome::Unfinished {
+            self.obstacle = "the page has not ended the drag";
+            // The operation ends at its time limit.
+            std::future::pending::<()>().await;
         }
         Ok(())
     }

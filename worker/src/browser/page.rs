@@ -90,7 +90,8 @@ pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
 /// Checks whether an element is visible.
 pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));
-/// Checks the syntax of a script.
+/// Scrolls an element into view for a picture, and returns its box.
+pub const PICTURE: Script = Script::of("picture", include_str!("scripts/picture.js"));
 /// Reads the local storage.
 pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.js"));
 /// Reads the document.

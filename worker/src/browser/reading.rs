@@ -2,35 +2,56 @@
 
 use std::io;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use chrono::DateTime;
 use kitfleet_domain::blocking::{json_bytes, run_blocking};
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, Captured, Cookie, Extract, Extracted, Extraction, OperationResult, PageError, PageErrorKind,
-    PageStanding, PageState, Refusal, SessionState, SubExtraction, Take, Transform,
+    Capture, CaptureKind, CaptureScale, Captured, Cookie, Element, Extract, Extracted, Extraction, ImageFormat,
+    Margins, OpenDialog, OperationResult, PageError, PageErrorKind, PageStanding, PageState, Paper, PdfLayout, Refusal,
+    SessionState, SubExtraction, Take, Transform,
 };
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle};
+use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle, PictureFormat, Region};
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
+use tokio::time::sleep;
 
 use super::OperationEnd;
 use super::host::{CallError, driver_failure};
 use super::numbers::{self, Separators};
-use super::page::{self, PageQuery};
+use super::page::{self, POLL, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
 /// Name of a capture's file in the browser's folder.
 const CAPTURE: &str = "capture";
 
+/// Maximum wait for an element that a picture is to show.
+const ELEMENT_WITHIN: Duration = Duration::from_secs(5);
+
 #[derive(Deserialize)]
 struct Storage {
     entries: Vec<(String, String)>,
     truncated: bool,
+}
+
+/// Result of [`page::PICTURE`].
+#[derive(Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum PicturePlace {
+    Absent,
+    Hidden,
+    Ready {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+    },
+    /// The scroll positions are restored.
+    Done,
 }
 
 #[derive(Deserialize)]
@@ -152,14 +173,36 @@ impl Webkit {
         started: Instant,
     ) -> Result<(Captured, Vec<u8>), OperationEnd> {
         if let Some(dialog) = self.dialogs.open().await {
-            let is_picture = capture.kind == CaptureKind::Screenshot && !capture.full_page;
-            let refused = OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
-            return if is_picture { self.capture(capture, started).await } else { Err(refused) };
+            return self.capture_blocked(capture, started, dialog).await;
         }
         let dialogs = self.dialogs.clone();
-        tokio::select! {
-            captured = self.capture(capture, started) => captured,
-            dialog = dialogs.opened() => Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) })),
+        let dialog = tokio::select! {
+            captured = self.capture(capture, started) => match captured {
+                Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: None })) => dialogs.open().await,
+                captured => return captured,
+            },
+            dialog = dialogs.opened() => Some(dialog),
+        };
+        match dialog {
+            Some(dialog) => self.capture_blocked(capture, started, dialog).await,
+            None => Err(OperationEnd::Refused(Refusal::DialogOpen { dialog: None })),
+        }
+    }
+
+    /// Returns the last picture of the viewport, if it is wanted and there is one.
+    async fn capture_blocked(
+        &mut self,
+        capture: &Capture,
+        started: Instant,
+        dialog: OpenDialog,
+    ) -> Result<(Captured, Vec<u8>), OperationEnd> {
+        let refused = || OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
+        if !capture.is_of_viewport() {
+            return Err(refused());
+        }
+        match self.capture(capture, started).await {
+            Err(OperationEnd::Refused(Refusal::DialogOpen { .. })) => Err(refused()),
+            captured => captured,
         }
     }
 
@@ -169,7 +212,7 @@ impl Webkit {
             CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
         };
         let duration_ms = milliseconds(started);
-        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.address().await?);
+        let captured = Captured::without_content(capture, content.len(), duration_ms, self.address().await?);
         Ok((captured, content))
     }
 
@@ -183,21 +226,18 @@ impl Webkit {
     }
 
     async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
-        let command = match capture.kind {
-            CaptureKind::Pdf => HostCommand::Pdf { file: CAPTURE.to_owned() },
-            _ => {
-                HostCommand::Snapshot { full_page: capture.full_page, reveal: capture.reveal, file: CAPTURE.to_owned() }
+        let written = match (&capture.element, capture.kind) {
+            (_, CaptureKind::Pdf) => {
+                let layout = layout_for_host(&capture.layout);
+                self.write_picture(capture, HostCommand::Pdf { layout, file: CAPTURE.to_owned() }).await
+            }
+            (Some(element), _) => self.write_element(capture, element).await,
+            (None, _) => {
+                let region = if capture.full_page { Region::Document } else { Region::Viewport };
+                self.write_picture(capture, snapshot_command(capture, region)).await
             }
         };
-        match self.host.call::<Value>(command).await {
-            // The browser still works, but its engine cannot draw this page.
-            Err(CallError::Refused(HostError::Engine { message })) => {
-                let detail = format!("The {} could not be taken: {message}.", capture.kind.name());
-                return Err(OperationEnd::Withheld { detail, members: Map::new() });
-            }
-            Err(error) => return Err(error.into()),
-            Ok(_) => {}
-        }
+        written?;
         let failed = |error| OperationEnd::Failed(driver_failure(format!("a capture could not be read: {error}")));
         let (file, bytes) = open_capture(&self.host.directory().session().join(CAPTURE)).await.map_err(failed)?;
         match capture.limit_bytes {
@@ -208,6 +248,44 @@ impl Webkit {
                 file.take(bytes).read_to_end(&mut content).await.map_err(failed)?;
                 Ok(content)
             }
+        }
+    }
+
+    /// Waits briefly for an element, writes a picture of it, and restores the scroll position.
+    async fn write_element(&mut self, capture: &Capture, element: &Element) -> Result<(), OperationEnd> {
+        let field = element.field("");
+        let target = PageQuery::written(element, &field);
+        let script = page::PICTURE.about(target);
+        let input = self.input(json!({ "target": target, "ends": false }));
+        let given_up = Instant::now() + ELEMENT_WITHIN;
+        let region = loop {
+            let message = match page::ask(&self.host, script, &input).await? {
+                Some(PicturePlace::Ready { x, y, width, height }) => break Region::Clip([x, y, width, height]),
+                Some(PicturePlace::Absent) => "matches no element",
+                Some(PicturePlace::Hidden) => "matches an element that is not visible, or has no area",
+                Some(PicturePlace::Done) | None => "matches no element of a page that answers",
+            };
+            if Instant::now() >= given_up {
+                return Err(OperationEnd::invalid(target.field(), message));
+            }
+            sleep(POLL).await;
+        };
+        let written = self.write_picture(capture, snapshot_command(capture, region)).await;
+        let input = self.input(json!({ "target": target, "ends": true }));
+        // A page that was replaced meanwhile has its own scroll position.
+        let _: Option<PicturePlace> = page::ask(&self.host, script, &input).await?;
+        written
+    }
+
+    async fn write_picture(&self, capture: &Capture, command: HostCommand) -> Result<(), OperationEnd> {
+        match self.host.call::<Value>(command).await {
+            // The browser still works, but its engine cannot draw this page.
+            Err(CallError::Refused(HostError::Engine { message })) => {
+                let detail = format!("The {} could not be taken: {message}.", capture.kind.name());
+                Err(OperationEnd::Withheld { detail, members: Map::new() })
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -241,6 +319,32 @@ impl Webkit {
             }
             ended => ended,
         }
+    }
+}
+
+fn snapshot_command(capture: &Capture, region: Region) -> HostCommand {
+    let format = match capture.format {
+        ImageFormat::Png => PictureFormat::Png,
+        ImageFormat::Jpeg => PictureFormat::Jpeg(capture.quality),
+        ImageFormat::Webp => PictureFormat::Webp(capture.quality),
+    };
+    let css_pixels = capture.scale == CaptureScale::Css;
+    HostCommand::Snapshot { region, reveal: capture.reveal, format, css_pixels, file: CAPTURE.to_owned() }
+}
+
+fn layout_for_host(layout: &PdfLayout) -> protocol::PdfLayout {
+    let paper = match layout.paper {
+        Paper::A4 => "iso_a4",
+        Paper::A5 => "iso_a5",
+        Paper::Letter => "na_letter",
+        Paper::Legal => "na_legal",
+    };
+    let Margins { top, right, bottom, left } = layout.margins;
+    protocol::PdfLayout {
+        paper: paper.to_owned(),
+        landscape: layout.landscape,
+        margins: [top, right, bottom, left],
+        background: layout.background,
     }
 }
 

@@ -12,10 +12,10 @@ use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
 use kitfleet_domain::operations::{
     Action, AnsweredDialog, BrowserCookie, BrowserCookies, BrowserPage, BrowserPages, Capture, CaptureKind,
     CaptureResult, Captured, Condition, CookiesChanged, DialogPolicy, DialogType, Evaluated, Extracted, Extraction,
-    Failure, FailureClass, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult, MOST_CANDIDATES,
-    Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult, PageClosed, PageResponse,
-    PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState, SubmissionHeld, Take,
-    Target, Transform, Wait, Waited, locate,
+    Failure, FailureClass, ImageFormat, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult,
+    MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
+    PageClosed, PageResponse, PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState,
+    SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
@@ -36,6 +36,18 @@ use super::webkit::milliseconds;
 
 /// An image of one white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDAT\x78\x9c\x63\xf8\x0f\0\x01\x01\x01\0\x1b\xb6\xee\x56\0\0\0\0IEND\xaeB\x60\x82";
+
+/// A picture of one pixel.
+const JPEG: &[u8] = b"\
+    \xff\xd8\xff\xdb\0C\0\x03\x02\x02\x02\x02\x02\x03\x02\x02\x02\x03\x03\x03\x03\x04\x06\x04\x04\x04\x04\x04\
+    \x08\x06\x06\x05\x06\x09\x08\x0a\x0a\x09\x08\x09\x09\x0a\x0c\x0f\x0c\x0a\x0b\x0e\x0b\x09\x09\x0d\x11\x0d\x0e\x0f\
+    \x10\x10\x11\x10\x0a\x0c\x12\x13\x12\x10\x13\x0f\x10\x10\x10\xff\xc9\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
+    \xff\xcc\0\x06\0\x10\x10\x05\xff\xda\0\x08\x01\x01\0\0?\0\xd2\xcf \xff\xd9";
+
+/// A picture of one pixel.
+const WEBP: &[u8] = b"\
+    RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\0\0\0\x10\x07\x10\x11\
+    \x11\x88\x88\xfe\x07\0";
 
 /// A document without pages.
 const PDF: &[u8] =
@@ -217,7 +229,7 @@ impl Simulated {
                 self.open = None;
                 self.answer(dialog, *accept);
             }
-            Operation::Capture(capture) if capture.kind != CaptureKind::Screenshot || capture.full_page => {
+            Operation::Capture(capture) if !capture.is_of_viewport() => {
                 if let Some(dialog) = self.dialog() {
                     return Err(Refusal::DialogOpen { dialog: Some(dialog) });
                 }
@@ -417,7 +429,7 @@ impl Simulated {
                 page_state: Some(PageState { state: PageStanding::Loaded, error: None }),
                 truncated: false,
             }),
-            Operation::Capture(capture) => self.capture(*capture, started),
+            Operation::Capture(capture) => self.capture(capture, started),
             Operation::Extract(extract) => {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
                 OperationResult::Extract(Extracted { value, dialogs: Vec::new(), dialog: None })
@@ -523,14 +535,18 @@ impl Simulated {
         Located { matches, total: total as u64, origin }
     }
 
-    fn capture(&self, capture: Capture, started: Instant) -> OperationResult {
+    fn capture(&self, capture: &Capture, started: Instant) -> OperationResult {
         let content: &[u8] = match capture.kind {
-            CaptureKind::Screenshot => PNG,
+            CaptureKind::Screenshot => match capture.format {
+                ImageFormat::Png => PNG,
+                ImageFormat::Jpeg => JPEG,
+                ImageFormat::Webp => WEBP,
+            },
             CaptureKind::Pdf => PDF,
             CaptureKind::DomSnapshot => b"<!DOCTYPE html>\n<html><title>Simulated</title></html>",
         };
         let duration_ms = milliseconds(started);
-        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url().to_owned());
+        let captured = Captured::without_content(capture, content.len(), duration_ms, self.url().to_owned());
         OperationResult::Capture(CaptureResult { captured, content: content.to_vec() })
     }
 }

@@ -257,7 +257,7 @@ mod tests {
                     prop_assert!(chars(pattern) <= limits.pattern_chars);
                 }
             }
-            let _ = Unchecked::<CaptureBody>::at(body.clone(), "").check(Ok);
+            let _ = Unchecked::<CaptureBody>::at(body.clone(), "").check(|capture| capture.into_operation(&limits));
             let _ = Unchecked::<SearchBody>::at(body.clone(), "").check(|search| search.into_operation(&limits));
             let _ = Unchecked::<LoginBody>::at(body.clone(), "").check(|login| login.into_operation(&limits));
             if let Ok(extract) = Unchecked::<ExtractBody>::at(body, "").check(|extract| extract.into_operation(&limits)) {

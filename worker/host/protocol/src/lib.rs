@@ -138,6 +138,14 @@ pub enum HostCommand {
         /// Steps in order.
         steps: Vec<MouseStep>,
     },
+    /// Inject a drag along points, with the drag and drop of HTML if the page has it. A finger lifts an element with
+    /// `draggable` by a long press. Replies with a [`DragOutcome`] when the page has handled it.
+    Drag {
+        /// True for a finger, false for a mouse.
+        has_finger: bool,
+        /// Points in order, at CSS pixels of the viewport. The pause of the first one is not used.
+        points: Vec<DragPoint>,
+    },
     /// Inject trusted key events into the focused element, as fast as the page handles them. Replies `null` after the
     /// last one. The worker adds pauses between keys by separate commands, so that an abandoned text stops.
     Keys {
@@ -150,17 +158,24 @@ pub enum HostCommand {
         /// New text. Empty to delete the selected text.
         text: String,
     },
-    /// Write the page as a PNG. Replies with a [`Snapshot`].
+    /// Write a picture of the page. Replies with a [`Snapshot`]. While a dialog is held open, a picture of the viewport is
+    /// the last one that the page has painted.
     Snapshot {
-        /// True for the whole document, false for the viewport.
-        full_page: bool,
+        /// Part of the page.
+        region: Region,
         /// True to scroll through the whole document first, so that lazy content loads.
         reveal: bool,
+        /// Format of the picture.
+        format: PictureFormat,
+        /// True for one pixel for each CSS pixel, false for physical pixels.
+        css_pixels: bool,
         /// File to write, in the browser's folder.
         file: String,
     },
     /// Write the page as a PDF. Replies `null` when the file is complete.
     Pdf {
+        /// Layout of the pages.
+        layout: PdfLayout,
         /// File to write, in the browser's folder.
         file: String,
     },
@@ -295,6 +310,7 @@ impl HostCommand {
             Self::RunScript { .. } => "run_script",
             Self::Touch { .. } => "touch",
             Self::Mouse { .. } => "mouse",
+            Self::Drag { .. } => "drag",
             Self::Keys { .. } => "keys",
             Self::InsertText { .. } => "insert_text",
             Self::Snapshot { .. } => "snapshot",
@@ -744,6 +760,27 @@ pub enum MouseKind {
     Release,
 }
 
+/// Point of a drag.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DragPoint {
+    /// CSS pixels from the viewport's left edge.
+    pub x: f64,
+    /// CSS pixels from the viewport's top edge.
+    pub y: f64,
+    /// Milliseconds to wait before this point.
+    pub after_ms: u64,
+}
+
+/// Outcome of a drag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DragOutcome {
+    /// The page has received it to its end.
+    Done,
+    /// The drag of an element did not end after its release.
+    Unfinished,
+}
+
 /// Outcome of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -913,13 +950,50 @@ pub enum DialogKind {
     BeforeUnload,
 }
 
-/// Size of a written PNG.
+/// Size of a written picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Width in physical pixels.
+    /// Width in pixels of the picture.
     pub width: u32,
-    /// Height in physical pixels.
+    /// Height in pixels of the picture.
     pub height: u32,
+}
+
+/// Part of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Region {
+    /// The viewport.
+    Viewport,
+    /// The whole document.
+    Document,
+    /// A rectangle, which may reach beyond the viewport: left, top, width and height in CSS pixels of the viewport.
+    Clip([f64; 4]),
+}
+
+/// Format of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PictureFormat {
+    /// PNG.
+    Png,
+    /// JPEG with a quality of 1 to 100.
+    Jpeg(u8),
+    /// WebP with a quality of 1 to 100.
+    Webp(u8),
+}
+
+/// Layout of a PDF.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PdfLayout {
+    /// Name of the paper in PWG 5101.1, such as `iso_a4`.
+    pub paper: String,
+    /// True if the long side is horizontal.
+    pub landscape: bool,
+    /// Margins at the top, right, bottom and left in millimetres. `None` for that of the paper.
+    pub margins: [Option<f64>; 4],
+    /// True to print backgrounds.
+    pub background: bool,
 }
 
 /// A cookie.

@@ -5,7 +5,10 @@ if (!element) return { state: 'absent' };
 if (!isPresented(element)) return { state: 'hidden' };
 const control = tagOf(element) === 'label' && element.control ? element.control : element;
 const role = (attributeOf(control, 'role') ?? '').toLowerCase();
-const isNative = isToggle(control) && inputType(control) !== 'file';
+if (isToggle(control) && inputType(control) === 'file') {
+  throw new Refusal(input.target.field, 'must not be a file input, which takes files by the action upload');
+}
+const isNative = isToggle(control);
 if (!isNative && !ROLES_OF_TOGGLES.includes(role)) {
   throw new Refusal(input.target.field, 'must be a checkbox, a switch or a radio button');
 }

@@ -1,6 +1,6 @@
 //! Element queries in the bodies of operations.
 
-use kitfleet_domain::operations::{Element, ROLES, Target};
+use kitfleet_domain::operations::{Element, ROLES, Target, member_of};
 use kitfleet_domain::validation::Invalid;
 use serde::Deserialize;
 use utoipa::openapi::schema::OneOf;
@@ -138,7 +138,7 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Inva
         return Ok(None);
     };
     if name.is_some() && role.is_none() {
-        return Err(Invalid::field(format!("{of}.target.name"), "requires role"));
+        return Err(Invalid::field(member_of(of, "target.name"), "requires role"));
     }
     let told = [
         selector.map(Target::Selector),
@@ -154,5 +154,5 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Inva
         return Ok(Some(if is_exact { Element::Exact(only) } else { Element::Target(only) }));
     }
     let message = "must have exactly one of selector, role, label, text, placeholder and ref";
-    Err(Invalid::field(format!("{of}.target"), message))
+    Err(Invalid::field(member_of(of, "target"), message))
 }
