@@ -129,9 +129,9 @@ fn rule_of(interact: &Interact) -> SubmissionRule {
 fn holds_requests(interact: &Interact) -> bool {
     let activates = match &interact.action {
         // A page may send a file as soon as it is selected.
-        Action::Tap { .. } | Action::Upload { .. } => true,
+        Action::Tap { .. } | Action::Check { .. } | Action::Drag { .. } | Action::Upload { .. } => true,
         Action::Press { key } => depends_on_focus(key),
-        Action::Type { text, .. } => text.contains(['\n', '\r']),
+        Action::Type { text, .. } | Action::Fill { value: text, .. } => text.contains(['\n', '\r']),
         _ => false,
     };
     rule_of(interact) == SubmissionRule::HoldAll && activates
@@ -252,7 +252,12 @@ impl Webkit {
         let mut interacted = self.interacted(interact, true, started).await?;
         if self.holds_submissions && self.dialogs.open().await.is_none() {
             let held = self.held_submission().await?;
-            interacted.submission_held = held.is_some();
+            // An approval of the answer covers the form that follows it.
+            let is_released = interact.approved && held == Some(Held::Form) && self.release_submission().await?;
+            if is_released {
+                interacted.page_submission_held = self.held_submission().await?.is_some();
+            }
+            interacted.submission_held = held.is_some() && !is_released;
             interacted.request_held = held == Some(Held::Request);
         }
         Ok(interacted)

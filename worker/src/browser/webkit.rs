@@ -184,12 +184,14 @@ impl Webkit {
             return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
         }
         // The service's own operations are not those that a caller means.
-        if operation.spec().route.is_some() {
+        let is_callers =
+            operation.spec().route.is_some() && !matches!(operation, Operation::Snapshot(operations::Snapshot { links: true }));
+        if is_callers {
             self.began_us = [self.began_us[1], microseconds_now()];
         }
         let (death, dialogs) = (self.host.death(), self.dialogs.clone());
         let line = self.host.line();
-        let counting = operation.spec().route.is_some().then(|| self.newest_pages.begin(line));
+        let counting = is_callers.then(|| self.newest_pages.begin(line));
         let work = async {
             tokio::select! {
                 biased;
