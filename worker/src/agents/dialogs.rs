@@ -91,6 +91,7 @@ impl RunningTurn<'_> {
             Err(why) => return LocatedElement::Not(StepOutcome::Stopped(why)),
         };
         let found = match_of_dialog(&dialog);
+        self.dialogs().open = Some(dialog);
         let is_shown = step.shown.first().is_some_and(|shown| shown.fingerprint == found.fingerprint);
         if approved && !is_shown {
             return changed();
