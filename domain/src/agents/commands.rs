@@ -227,7 +227,7 @@ impl Degrees {
 
 impl fmt::Display for Degrees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.degrees().fmt(f)
+        write!(f, "{}", self.degrees())
     }
 }
 

@@ -120,13 +120,13 @@ impl RunningTurn<'_> {
             (None, Some(PageQuery::Words(words))) => is_called(page, words),
             (None, None) => page.active,
         };
-        let found: Vec<_> = pages.iter().enumerate().filter(|(_, page)| is_it(page)).collect();
+        let found: Vec<_> = pages.iter().enumerate().filter(|&(_, page)| is_it(page)).collect();
         Ok(match found[..] {
             [(at, page)] => LocatedElement::Them(vec![match_of_page(at, page)], String::new()),
             [] if shown.is_some() => changed(),
             [] => {
                 let what = sought.map_or_else(|| "this page".to_owned(), describe_page);
-                unclear(format!("the browser has no page that is {what}; it has {} in all.", pages.len()))
+                unclear(format!("the browser has no such page ({what}). It has {} in all.", pages.len()))
             }
             _ => {
                 let one = |(at, page): &(usize, &BrowserPage)| {

@@ -184,8 +184,8 @@ impl Webkit {
             return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
         }
         // The service's own operations are not those that a caller means.
-        let is_callers =
-            operation.spec().route.is_some() && !matches!(operation, Operation::Snapshot(operations::Snapshot { links: true }));
+        let is_callers = operation.spec().route.is_some()
+            && !matches!(operation, Operation::Snapshot(operations::Snapshot { links: true }));
         if is_callers {
             self.began_us = [self.began_us[1], microseconds_now()];
         }

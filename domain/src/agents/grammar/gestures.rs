@@ -78,8 +78,8 @@ pub fn swipe(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
         }
         distance => distance.and_then(|distance| u32::try_from(distance).ok()),
     };
-    let within = opt(preceded(phrase(&["on", "in", "inside", "within", "over", "across"]), winnow::token::rest));
-    let target = match within.parse_next(&mut input)? {
+    let within = preceded(phrase(&["on", "in", "inside", "within", "over", "across"]), winnow::token::rest);
+    let target = match opt(within).parse_next(&mut input)? {
         Some(tokens) if all(tokens, (articles, phrase(&["page", "screen"])), ()).is_ok() => None,
         Some(tokens) => Some(whole(tokens, false, context.message)?),
         None => None,
