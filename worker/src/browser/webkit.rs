@@ -73,6 +73,8 @@ pub struct Webkit {
     pub(super) reason: Option<Obstacle>,
     /// Point of the last tap.
     pub(super) touched: (f64, f64),
+    /// Element of the last interaction, if that was a tap.
+    pub(super) tapped: Option<Element>,
     /// True when the page has received input of the current interaction.
     pub(super) delivered: bool,
     /// Options of a menu that has not the option of the current interaction.
@@ -154,6 +156,7 @@ impl Webkit {
             obstacle: "",
             reason: None,
             touched: (0.0, 0.0),
+            tapped: None,
             delivered: false,
             options: None,
             refs: 0,
