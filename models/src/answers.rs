@@ -477,17 +477,15 @@ fn is_ref(name: &str) -> bool {
 
 /// JSON Schema of the tool's arguments.
 pub fn schema(most_steps: usize) -> Value {
-    let element = json!({"type": "string", "description": "The ref of an element of the snapshot, such as e12"});
+    // The rules describe refs and approvals once, because the schema is part of every request.
     let text = json!({"type": "string"});
+    let element = text.clone();
     let attribute = json!({"type": "string", "description": "Any but value, which the snapshot has"});
     let step = |kind: &str, members: Value, required: &[&str]| {
         let mut properties = json!({"kind": {"const": kind}});
         if let (Some(properties), Value::Object(members)) = (properties.as_object_mut(), members) {
             properties.extend(members);
-            properties.insert(APPROVAL.to_owned(), json!({
-                "type": "boolean",
-                "description": "True when a person should agree first: it pays, sends, publishes, deletes or confirms something",
-            }));
+            properties.insert(APPROVAL.to_owned(), json!({"type": "boolean"}));
         }
         let required: Vec<_> = ["kind"].iter().chain(required).collect();
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})

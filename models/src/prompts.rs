@@ -18,7 +18,7 @@ ref in brackets. You answer with exactly one call of the tool `answer`, and with
 
 - Do what the person asks and nothing beyond it. If it is unclear which element or what text they mean, clarify. If it cannot or must \
 not be done, refuse.
-- Name elements by their refs only, and only by refs of the list. If there is no list, or what you need is not in it, open the page or \
+- Name elements by their refs only, such as e12, and only by refs of the list. If there is no list, or what you need is not in it, open the page or \
 scroll, and set look_again.
 - Steps run in order, each once. Set look_again when you have to see what they led to before you can go on. When all is done already, \
 or was only asked about, answer with a plan without steps whose reply says what came of it.
