@@ -9,8 +9,9 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Deref;
 
+use kitfleet_domain::agents::commands::Degrees;
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_domain::operations::CaptureKind;
+use kitfleet_domain::operations::{CaptureKind, Direction};
 use kitfleet_domain::validation::has_nul;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -82,6 +83,100 @@ pub enum Action {
         #[serde(rename = "ref")]
         target: Ref,
     },
+    /// Taps an element twice.
+    DoubleTap {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+    },
+    /// Keeps a finger on an element.
+    LongPress {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+    },
+    /// Sets the state of a checkbox or a switch.
+    Check {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+        /// Wanted state.
+        checked: bool,
+    },
+    /// Replaces the content of a field.
+    Fill {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+        /// New content.
+        value: String,
+    },
+    /// Gives an attached file to the page.
+    Upload {
+        /// File input, or element that opens a chooser.
+        #[serde(rename = "ref")]
+        target: Ref,
+        /// Name of the file.
+        file: String,
+    },
+    /// Drags an element to another one, or by a distance.
+    Drag {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+        /// Element where the drag ends.
+        #[serde(default)]
+        to: Option<Ref>,
+        /// CSS pixels to the right.
+        #[serde(default)]
+        delta_x: i32,
+        /// CSS pixels down.
+        #[serde(default)]
+        delta_y: i32,
+    },
+    /// Swipes with a finger.
+    Swipe {
+        /// Direction of the finger.
+        direction: Direction,
+        /// CSS pixels; by default a part of the page or the element.
+        #[serde(default)]
+        distance: Option<u32>,
+        /// Element to swipe on; by default the page.
+        #[serde(default, rename = "ref")]
+        target: Option<Ref>,
+    },
+    /// Moves a mouse to an element.
+    Hover {
+        /// Element.
+        #[serde(rename = "ref")]
+        target: Ref,
+    },
+    /// Answers the dialog of the page.
+    Dialog {
+        /// True to accept it.
+        accept: bool,
+        /// Answer to a prompt.
+        #[serde(default)]
+        text: Option<String>,
+    },
+    /// Makes another page the active one.
+    SwitchPage {
+        /// Number of the page.
+        page: usize,
+    },
+    /// Closes a page.
+    ClosePage {
+        /// Number of the page; by default the active one.
+        #[serde(default)]
+        page: Option<usize>,
+    },
+    /// Sets the position that pages see.
+    SetLocation {
+        /// Degrees north.
+        latitude: f64,
+        /// Degrees east.
+        longitude: f64,
+    },
     /// Types into an element.
     Type {
         /// Element.
@@ -132,6 +227,8 @@ pub enum Action {
     },
     /// Goes back in the history.
     Back {},
+    /// Goes forward in the history.
+    Forward {},
     /// Reloads the page.
     Reload {},
 }
@@ -162,6 +259,10 @@ pub enum Condition {
         /// Milliseconds.
         ms: u64,
     },
+    /// A download has ended.
+    Download {},
+    /// A page was opened.
+    Page {},
 }
 
 /// A value to read.
@@ -196,6 +297,9 @@ pub enum AnswerError {
     /// A step names an element that is not on the page.
     #[error("step {0} names an element that is not on the page")]
     NoElement(usize),
+    /// A step names a page that the browser does not have.
+    #[error("step {0} names a page that the browser does not have")]
+    NoPage(usize),
     /// A step opens an address that is not http or https.
     #[error("step {0} does not go to an http or https address")]
     Address(usize),
@@ -241,7 +345,10 @@ pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
     // The messages are parsed once, however many addresses there are to check.
     let expected = LazyCell::new(|| run_blocking(usize::MAX, || expected(ask)));
-    let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, &expected, &refs));
+    let steps = steps.into_iter().enumerate().map(|(index, step)| {
+        let step = read_step(index + 1, step, &expected, &refs);
+        step.and_then(|step| check(index + 1, &step.action, ask).map(|()| step))
+    });
     Ok(ModelAnswer::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
 }
 
@@ -276,6 +383,28 @@ fn read_step(
     Ok(Step { action, needs_approval: asked || unexpected })
 }
 
+/// Checks what a step names besides elements.
+fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerError> {
+    let is_page = |page: usize| page == 1 || (1..=ask.around.pages.len()).contains(&page);
+    let is_valid = match action {
+        Action::SwitchPage { page } | Action::ClosePage { page: Some(page) } if !is_page(*page) => {
+            return Err(AnswerError::NoPage(number));
+        }
+        Action::Upload { file, .. } => ask.around.files.contains(file),
+        Action::Drag { to, delta_x, delta_y, .. } => to.is_some() != (*delta_x != 0 || *delta_y != 0),
+        Action::SetLocation { latitude, longitude } => location(*latitude, *longitude).is_some(),
+        _ => true,
+    };
+    if is_valid { Ok(()) } else { Err(AnswerError::Step(number)) }
+}
+
+/// Converts a position; `None` if it is not on Earth.
+#[must_use]
+pub fn location(latitude: f64, longitude: f64) -> Option<(Degrees, Degrees)> {
+    let degrees = |degrees: f64, most| Degrees::parse(&degrees.to_string(), most);
+    degrees(latitude, Degrees::LATITUDE).zip(degrees(longitude, Degrees::LONGITUDE))
+}
+
 /// Addresses that the customer named, or that the page links to.
 fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
     let before = ask.history.iter().filter(|turn| turn.by == ConversationRole::Customer).map(|turn| turn.text);
@@ -289,16 +418,28 @@ impl Action {
     fn targets(&self) -> Vec<&Ref> {
         match self {
             Self::Tap { target }
+            | Self::DoubleTap { target }
+            | Self::LongPress { target }
+            | Self::Check { target, .. }
+            | Self::Fill { target, .. }
+            | Self::Upload { target, .. }
+            | Self::Hover { target }
             | Self::Type { target, .. }
             | Self::Select { target, .. }
             | Self::Wait { condition: Condition::Visible { target } | Condition::Hidden { target } } => vec![target],
-            Self::Scroll { target, .. } => target.iter().collect(),
+            Self::Scroll { target, .. } | Self::Swipe { target, .. } => target.iter().collect(),
+            Self::Drag { target, to, .. } => std::iter::once(target).chain(to).collect(),
             Self::Extract { items } => items.iter().map(|item| &item.target).collect(),
             Self::Navigate { .. }
             | Self::Press { .. }
             | Self::Wait { .. }
             | Self::Capture { .. }
+            | Self::Dialog { .. }
+            | Self::SwitchPage { .. }
+            | Self::ClosePage { .. }
+            | Self::SetLocation { .. }
             | Self::Back {}
+            | Self::Forward {}
             | Self::Reload {} => Vec::new(),
         }
     }
@@ -336,17 +477,15 @@ fn is_ref(name: &str) -> bool {
 
 /// JSON Schema of the tool's arguments.
 pub fn schema(most_steps: usize) -> Value {
-    let element = json!({"type": "string", "description": "The ref of an element of the snapshot, such as e12"});
+    // The rules describe refs and approvals once, because the schema is part of every request.
     let text = json!({"type": "string"});
+    let element = text.clone();
     let attribute = json!({"type": "string", "description": "Any but value, which the snapshot has"});
     let step = |kind: &str, members: Value, required: &[&str]| {
         let mut properties = json!({"kind": {"const": kind}});
         if let (Some(properties), Value::Object(members)) = (properties.as_object_mut(), members) {
             properties.extend(members);
-            properties.insert(APPROVAL.to_owned(), json!({
-                "type": "boolean",
-                "description": "True when a person should agree first: it pays, sends, publishes, deletes or confirms something",
-            }));
+            properties.insert(APPROVAL.to_owned(), json!({"type": "boolean"}));
         }
         let required: Vec<_> = ["kind"].iter().chain(required).collect();
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
@@ -355,11 +494,16 @@ pub fn schema(most_steps: usize) -> Value {
         let properties = json!({"kind": {"const": kind}, member: schema});
         json!({"type": "object", "properties": properties, "required": ["kind", member], "additionalProperties": false})
     };
+    let happens = |kind: &str| json!({"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"], "additionalProperties": false});
+    let pixels = json!({"type": "integer"});
+    let page = json!({"type": "integer", "minimum": 1, "description": "Number of a page of the browser"});
     let conditions = [
         condition("visible", "ref", &element),
         condition("hidden", "ref", &element),
         condition("url", "pattern", &text),
         condition("time", "ms", &json!({"type": "integer", "minimum": 0, "maximum": 60_000})),
+        happens("download"),
+        happens("page"),
     ];
     let item = json!({
         "type": "object",
@@ -377,7 +521,28 @@ pub fn schema(most_steps: usize) -> Value {
         step("wait", json!({"condition": {"anyOf": conditions}}), &["condition"]),
         step("capture", json!({"capture": {"enum": ["screenshot", "dom_snapshot", "pdf"]}}), &["capture"]),
         step("extract", json!({"items": {"type": "array", "items": item, "minItems": 1}}), &["items"]),
+        step("double_tap", json!({"ref": element}), &["ref"]),
+        step("long_press", json!({"ref": element}), &["ref"]),
+        step("check", json!({"ref": element, "checked": {"type": "boolean"}}), &["ref", "checked"]),
+        step("fill", json!({"ref": element, "value": text}), &["ref", "value"]),
+        step("upload", json!({"ref": element, "file": text}), &["ref", "file"]),
+        step("drag", json!({"ref": element, "to": element, "delta_x": pixels, "delta_y": pixels}), &["ref"]),
+        step(
+            "swipe",
+            json!({"direction": {"enum": ["up", "down", "left", "right"]}, "distance": pixels, "ref": element}),
+            &["direction"],
+        ),
+        step("hover", json!({"ref": element}), &["ref"]),
+        step("dialog", json!({"accept": {"type": "boolean"}, "text": text}), &["accept"]),
+        step("switch_page", json!({"page": page}), &["page"]),
+        step("close_page", json!({"page": page}), &[]),
+        step(
+            "set_location",
+            json!({"latitude": {"type": "number"}, "longitude": {"type": "number"}}),
+            &["latitude", "longitude"],
+        ),
         step("back", json!({}), &[]),
+        step("forward", json!({}), &[]),
         step("reload", json!({}), &[]),
     ];
     json!({
@@ -403,14 +568,15 @@ pub fn schema(most_steps: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompts::{ConversationTurn, MOST_ANSWER, Page};
+    use crate::prompts::{ConversationTurn, MOST_ANSWER, Page, Surroundings};
 
     const SNAPSHOT: &str = "document \"Shop\"\n  button \"Sign in\" [ref=e1]\n  textbox \"Name [ref=e9]\" [required] [ref=e2]\n  \
                             link \"a \\\" [ref=e8]\" [ref=e3]\n  text \"[ref=e7]\"\n  combobox \"Size\" [ref=e4]";
 
     fn ask<'a>(message: &'a str, links: &'a [String]) -> Prompt<'a> {
         let page = Page { url: "https://shop.example/", snapshot: SNAPSHOT, links };
-        Prompt { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER }
+        let around = Surroundings::default();
+        Prompt { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER, around }
     }
 
     fn plan(steps: &Value) -> Value {
@@ -418,7 +584,9 @@ mod tests {
     }
 
     fn step(step: &Value) -> Result<Step, AnswerError> {
-        match read(plan(&json!([step])), &ask("open shop.example", &[])) {
+        let (pages, files) = (["page \"A\"".to_owned(), "page \"B\"".to_owned()], ["cv.pdf".to_owned()]);
+        let around = Surroundings { dialog: None, pages: &pages, files: &files };
+        match read(plan(&json!([step])), &Prompt { around, ..ask("open shop.example", &[]) }) {
             Ok(ModelAnswer::Plan { mut steps, .. }) => Ok(steps.remove(0)),
             Ok(other) => panic!("{other:?}"),
             Err(unusable) => Err(unusable),
@@ -438,7 +606,20 @@ mod tests {
             json!({"kind": "wait", "condition": {"kind": "hidden", "ref": "e3"}}),
             json!({"kind": "capture", "capture": "screenshot"}),
             json!({"kind": "extract", "items": [{"name": "price", "ref": "e3", "attribute": "href"}]}),
+            json!({"kind": "double_tap", "ref": "e1"}),
+            json!({"kind": "long_press", "ref": "e1"}),
+            json!({"kind": "check", "ref": "e1", "checked": true}),
+            json!({"kind": "fill", "ref": "e2", "value": "2026-12-24"}),
+            json!({"kind": "upload", "ref": "e1", "file": "cv.pdf"}),
+            json!({"kind": "drag", "ref": "e1", "delta_x": -40}),
+            json!({"kind": "swipe", "direction": "left"}),
+            json!({"kind": "hover", "ref": "e3"}),
+            json!({"kind": "dialog", "accept": true, "text": "Ada"}),
+            json!({"kind": "switch_page", "page": 2}),
+            json!({"kind": "close_page"}),
+            json!({"kind": "set_location", "latitude": 52.52, "longitude": 13.4}),
             json!({"kind": "back"}),
+            json!({"kind": "forward"}),
             json!({"kind": "reload"}),
         ];
         let schema = schema(20);
@@ -463,6 +644,8 @@ mod tests {
             json!({"kind": "hidden", "ref": "e1"}),
             json!({"kind": "url", "pattern": "cart$"}),
             json!({"kind": "time", "ms": 500}),
+            json!({"kind": "download"}),
+            json!({"kind": "page"}),
         ]) {
             assert_eq!(condition["properties"]["kind"]["const"], given["kind"]);
             step(&json!({"kind": "wait", "condition": given})).expect("a step");
@@ -484,6 +667,16 @@ mod tests {
             (json!({"kind": "script", "source": "alert(1)"}), AnswerError::Step(1)),
             (json!({"kind": "back", "script": "alert(1)"}), AnswerError::Step(1)),
             (json!({"kind": "upload", "ref": "e1"}), AnswerError::Step(1)),
+            (json!({"kind": "upload", "ref": "e1", "file": "passwords.txt"}), AnswerError::Step(1)),
+            (json!({"kind": "drag", "ref": "e1"}), AnswerError::Step(1)),
+            (json!({"kind": "drag", "ref": "e1", "to": "e2", "delta_x": 5}), AnswerError::Step(1)),
+            (json!({"kind": "drag", "ref": "e1", "to": "e99"}), AnswerError::NoElement(1)),
+            (json!({"kind": "swipe", "direction": "sideways"}), AnswerError::Step(1)),
+            (json!({"kind": "dialog", "accept": true, "ref": "e1"}), AnswerError::Step(1)),
+            (json!({"kind": "switch_page", "page": 3}), AnswerError::NoPage(1)),
+            (json!({"kind": "close_page", "page": 0}), AnswerError::NoPage(1)),
+            (json!({"kind": "set_location", "latitude": 91, "longitude": 0}), AnswerError::Step(1)),
+            (json!({"kind": "wait", "condition": {"kind": "download", "ref": "e1"}}), AnswerError::Step(1)),
             (json!({"kind": "tap", "ref": 1}), AnswerError::Step(1)),
             (json!({}), AnswerError::Step(1)),
             (json!({"kind": "tap", "ref": "#buy"}), AnswerError::NoElement(1)),

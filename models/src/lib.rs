@@ -20,10 +20,10 @@ use std::time::Duration;
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 use kitfleet_domain::metrics::{Counter, MetricDeclaration};
 
-pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step};
+pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step, location};
 pub use self::costs::{Cost, Prices, Usage};
 use self::exchange::{Exchange, Refusal};
-pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt};
+pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt, Surroundings};
 use self::provider_apis::{ProviderApi, Question};
 
 /// Metrics that this crate emits.

@@ -185,3 +185,53 @@ async fn policy_is_taken_by_agent_sessions_and_launches_and_is_checked() {
     }
     app.stop().await;
 }
+
+/// Contract: agents 1. An agent session holds dialogs by default, except in manual mode.
+#[tokio::test]
+async fn agent_session_holds_dialogs_unless_it_is_manual() {
+    let app = App::simulated().start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    for (body, holds) in [
+        (json!({}), true),
+        (json!({"mode": "pair"}), true),
+        (json!({"mode": "manual"}), false),
+        (json!({"dialogs": "dismiss"}), false),
+        (json!({"mode": "manual", "dialogs": "hold"}), true),
+    ] {
+        let agent = client.post("/v1/agent-sessions", body.clone()).await.expect(201).body;
+        let shown = client.navigate(agent["session_id"].as_str().expect("an id"), CONFIRM).await.body;
+        assert_eq!(shown.get("dialog").is_some(), holds, "{body}: {shown}");
+    }
+    app.stop().await;
+}
+
+/// Contract: agents 48, 49, 52. A message answers the dialog that an earlier message has led to.
+#[tokio::test]
+async fn messages_answer_dialogs() {
+    let app = App::simulated().start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let path = format!("/v1/agent-sessions/{}/message", agent["id"].as_str().expect("an id"));
+    let tell = async |body: Value| client.post(&path, body).await.expect(200).body;
+    let opened = tell(json!({"message": format!("open {CONFIRM}")})).await;
+    assert_eq!(opened["dialog"], held("confirm", "Delete it", &Value::Null), "{opened}");
+    let other = tell(json!({"message": "tap 'Next'"})).await;
+    assert_eq!(other["intents"][0]["status"], "skipped", "{other}");
+    let waits = tell(json!({"message": "accept the dialog"})).await;
+    let step = &waits["intents"][0];
+    assert_eq!((&step["kind"], &step["status"]), (&json!("dialog"), &json!("needs_approval")), "{waits}");
+    let done = tell(json!({"message": "approved", "approvals": [step["id"]]})).await;
+    assert_eq!(done["intents"][0]["status"], "done", "{done}");
+    assert_eq!(done["dialogs"], answered("confirm", "Delete it", true), "{done}");
+
+    tell(json!({"message": format!("open {PROMPT}")})).await;
+    let named = tell(json!({"message": "answer the dialog with 'Grace Hopper'"})).await;
+    assert_eq!(
+        (&named["intents"][0]["status"], &named["intents"][0]["text"]),
+        (&json!("done"), &json!("•••")),
+        "{named}"
+    );
+    let none = tell(json!({"message": "dismiss the dialog"})).await;
+    assert_eq!(none["kind"], "clarify", "{none}");
+    app.stop().await;
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 use kitfleet_models::{
     Action, AnswerError, ConversationRole, ConversationTurn, Credential, Failure, ModelAnswer, ModelCall, Models, Page,
-    Payer, Prompt, Ref, Settings, Step, Usage,
+    Payer, Prompt, Ref, Settings, Step, Surroundings, Usage,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -41,7 +41,8 @@ fn with(provider: Provider) -> Credential {
 }
 
 fn ask(message: &str) -> Prompt<'_> {
-    Prompt { message, history: &[], page: Some(PAGE), done: &[], most_steps: 20, most_tokens: 5_000 }
+    let around = Surroundings::default();
+    Prompt { message, history: &[], page: Some(PAGE), done: &[], most_steps: 20, most_tokens: 5_000, around }
 }
 
 fn call(provider: Provider, input: &Value) -> Reply {

@@ -1,5 +1,6 @@
 //! Sessions with the real WebKit driver.
 
+mod agent_dialogs;
 pub mod agents;
 mod backup;
 mod boxes;
@@ -42,6 +43,7 @@ mod snapshots;
 mod turns;
 mod uploads;
 mod waiting;
+mod walk;
 mod windows;
 
 use std::time::Duration;

@@ -5,12 +5,14 @@
 //! session, whose ID is in the plan. When a worker dies, recovery ends the turn with the recorded outcomes of these
 //! operations.
 
+mod actions;
+mod dialogs;
 mod models;
 mod steps;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::agents::commands::ParsedMessage;
@@ -22,12 +24,14 @@ use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, StepId, TurnId};
 use kitfleet_domain::operations::Candidate;
+use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use kitfleet_jobs::traces;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use self::dialogs::TurnDialogs;
 use self::steps::{LocatedElement, StepOutcome};
 use crate::Context;
 
@@ -61,7 +65,15 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);
     traces::follow(&span, waiting.trace_parent);
     let page_held = AtomicBool::new(false);
-    let turn = RunningTurn { context: &context, sealer, waiting, since: Instant::now(), page_held };
+    let turn = RunningTurn {
+        context: &context,
+        sealer,
+        waiting,
+        since: Instant::now(),
+        began: Timestamp(SystemTime::now().into()),
+        page_held,
+        dialogs: Mutex::default(),
+    };
     turn.answer().instrument(span).await
 }
 
@@ -81,8 +93,11 @@ struct RunningTurn<'a> {
     sealer: &'a Sealer,
     waiting: QueuedTurn,
     since: Instant,
+    /// Time at which the turn began, by the clock of this worker.
+    began: Timestamp,
     /// True when the browser held back a form that the page submitted by itself and that no step's result reports.
     page_held: AtomicBool,
+    dialogs: Mutex<TurnDialogs>,
 }
 
 struct PlanOutcome {
@@ -102,7 +117,10 @@ impl RunningTurn<'_> {
             self.obey().await?
         };
         match ending {
-            Some(ending) => self.end(&ending).await,
+            Some(mut ending) => {
+                self.tell_of_pages(&mut ending.said).await;
+                self.end(&ending).await
+            }
             None => Ok(()),
         }
     }
@@ -113,7 +131,7 @@ impl RunningTurn<'_> {
         let reading = decompose(self.context, message);
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
-            let texts = TurnTexts { message: shown.clone(), reply, candidates: Vec::new() };
+            let texts = TurnTexts { message: shown.clone(), reply, ..TurnTexts::default() };
             Ok(Some(TurnEnding { kind, said: texts, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
         let wishes = match reading {
@@ -136,7 +154,7 @@ impl RunningTurn<'_> {
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
         let Some(approved) = approved.filter(|id| request.approvals.contains(&id.to_string())) else {
             let reply = "Nothing was done: no step with that ID waits for approval in this agent session. Send the instruction again.";
-            let said = TurnTexts { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
+            let said = TurnTexts { message: shown, reply: reply.to_owned(), ..TurnTexts::default() };
             return Ok(Some(TurnEnding { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
         };
         for step in &mut steps {
@@ -165,7 +183,8 @@ impl RunningTurn<'_> {
         }
         let mut room = self.room();
         let PlanOutcome { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
-        let said = TurnTexts { message: shown, reply: self.with_what_was_held(reply, &steps), candidates };
+        let reply = self.with_what_was_held(reply, &steps);
+        let said = TurnTexts { message: shown, reply, candidates, ..TurnTexts::default() };
         Ok(Some(TurnEnding { kind, said, steps, read }))
     }
 

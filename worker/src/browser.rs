@@ -8,6 +8,7 @@
 //! and no port that a page could reach. Scripts (`scripts/`) read the page in an isolated world: they share its DOM and
 //! none of its JavaScript objects. Touch and key events change the page, and are indistinguishable from a user's.
 
+mod answering;
 mod bounds;
 mod challenges;
 mod confinement;

@@ -55,7 +55,7 @@ use crate::http::state::App;
 use crate::routes::proxies::{proxy_in_use, sealed_elsewhere};
 
 use wire::{CreateBody, SessionList};
-pub use wire::{LaunchBody, Session, dialog_policy, status};
+pub use wire::{LaunchBody, Session, status};
 
 const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
 const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();

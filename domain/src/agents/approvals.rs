@@ -104,9 +104,15 @@ pub fn submits(wish: &Command, found: &Match) -> bool {
     // No role is exempt: a page can give an element any role, and the element's script can do anything on a tap.
     let says_so = || is_consequential(&found.name) || found.text.lines().any(is_consequential);
     match wish {
-        Command::Tap { .. } | Command::Check { .. } => found.submits || says_so(),
+        Command::Tap { .. }
+        | Command::DoubleTap { .. }
+        | Command::LongPress { .. }
+        | Command::Check { .. }
+        | Command::Drag { .. }
+        | Command::Swipe { .. }
+        | Command::Dialog { accept: true, .. } => found.submits || says_so(),
         // A line break in a form field acts like Enter.
-        Command::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
+        Command::Type { value, .. } | Command::Fill { value, .. } => found.form_field && value.contains(['\n', '\r']),
         Command::Press { key } => match Activation::of(key) {
             Some(Activation::Enter) => found.form_field || found.submits || says_so(),
             Some(Activation::Space) => found.submits || says_so(),
@@ -126,9 +132,9 @@ pub fn depends_on_focus(key: &str) -> bool {
 #[must_use]
 pub fn may_submit(wish: &Command) -> bool {
     match wish {
-        Command::Type { value, .. } => value.contains(['\n', '\r']),
+        Command::Type { value, .. } | Command::Fill { value, .. } => value.contains(['\n', '\r']),
         Command::Press { key } => depends_on_focus(key),
-        Command::Select { .. } | Command::Scroll { .. } => false,
+        Command::Select { .. } | Command::Scroll { .. } | Command::Hover { .. } => false,
         _ => true,
     }
 }

@@ -1,8 +1,11 @@
 //! The commands that a message is parsed into, by the grammar or by a model, before the page is examined.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use crate::operations::CaptureKind;
+use crate::ids::PageId;
+use crate::operations::{CaptureKind, Direction};
 
 /// A command to the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +17,16 @@ pub enum Command {
     },
     /// Tap an element.
     Tap {
+        /// The element.
+        target: ElementQuery,
+    },
+    /// Tap an element twice.
+    DoubleTap {
+        /// The element.
+        target: ElementQuery,
+    },
+    /// Keep a finger on an element.
+    LongPress {
         /// The element.
         target: ElementQuery,
     },
@@ -29,6 +42,13 @@ pub enum Command {
         /// The element.
         target: ElementQuery,
         /// The text.
+        value: String,
+    },
+    /// Replace the content of a field.
+    Fill {
+        /// The field.
+        target: ElementQuery,
+        /// The new content, in the form of HTML for fields with a picker.
         value: String,
     },
     /// Press a key on the focused element.
@@ -49,6 +69,27 @@ pub enum Command {
         target: ElementQuery,
         /// Name of the file.
         file: String,
+    },
+    /// Drag an element.
+    Drag {
+        /// The element.
+        target: ElementQuery,
+        /// Where the drag ends.
+        to: DragEnd,
+    },
+    /// Swipe on the page or an element.
+    Swipe {
+        /// Direction of the finger.
+        direction: Direction,
+        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        distance: Option<u32>,
+        /// Element to swipe on; `None` is the page.
+        target: Option<ElementQuery>,
+    },
+    /// Move a mouse to an element.
+    Hover {
+        /// The element.
+        target: ElementQuery,
     },
     /// Scroll the page or an element.
     Scroll {
@@ -74,8 +115,34 @@ pub enum Command {
         /// The values. Each has a different name.
         items: Vec<ExtractItem>,
     },
+    /// Answer the dialog that the page shows.
+    Dialog {
+        /// True to accept it, false to dismiss it.
+        accept: bool,
+        /// Answer to a prompt.
+        text: Option<String>,
+    },
+    /// Make another page the active one.
+    SwitchPage {
+        /// The page.
+        page: PageQuery,
+    },
+    /// Close a page.
+    ClosePage {
+        /// The page; `None` is the active one.
+        page: Option<PageQuery>,
+    },
+    /// Set the position that pages see.
+    SetLocation {
+        /// Degrees north.
+        latitude: Degrees,
+        /// Degrees east.
+        longitude: Degrees,
+    },
     /// Go back in the history.
     Back,
+    /// Go forward in the history.
+    Forward,
     /// Reload the page.
     Reload,
 }
@@ -96,6 +163,74 @@ pub enum ElementQuery {
     Ref(String),
 }
 
+/// Where a drag ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DragEnd {
+    /// Another element.
+    Element(ElementQuery),
+    /// At this distance from the middle of the element.
+    By {
+        /// CSS pixels to the right.
+        delta_x: i32,
+        /// CSS pixels down.
+        delta_y: i32,
+    },
+}
+
+/// Query for a page of the browser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PageQuery {
+    /// A part of the title or of the address.
+    Words(String),
+    /// The only page that is not active.
+    Other,
+    /// Id of the page.
+    Id(PageId),
+}
+
+/// Degrees of latitude or longitude, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Degrees(i32);
+
+const MILLIONTHS: i32 = 1_000_000;
+
+impl Degrees {
+    /// Largest latitude.
+    pub const LATITUDE: i32 = 90;
+    /// Largest longitude.
+    pub const LONGITUDE: i32 = 180;
+
+    /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
+    #[must_use]
+    pub fn parse(text: &str, most: i32) -> Option<Self> {
+        let (sign, digits) = match text.strip_prefix(['-', '\u{2212}']) {
+            Some(digits) => (-1, digits),
+            None => (1, text),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if !(1..=3).contains(&whole.len()) || !are_digits(whole) || !are_digits(fraction) {
+            return None;
+        }
+        let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();
+        let millionths = whole.parse::<i32>().ok()? * MILLIONTHS + fraction.parse::<i32>().ok()?;
+        (millionths <= most * MILLIONTHS).then_some(Self(sign * millionths))
+    }
+
+    /// Number of degrees.
+    #[must_use]
+    pub fn degrees(self) -> f64 {
+        f64::from(self.0) / f64::from(MILLIONTHS)
+    }
+}
+
+impl fmt::Display for Degrees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.degrees())
+    }
+}
+
 /// Condition to wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitCondition {
@@ -110,6 +245,10 @@ pub enum WaitCondition {
         /// Duration in milliseconds.
         ms: u64,
     },
+    /// A download has ended, or takes long.
+    Download,
+    /// A page was opened.
+    Page,
 }
 
 /// A value to read.
@@ -149,4 +288,27 @@ pub enum ParsedMessage {
         /// Explanation of the refusal.
         reply: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn degrees_are_decimal_numbers_within_their_range() {
+        for (text, written) in [
+            ("52.52", "52.52"),
+            ("-13.4", "-13.4"),
+            ("0", "0"),
+            ("90", "90"),
+            ("7.1234567", "7.123456"),
+            ("-0.000001", "-0.000001"),
+        ] {
+            let degrees = Degrees::parse(text, Degrees::LATITUDE).map(|degrees| degrees.to_string());
+            assert_eq!(degrees.as_deref(), Some(written), "{text}");
+        }
+        for text in ["", "-", "90.000001", "1e1", "NaN", "+1", "1,5", "1.2.3", "0x1", "1000"] {
+            assert_eq!(Degrees::parse(text, Degrees::LATITUDE), None, "{text}");
+        }
+    }
 }

@@ -10,8 +10,11 @@
 mod addresses;
 mod canonical;
 mod complaints;
+mod dates;
+mod gestures;
 mod keys;
 mod lexing;
+mod pages;
 #[cfg(test)]
 mod properties;
 mod steps;
@@ -28,7 +31,7 @@ use self::complaints::{GrammarError, GrammarErrorKind};
 use self::lexing::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
-use super::commands::{Command, ElementQuery, ParsedMessage, WaitCondition};
+use super::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, WaitCondition};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 
@@ -71,7 +74,7 @@ struct PreviousStep {
 }
 
 fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
-    let tokens = lexing::lex(context.message)?;
+    let tokens = with_coordinates(lexing::lex(context.message)?, context.message);
     let mut plan: Vec<Command> = Vec::new();
     let mut before: Option<PreviousStep> = None;
     // True when all breaks since the previous step were soft.
@@ -122,6 +125,36 @@ fn is_break(token: &Token<'_>) -> bool {
     matches!(token.kind, Kind::Break { .. })
 }
 
+/// Removes the comma between the two numbers of a location, which does not separate steps.
+fn with_coordinates<'m>(tokens: Vec<Token<'m>>, message: &str) -> Vec<Token<'m>> {
+    let mut kept: Vec<Token<'m>> = Vec::with_capacity(tokens.len());
+    let (mut begins, mut rest) = (0, tokens.into_iter().peekable());
+    while let Some(token) = rest.next() {
+        let is_comma = is_break(&token) && &message[token.span.clone()] == ",";
+        if is_comma
+            && kept.last().is_some_and(is_number)
+            && rest.peek().is_some_and(is_number)
+            && is_location(&kept[begins..])
+        {
+            continue;
+        }
+        if is_break(&token) {
+            begins = kept.len() + 1;
+        }
+        kept.push(token);
+    }
+    kept
+}
+
+fn is_number(token: &Token<'_>) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '\u{2212}');
+    token.kind == Kind::Word && token.text.chars().all(is_part)
+}
+
+fn is_location(step: &[Token<'_>]) -> bool {
+    steps::verb(without_fillers(step)).is_some_and(|(verb, ..)| verb.act == StepSyntax::SetLocation)
+}
+
 fn without_fillers<'m>(mut step: &'m [Token<'m>]) -> &'m [Token<'m>] {
     while let [first, rest @ ..] = step
         && FILLERS.iter().any(|filler| first.is(filler))
@@ -150,7 +183,7 @@ fn read_step<'m>(
     let (verb, said, rest) = match (steps::verb(step), before) {
         (Some(verb), _) => verb,
         (None, Some(before)) if goes_on && may_stand_alone(first) => (before.verb, first, step),
-        (None, Some(before)) if matches!(before.verb.act, StepSyntax::Type | StepSyntax::Fill) => {
+        (None, Some(before)) if before.verb.act.enters_text() => {
             return Err(GrammarError::hidden(first.span.clone(), GrammarErrorKind::Unknown));
         }
         (None, _) => return Err(GrammarError::at(first.span.clone(), GrammarErrorKind::Unknown)),
@@ -189,17 +222,29 @@ fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
     match wish {
         Command::Navigate { url } => most("an address", url, limits.url_chars),
         Command::Tap { target: sought }
+        | Command::DoubleTap { target: sought }
+        | Command::LongPress { target: sought }
+        | Command::Hover { target: sought }
         | Command::Check { target: sought, .. }
         | Command::Select { target: sought, .. }
         | Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => target(sought),
-        Command::Type { target: sought, value } => {
+        Command::Type { target: sought, value } | Command::Fill { target: sought, value } => {
             target(sought).or_else(|| most("a text", value, limits.type_text_chars))
         }
         Command::Upload { target: sought, file } => {
             target(sought).or_else(|| most("a file name", file, limits.locator_chars))
         }
         Command::Press { key } => most("a key", key, limits.press_key_chars),
-        Command::Scroll { target: sought, .. } => sought.as_ref().and_then(target),
+        Command::Drag { target: sought, to } => target(sought).or_else(|| match to {
+            DragEnd::Element(end) => target(end),
+            DragEnd::By { .. } => None,
+        }),
+        Command::Dialog { text, .. } => most("a text", text.as_deref()?, limits.type_text_chars),
+        Command::SwitchPage { page: PageQuery::Words(words) }
+        | Command::ClosePage { page: Some(PageQuery::Words(words)) } => most("a name", words, limits.locator_chars),
+        Command::Scroll { target: sought, .. } | Command::Swipe { target: sought, .. } => {
+            sought.as_ref().and_then(target)
+        }
         Command::Wait { condition: WaitCondition::Url(pattern) } => {
             most("a regular expression", pattern, limits.pattern_chars)
         }
@@ -208,9 +253,13 @@ fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
             name.or_else(|| most("an attribute", item.attribute.as_deref()?, limits.extraction_name_chars))
                 .or_else(|| target(&item.target))
         }),
-        Command::Wait { condition: WaitCondition::Time { .. } }
+        Command::Wait { condition: WaitCondition::Time { .. } | WaitCondition::Download | WaitCondition::Page }
         | Command::Capture { .. }
+        | Command::SwitchPage { .. }
+        | Command::ClosePage { .. }
+        | Command::SetLocation { .. }
         | Command::Back
+        | Command::Forward
         | Command::Reload => None,
     }
 }

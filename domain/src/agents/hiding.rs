@@ -10,8 +10,8 @@ use super::grammar;
 pub const HIDDEN: &str = "•••";
 
 /// Words that may precede a text to type.
-const TYPING: [&str; 14] = [
-    "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
+const TYPING: [&str; 15] = [
+    "answer", "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
     "password", "key in",
 ];
 
@@ -37,7 +37,8 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Co
 
 fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
     plan.filter_map(|wish| match wish {
-        Command::Type { value, .. } => Some(value.as_str()),
+        Command::Type { value, .. } | Command::Fill { value, .. } => Some(value.as_str()),
+        Command::Dialog { text, .. } => text.as_deref(),
         _ => None,
     })
 }

@@ -12,13 +12,13 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::commands::{Command, ElementQuery, WaitCondition};
+use super::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
 use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
 use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
-use crate::operations::StoredResult;
+use crate::operations::{Point, StoredResult};
 
 /// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
@@ -61,17 +61,29 @@ pub struct Step {
     pub end: StepEnd,
 }
 
-/// An element, as it was shown to the person who approves the step.
+/// An element, a page or a dialog, as it was shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownElement {
-    /// CSS selector that the operation uses; empty if the step has no element.
+    /// CSS selector that the operation uses, or id of a page; empty if the step has neither.
     pub selector: String,
     /// Human-readable description.
     pub description: String,
-    /// Changes if the element changes.
+    /// Changes if the element or the dialog changes. Position of a page in the list of pages, counted from 1.
     pub fingerprint: String,
     /// Origin of the page.
     pub origin: String,
+    /// Width and height of the element in CSS pixels.
+    #[serde(default)]
+    pub size: [u32; 2],
+}
+
+impl ShownElement {
+    /// Points of a drag that begins in the middle of the element, from its top left corner.
+    #[must_use]
+    pub fn path(&self, delta_x: i32, delta_y: i32) -> [Point; 2] {
+        let [x, y] = self.size.map(|side| f64::from(side) / 2.0);
+        [Point { x, y }, Point { x: x + f64::from(delta_x), y: y + f64::from(delta_y) }]
+    }
 }
 
 /// Outcome of a step.
@@ -114,10 +126,22 @@ impl Step {
         let shown = |at: usize| self.shown.get(at);
         match &self.wish {
             Command::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
-            Command::Tap { target } | Command::Check { target, .. } => {
+            Command::Tap { target } | Command::Hover { target } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
             }
-            Command::Type { target, .. } => {
+            Command::DoubleTap { target } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("count".to_owned(), 2.into());
+            }
+            Command::LongPress { target } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("hold_ms".to_owned(), LONG_PRESS_MS.into());
+            }
+            Command::Check { target, checked } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("checked".to_owned(), (*checked).into());
+            }
+            Command::Type { target, .. } | Command::Fill { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("value".to_owned(), HIDDEN.into());
             }
@@ -134,6 +158,32 @@ impl Step {
             Command::Upload { target, file } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("file".to_owned(), file.as_str().into());
+            }
+            Command::Drag { target, to } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                match to {
+                    DragEnd::Element(end) => drop(about.insert("to".to_owned(), target_of(end, shown(1)))),
+                    DragEnd::By { delta_x, delta_y } => {
+                        about.insert("delta_x".to_owned(), (*delta_x).into());
+                        about.insert("delta_y".to_owned(), (*delta_y).into());
+                    }
+                }
+            }
+            Command::Swipe { direction, distance, target } => {
+                about.insert("direction".to_owned(), json!(direction));
+                about.extend(distance.map(|distance| ("distance".to_owned(), distance.into())));
+                about.extend(target.as_ref().map(|target| ("target".to_owned(), target_of(target, shown(0)))));
+            }
+            Command::Dialog { accept, text } => {
+                about.insert("accept".to_owned(), (*accept).into());
+                about.extend(text.as_ref().map(|_| ("text".to_owned(), HIDDEN.into())));
+                about.extend(shown(0).map(|shown| ("dialog".to_owned(), shown.description.as_str().into())));
+            }
+            Command::SwitchPage { page } => drop(about.insert("page".to_owned(), page_of(Some(page), shown(0)))),
+            Command::ClosePage { page } => drop(about.insert("page".to_owned(), page_of(page.as_ref(), shown(0)))),
+            Command::SetLocation { latitude, longitude } => {
+                about.insert("latitude".to_owned(), latitude.degrees().into());
+                about.insert("longitude".to_owned(), longitude.degrees().into());
             }
             Command::Scroll { delta_x, delta_y, target } => {
                 about.insert("delta_x".to_owned(), (*delta_x).into());
@@ -155,7 +205,7 @@ impl Step {
                 });
                 about.insert("items".to_owned(), items.collect());
             }
-            Command::Back | Command::Reload => {}
+            Command::Back | Command::Forward | Command::Reload => {}
         }
         Intent {
             id: self.id,
@@ -174,23 +224,75 @@ impl Step {
 pub fn kind(wish: &Command) -> &'static str {
     match wish {
         Command::Navigate { .. } => "navigate",
-        Command::Tap { .. } | Command::Check { .. } => "tap",
+        Command::Tap { .. } | Command::DoubleTap { .. } | Command::LongPress { .. } => "tap",
+        Command::Check { .. } => "check",
         Command::Type { .. } => "type",
+        Command::Fill { .. } => "fill",
         Command::Press { .. } => "press",
         Command::Select { .. } => "select",
         Command::Upload { .. } => "upload",
+        Command::Drag { .. } => "drag",
+        Command::Swipe { .. } => "swipe",
+        Command::Hover { .. } => "hover",
         Command::Scroll { .. } => "scroll",
         Command::Wait { .. } => "wait",
         Command::Capture { .. } => "capture",
         Command::Extract { .. } => "extract",
+        Command::Dialog { .. } => "dialog",
+        Command::SwitchPage { .. } => "activate_page",
+        Command::ClosePage { .. } => "close_page",
+        Command::SetLocation { .. } => "set_location",
         Command::Back => "back",
+        Command::Forward => "forward",
         Command::Reload => "reload",
     }
 }
 
 /// Kinds of steps.
-pub const KINDS: [&str; 12] =
-    ["navigate", "tap", "type", "press", "select", "upload", "scroll", "wait", "capture", "extract", "back", "reload"];
+pub const KINDS: [&str; 22] = [
+    "navigate",
+    "tap",
+    "check",
+    "type",
+    "fill",
+    "press",
+    "select",
+    "upload",
+    "drag",
+    "swipe",
+    "hover",
+    "scroll",
+    "wait",
+    "capture",
+    "extract",
+    "dialog",
+    "activate_page",
+    "close_page",
+    "set_location",
+    "back",
+    "forward",
+    "reload",
+];
+
+/// Time that the finger stays during a long press, in milliseconds. Phones take half a second for one.
+pub const LONG_PRESS_MS: u64 = 800;
+
+/// Describes a page query before the page is found.
+#[must_use]
+pub fn describe_page(sought: &PageQuery) -> String {
+    match sought {
+        PageQuery::Words(words) => format!("page {}", Value::from(words.as_str())),
+        PageQuery::Other => "the other page".to_owned(),
+        PageQuery::Id(id) => id.to_string(),
+    }
+}
+
+fn page_of(sought: Option<&PageQuery>, shown: Option<&ShownElement>) -> Value {
+    match shown {
+        Some(shown) => json!({"id": shown.selector, "description": shown.description}),
+        None => json!({"id": null, "description": sought.map_or_else(|| "this page".to_owned(), describe_page)}),
+    }
+}
 
 /// Describes an element query before the elements are located.
 #[must_use]
@@ -224,6 +326,8 @@ fn condition_of(condition: &WaitCondition, shown: Option<&ShownElement>) -> Valu
         WaitCondition::Hidden(sought) => json!({"kind": "selector_hidden", "target": target_of(sought, shown)}),
         WaitCondition::Url(pattern) => json!({"kind": "url_matches", "pattern": pattern}),
         WaitCondition::Time { ms } => json!({"kind": "time", "ms": ms}),
+        WaitCondition::Download => json!({"kind": "download"}),
+        WaitCondition::Page => json!({"kind": "page"}),
     }
 }
 
@@ -316,7 +420,7 @@ pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> s
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
            from (select id, sealed_wish, sum(octet_length(sealed_wish)) over (order by turn_id desc, position desc) as bytes
                  from (select id, sealed_wish, turn_id, position from agent_steps
-                       where agent_session_id = $1 and kind = 'type'
+                       where agent_session_id = $1 and kind in ('type', 'fill', 'dialog')
                        order by turn_id desc, position desc limit $2) newest) summed"#,
         session as _,
         MOST_TYPED,
@@ -340,8 +444,10 @@ impl SealedTexts {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
             for (id, sealed) in &self.steps {
-                if let Command::Type { value, .. } = sealer.open(&id.to_string(), sealed)? {
-                    typed.texts.push(value);
+                match sealer.open(&id.to_string(), sealed)? {
+                    Command::Type { value, .. } | Command::Fill { value, .. } => typed.texts.push(value),
+                    Command::Dialog { text, .. } => typed.texts.extend(text),
+                    _ => {}
                 }
             }
         }

@@ -14,9 +14,10 @@ use super::typed::Typed;
 use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
-use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
+use crate::files::DownloadStatus;
+use crate::ids::{AccountId, AgentSessionId, DownloadId, SessionId, TurnId, WorkerId};
 use crate::limits::Limits;
-use crate::operations::Candidate;
+use crate::operations::{AnsweredDialog, Candidate, OpenDialog};
 use crate::sessions::intents::ReplyTo;
 use crate::sessions::{SessionStatus, recovery};
 use crate::timestamp::Timestamp;
@@ -41,6 +42,32 @@ pub struct TurnTexts {
     /// Elements the message may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
+    /// Downloads that began during the turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downloads: Vec<TurnDownload>,
+    /// Dialogs that pages showed during the turn and that were answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that waits for an answer at the end of the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialog: Option<OpenDialog>,
+}
+
+/// Download that began during a turn
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AgentDownload, example = json!({
+    "id": "dl_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f", "file_name": "invoice.pdf", "bytes": 48_213, "status": "complete",
+}))]
+pub struct TurnDownload {
+    /// ID of the download
+    #[schema(value_type = String)]
+    pub id: DownloadId,
+    /// Suggested name of the file
+    pub file_name: String,
+    /// Number of bytes received until the end of the turn
+    pub bytes: u64,
+    /// Progress of the download at the end of the turn
+    pub status: DownloadStatus,
 }
 
 impl TurnTexts {
@@ -53,6 +80,16 @@ impl TurnTexts {
         for Candidate { description, selector } in &mut self.candidates {
             *description = typed.hide(description);
             *selector = typed.hide_in_selector(selector);
+        }
+        for TurnDownload { file_name, .. } in &mut self.downloads {
+            *file_name = typed.hide(file_name);
+        }
+        for AnsweredDialog { message, .. } in &mut self.dialogs {
+            *message = typed.hide(message);
+        }
+        if let Some(OpenDialog { message, default_value, .. }) = &mut self.dialog {
+            *message = typed.hide(message);
+            *default_value = default_value.as_ref().map(|text| typed.hide(text));
         }
     }
 }
@@ -331,6 +368,18 @@ pub struct TurnAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Object>, required = false)]
     pub candidates: Option<Vec<Candidate>>,
+    /// Downloads that began during the turn, at most 20; absent if there was none
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub downloads: Vec<TurnDownload>,
+    /// Dialogs that pages showed during the turn, at most 20, and their answers; absent if there was none
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub dialogs: Vec<AnsweredDialog>,
+    /// Dialog that waits for an answer at the end of the turn; absent if there is none
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dialog: Option<OpenDialog>,
     /// Tokens that a model used for the turn
     pub tokens_used: i32,
 }
@@ -413,6 +462,9 @@ impl SealedAnswer {
             reply: if self.lost { LOST.to_owned() } else { said.reply },
             intents,
             candidates: (!said.candidates.is_empty()).then_some(said.candidates),
+            downloads: said.downloads,
+            dialogs: said.dialogs,
+            dialog: said.dialog,
             tokens_used: self.tokens_used,
         })
     }

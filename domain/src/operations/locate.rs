@@ -81,6 +81,9 @@ pub struct Match {
     pub checked: Option<bool>,
     /// Changes if the element's tag, type, role, name, form action or page origin changes.
     pub fingerprint: String,
+    /// Width and height in CSS pixels.
+    #[serde(default)]
+    pub size: [u32; 2],
 }
 
 /// Result of a check for held submissions.

@@ -2,9 +2,9 @@
 
 use sqlx::PgConnection;
 
-use super::steps::{self, Condition, Element, Item, Step};
+use super::steps::{self, Condition, Element, Item, Page, Step};
 use crate::agents::Sealer;
-use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
+use crate::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
 use crate::agents::steps::{self as agent_steps, SealedTexts, ShownElement, describe};
 use crate::agents::typed::Typed;
 use crate::ids::{AgentSessionId, StepId};
@@ -116,6 +116,12 @@ impl SealedSteps {
 fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     let said = match wish {
         Command::Tap { target: ElementQuery::Css(said) }
+        | Command::DoubleTap { target: ElementQuery::Css(said) }
+        | Command::LongPress { target: ElementQuery::Css(said) }
+        | Command::Hover { target: ElementQuery::Css(said) }
+        | Command::Drag { target: ElementQuery::Css(said), .. }
+        | Command::Fill { target: ElementQuery::Css(said), .. }
+        | Command::Swipe { target: Some(ElementQuery::Css(said)), .. }
         | Command::Check { target: ElementQuery::Css(said), .. }
         | Command::Type { target: ElementQuery::Css(said), .. }
         | Command::Select { target: ElementQuery::Css(said), .. }
@@ -132,7 +138,32 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
     let mut shown = shown.into_iter();
     Some(match wish {
         Command::Navigate { url } => Step::Navigate { url },
-        Command::Tap { target } | Command::Check { target, .. } => Step::Tap(found(target, shown.next())),
+        Command::Tap { target } => Step::Tap(found(target, shown.next())),
+        Command::DoubleTap { target } => Step::DoubleTap(found(target, shown.next())),
+        Command::LongPress { target } => Step::LongPress(found(target, shown.next())),
+        Command::Hover { target } => Step::Hover(found(target, shown.next())),
+        Command::Check { target, checked } => Step::Check { element: found(target, shown.next()), checked },
+        Command::Fill { target, value } => Step::Fill { element: found(target, shown.next()), value },
+        Command::Drag { target, to } => {
+            let dragged = shown.next();
+            let to = match to {
+                DragEnd::Element(end) => steps::DragEnd::Element(found(end, shown.next())),
+                DragEnd::By { delta_x, delta_y } => {
+                    let [x, y] = dragged.as_ref().map(|dragged| dragged.size.map(i64::from)).unwrap_or_default();
+                    // A side of n pixels has its middle at 5 n tenths.
+                    let (x, y) = (x * 5, y * 5);
+                    steps::DragEnd::Path([(x, y), (x + i64::from(delta_x) * 10, y + i64::from(delta_y) * 10)])
+                }
+            };
+            Step::Drag { element: found(target, dragged), to }
+        }
+        Command::Swipe { direction, distance, target } => {
+            Step::Swipe { direction, distance, target: target.map(|target| found(target, shown.next())) }
+        }
+        Command::Dialog { accept, text } => Step::Dialog { accept, text },
+        Command::SwitchPage { .. } => Step::ActivatePage(page(shown.next()?)?),
+        Command::ClosePage { .. } => Step::ClosePage(page(shown.next()?)?),
+        Command::SetLocation { latitude, longitude } => Step::SetLocation { latitude, longitude },
         Command::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
         Command::Press { key } => Step::Press { key },
         Command::Select { target, option } => Step::Select { element: found(target, shown.next()), option },
@@ -145,6 +176,8 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
                 WaitCondition::Hidden(what) => Condition::SelectorHidden(sought(what, shown.next())),
                 WaitCondition::Url(pattern) => Condition::UrlMatches { pattern },
                 WaitCondition::Time { ms } => Condition::Time { ms },
+                WaitCondition::Download => Condition::Download,
+                WaitCondition::Page => Condition::Page,
             };
             Step::Wait { condition }
         }
@@ -158,9 +191,16 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
             Step::Extract { items: items.into_iter().map(item).collect() }
         }
         Command::Back => Step::Back,
+        Command::Forward => Step::Forward,
         Command::Reload => Step::Reload,
         Command::Upload { .. } => return None,
     })
+}
+
+/// Returns the page that a step acted on. Its position is kept where an element has its fingerprint.
+fn page(shown: ShownElement) -> Option<Page> {
+    let ShownElement { fingerprint, description, .. } = shown;
+    Some(Page { position: fingerprint.parse().ok()?, description })
 }
 
 /// Returns the resolved element, or the query itself if none was stored: a CSS selector needs no resolution.

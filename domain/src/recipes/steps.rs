@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::operations::{self, CaptureKind, Target};
+use crate::agents::commands::Degrees;
+use crate::operations::{self, CaptureKind, Direction, Target};
 
 /// A completed step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,63 @@ pub enum Step {
     },
     /// Tap an element.
     Tap(Element),
+    /// Tap an element twice.
+    DoubleTap(Element),
+    /// Keep a finger on an element.
+    LongPress(Element),
+    /// Set the state of a checkbox or a switch.
+    Check {
+        /// The control.
+        #[serde(flatten)]
+        element: Element,
+        /// Requested state.
+        checked: bool,
+    },
+    /// Replace the content of a field.
+    Fill {
+        /// The field.
+        #[serde(flatten)]
+        element: Element,
+        /// Exact text. No response contains it (contract: recipes 8).
+        value: String,
+    },
+    /// Drag an element.
+    Drag {
+        /// The element.
+        #[serde(flatten)]
+        element: Element,
+        /// Where the drag ends.
+        to: DragEnd,
+    },
+    /// Swipe on the page or an element.
+    Swipe {
+        /// Direction of the finger.
+        direction: Direction,
+        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        distance: Option<u32>,
+        /// Element to swipe on; `None` is the page.
+        target: Option<Element>,
+    },
+    /// Move a mouse to an element.
+    Hover(Element),
+    /// Answer the dialog of the page.
+    Dialog {
+        /// True to accept it.
+        accept: bool,
+        /// Answer to a prompt. No response contains it (contract: recipes 8).
+        text: Option<String>,
+    },
+    /// Make another page the active one.
+    ActivatePage(Page),
+    /// Close a page.
+    ClosePage(Page),
+    /// Set the position that pages see.
+    SetLocation {
+        /// Degrees north.
+        latitude: Degrees,
+        /// Degrees east.
+        longitude: Degrees,
+    },
     /// Type text.
     Type {
         /// Element that receives the text.
@@ -65,8 +123,29 @@ pub enum Step {
     },
     /// Go back in the history.
     Back,
+    /// Go forward in the history.
+    Forward,
     /// Reload the page.
     Reload,
+}
+
+/// Where a drag ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DragEnd {
+    /// Another element.
+    Element(Element),
+    /// Points from the top left corner of the dragged element, in tenths of CSS pixels.
+    Path([(i64, i64); 2]),
+}
+
+/// A page of the browser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// Position in the list of pages, counted from 1.
+    pub position: u32,
+    /// Readable description: `page "Sign in"`.
+    pub description: String,
 }
 
 /// The element that a step acted on.
@@ -132,6 +211,10 @@ pub enum Condition {
         /// Duration in milliseconds.
         ms: u64,
     },
+    /// A download.
+    Download,
+    /// A new page.
+    Page,
 }
 
 /// A value that a step read.
@@ -231,6 +314,7 @@ mod tests {
         let element = Element { selector: "#a".to_owned(), description: "button \"A\"".to_owned() };
         let by = operations::Element::Target(Target::Role { role: "link".to_owned(), name: None });
         let sought = RecipeLocator { by, description: "link".to_owned() };
+        let degrees = |text| Degrees::parse(text, Degrees::LATITUDE).expect("degrees");
         let item = Item { name: "a".to_owned(), sought: sought.clone(), attribute: None, list: true };
         let steps = vec![
             Step::Navigate { url: "https://example.com/".to_owned() },
@@ -238,11 +322,26 @@ mod tests {
             Step::Type { element: element.clone(), value: "x".to_owned() },
             Step::Select { element: element.clone(), option: "B".to_owned() },
             Step::Scroll { delta_x: 0, delta_y: 600, target: None },
-            Step::Scroll { delta_x: 0, delta_y: 600, target: Some(element) },
+            Step::Scroll { delta_x: 0, delta_y: 600, target: Some(element.clone()) },
             Step::Wait { condition: Condition::SelectorHidden(sought) },
             Step::Capture { capture: CaptureKind::Screenshot },
             Step::Extract { items: vec![item] },
+            Step::DoubleTap(element.clone()),
+            Step::LongPress(element.clone()),
+            Step::Check { element: element.clone(), checked: true },
+            Step::Fill { element: element.clone(), value: "2026-12-24".to_owned() },
+            Step::Drag { element: element.clone(), to: DragEnd::Element(element.clone()) },
+            Step::Drag { element: element.clone(), to: DragEnd::Path([(5, 5), (-395, 5)]) },
+            Step::Swipe { direction: Direction::Left, distance: Some(200), target: Some(element.clone()) },
+            Step::Hover(element),
+            Step::Dialog { accept: true, text: Some("x".to_owned()) },
+            Step::ActivatePage(Page { position: 2, description: "page \"A\"".to_owned() }),
+            Step::ClosePage(Page { position: 1, description: String::new() }),
+            Step::SetLocation { latitude: degrees("52.52"), longitude: degrees("-13.4") },
+            Step::Wait { condition: Condition::Download },
+            Step::Wait { condition: Condition::Page },
             Step::Back,
+            Step::Forward,
         ];
         let written = serde_json::to_string(&steps).expect("JSON");
         assert_eq!(serde_json::from_str::<Vec<Step>>(&written).expect("steps"), steps);

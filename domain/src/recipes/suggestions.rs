@@ -54,6 +54,19 @@ fn phrase(step: &Step) -> String {
     match step {
         Step::Navigate { url } => host(url).map_or("opens a page".to_owned(), |host| format!("opens {host}")),
         Step::Tap(element) => format!("taps {}", described(element)),
+        Step::DoubleTap(element) => format!("taps {} twice", described(element)),
+        Step::LongPress(element) => format!("holds {}", described(element)),
+        Step::Check { element, checked: true } => format!("checks {}", described(element)),
+        Step::Check { element, checked: false } => format!("unchecks {}", described(element)),
+        Step::Fill { element, .. } => format!("fills in {}", described(element)),
+        Step::Drag { element, .. } => format!("drags {}", described(element)),
+        Step::Swipe { .. } => "swipes".to_owned(),
+        Step::Hover(element) => format!("points at {}", described(element)),
+        Step::Dialog { accept: true, .. } => "accepts a dialog".to_owned(),
+        Step::Dialog { accept: false, .. } => "dismisses a dialog".to_owned(),
+        Step::ActivatePage(_) => "switches to another page".to_owned(),
+        Step::ClosePage(_) => "closes a page".to_owned(),
+        Step::SetLocation { .. } => "sets the location".to_owned(),
         Step::Type { element, .. } => format!("types into {}", described(element)),
         Step::Press { .. } => "presses a key".to_owned(),
         Step::Select { element, .. } => format!("selects in {}", described(element)),
@@ -62,6 +75,7 @@ fn phrase(step: &Step) -> String {
         Step::Capture { .. } => "captures the page".to_owned(),
         Step::Extract { .. } => "reads values".to_owned(),
         Step::Back => "goes back".to_owned(),
+        Step::Forward => "goes forward".to_owned(),
         Step::Reload => "loads the page again".to_owned(),
     }
 }

@@ -31,6 +31,7 @@ pub mod site;
 pub mod smtp;
 pub mod statements;
 pub mod storage;
+pub mod walk;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -24,6 +24,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
+use super::walk;
+
 /// A running site on loopback. Dropping it ends it.
 pub struct Site {
     pub base_url: String,
@@ -75,6 +77,8 @@ impl Site {
             .route("/alert", get(|| page("<title>alert</title><script>alert('hello')</script><h1 id=after>after</h1>")))
             .route("/dialogs", get(|| page(DIALOGS)))
             .route("/popup", get(|| page("<title>popup</title><a id=open href='/' target=_blank>open</a><script>window.open('/list')</script>")))
+            .route("/walk", get(|| page(walk::EXPENSES)))
+            .route("/walk/sign-in", get(|| page(walk::SIGN_IN)))
             .route("/cookies", get(cookies))
             .route("/header", get(sent_header))
             .route("/sign-in", get(sign_in))

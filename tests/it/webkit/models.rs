@@ -245,3 +245,28 @@ async fn keys_into_a_cross_site_frame_need_approval() {
     assert_eq!(scene.site.hits(), 0);
     scene.app.stop().await;
 }
+
+/// Contract: agents 48; byok 11, 28. A model sees a dialog instead of the page, and answers it.
+#[tokio::test]
+async fn model_answers_a_dialog() {
+    let scene = Scene::start().await;
+    let page =
+        "<title>Asks</title><p id=log></p><button onclick='log.textContent = prompt(`Your name?`, `me`)'>Ask</button>";
+    scene.show(page).await;
+    scene.say("look", &[]).await;
+    let tap = json!({"kind": "tap", "ref": scene.ref_of("button \"Ask\"")});
+    let tap = json!({"kind": "plan", "look_again": true, "steps": [tap]});
+    let answer = |text: &str| json!({"kind": "plan", "steps": [{"kind": "dialog", "accept": true, "text": text}]});
+    let turn = scene.say("tell it that I am Ada", &[tap.clone(), answer("Ada")]).await;
+    let statuses = |turn: &Value| {
+        turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(statuses(&turn), ["done", "done"], "{turn}");
+    let told = scene.last_message();
+    assert!(told.contains("prompt dialog \"Your name?\", with the default \"me\""), "{told}");
+    assert_eq!(text(&scene.client, &scene.driver, "#log").await, "Ada");
+    // A text that is not the customer's needs approval.
+    let turn = scene.say("tell it again", &[tap, answer("4821")]).await;
+    assert_eq!(statuses(&turn), ["done", "needs_approval"], "{turn}");
+    scene.app.stop().await;
+}

@@ -60,7 +60,7 @@ async fn checkbox_with_the_requested_state_is_unchanged() {
     let turn = agent.say("check 'News', check 'Terms', check 'Terms', uncheck 'Sound', uncheck 'Sound'").await;
     assert_eq!(step_statuses(&turn), ["skipped", "done", "skipped", "done", "skipped"], "{turn}");
     assert_eq!((turn["reply"].as_str(), scene.text("#log").await), (Some("Done, all 5 steps."), json!("23")));
-    assert_eq!((&turn["intents"][0]["kind"], &turn["intents"][0]["result"]), (&json!("tap"), &Value::Null));
+    assert_eq!((&turn["intents"][0]["kind"], &turn["intents"][0]["result"]), (&json!("check"), &Value::Null));
     let turn = agent.say("uncheck 'News', check 'Sound', extract the href of all links as addresses").await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     assert_eq!(scene.text("#log").await, "2313");

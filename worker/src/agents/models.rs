@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::commands::{self, Command, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_domain::agents::commands::{self, Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::model_turns::{self, ModelUsage, TurnContext};
@@ -16,16 +16,16 @@ use kitfleet_domain::agents::turn_lifecycle::TurnEnding;
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
+use kitfleet_domain::ids::PageId;
+use kitfleet_domain::operations::{BrowserPage, BrowserPages, ListPages, Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
     self as models, Action, Condition, ConversationRole, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER,
-    ModelAnswer, ModelCall, Page, Payer, Prompt, Ref,
+    ModelAnswer, ModelCall, Page, Payer, Prompt, Ref, Surroundings,
 };
 use uuid::Uuid;
 
-use super::steps::CLAIMS_WITHIN;
+use super::dialogs::{describe_dialog, quoted};
 use super::{PlanOutcome, RunningTurn};
-use crate::browser::OperationEnd;
 
 /// Maximum number of earlier turns in a model request.
 const REMEMBERED_TURNS: i64 = 20;
@@ -56,6 +56,20 @@ struct Progress {
     /// Earlier messages and replies of the agent session.
     history: Vec<TurnTexts>,
     sources: TextSources,
+    /// Pages of the browser when the model was last asked.
+    pages: Vec<PageId>,
+}
+
+/// What a model sees of the browser.
+#[derive(Default)]
+struct BrowserView {
+    /// `None` when the browser has not loaded a page, or a dialog is open.
+    page: Option<PageSnapshot>,
+    /// Description of the dialog that is open.
+    dialog: Option<String>,
+    pages: Vec<BrowserPage>,
+    /// Names of the attached files.
+    files: Vec<String>,
 }
 
 impl RunningTurn<'_> {
@@ -97,7 +111,8 @@ impl RunningTurn<'_> {
         let history = persist("read the earlier messages of an agent session", recall).await?;
         let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
         let sources = TextSources::new(messages, history.iter().map(|said| said.reply.as_str()));
-        let mut progress = Progress { steps: Vec::new(), taken: ModelUsage::default(), history, sources };
+        let mut progress =
+            Progress { steps: Vec::new(), taken: ModelUsage::default(), history, sources, pages: Vec::new() };
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
@@ -106,6 +121,7 @@ impl RunningTurn<'_> {
             message: shown(message, &steps),
             reply: self.with_what_was_held(reply, &steps),
             candidates: ran.candidates,
+            ..TurnTexts::default()
         };
         Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
@@ -133,7 +149,7 @@ impl RunningTurn<'_> {
                 Err(unheard) => return Ok(Some(cut_short(unheard, &progress.steps))),
             };
             let first = progress.steps.len();
-            progress.steps.extend(planned(wanted, &progress.sources));
+            progress.steps.extend(planned(wanted, &progress.sources, &progress.pages));
             if first == progress.steps.len() {
                 return said(TurnKind::Plan, reply);
             }
@@ -206,17 +222,13 @@ impl RunningTurn<'_> {
             );
             return Ok(Err(ModelFailure::Budget(reply)));
         }
-        let page = match self.page().await? {
-            Ok(page) => page,
+        let view = match self.view().await? {
+            Ok(view) => view,
             Err(unheard) => return Ok(Err(unheard)),
         };
-        if let Some(page) = &page {
-            progress.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
-            // A text of a frame of another origin is also a text of that origin, which is never named.
-            if !page.foreign.is_empty() {
-                progress.sources.see("null", &page.foreign);
-            }
-        }
+        let BrowserView { page, dialog, pages, files } = &view;
+        progress.see(&view);
+        let pages: Vec<_> = pages.iter().filter(|_| pages.len() > 1).map(told_page).collect();
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
             return Ok(Err(stopped("the turn has reached its time limit")));
@@ -230,6 +242,7 @@ impl RunningTurn<'_> {
             done: &done,
             most_steps: agents.max_steps_per_turn.saturating_sub(progress.steps.len()),
             most_tokens: MOST_ANSWER,
+            around: Surroundings { dialog: dialog.as_deref(), pages: &pages, files },
         };
         let (asking, left) =
             (self.context.models.guess_tokens(provider, &ask), u64::try_from(tokens_left).unwrap_or(0));
@@ -279,19 +292,38 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Reads the page, without an operation. `None` when the browser has not loaded one.
-    async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, ModelFailure>> {
-        let look = Operation::Snapshot(Snapshot { links: true });
-        let looked = self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await;
-        let Some(OperationEnd::Done(result)) = looked else {
-            return Ok(Err(stopped("the page cannot be read: its browser has failed, is busy, or is gone")));
+    /// Reads the page and what surrounds it, without an operation.
+    async fn view(&self) -> sqlx::Result<Result<BrowserView, ModelFailure>> {
+        let stage = self.context.sessions.stage(self.waiting.driver);
+        let names = stage.map(|stage| stage.files.attached_names()).unwrap_or_default();
+        let files = names.iter().map(|name| name.as_str().to_owned()).collect();
+        let shown = self.read(Operation::Snapshot(Snapshot { links: true })).await?.ok();
+        let Some(page) = shown.and_then(|result| result.read::<PageSnapshot>().ok()) else {
+            // A dialog is open, or has ended the read early.
+            return Ok(match self.open_dialog().await {
+                Ok(Some(dialog)) => {
+                    let default =
+                        dialog.default_value.as_deref().map(|text| format!(", with the default {}", quoted(text)));
+                    let dialog = Some(format!("{}{}", describe_dialog(&dialog), default.unwrap_or_default()));
+                    Ok(BrowserView { dialog, files, ..BrowserView::default() })
+                }
+                Ok(None) => Err(stopped("the page cannot be read: its browser has failed, is busy, or is gone")),
+                Err(why) => Err(stopped(why)),
+            });
         };
-        let Ok(page) = result.read::<PageSnapshot>() else {
-            // A dialog has ended the read early.
-            return Ok(Err(stopped("the page cannot be read: it shows a dialog that waits for an answer")));
-        };
-        Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
+        let list = Operation::ListPages(ListPages { session: self.waiting.driver });
+        let listed = self.read(list).await?.ok();
+        let pages = listed.and_then(|result| result.read::<BrowserPages>().ok()).map(|pages| pages.data);
+        let (page, pages) = (Some(page).filter(|page| page.url != BLANK), pages.unwrap_or_default());
+        Ok(Ok(BrowserView { page, dialog: None, pages, files }))
     }
+}
+
+/// Description of a page of the browser in a model request.
+fn told_page(page: &BrowserPage) -> String {
+    let title = quoted(page.title.as_deref().unwrap_or_default());
+    let active = if page.active { " (active)" } else { "" };
+    format!("page {title} {}{active}", quoted(&page.url))
 }
 
 fn failed(why: &str) -> ModelFailure {
@@ -350,13 +382,35 @@ fn told(step: &Step) -> String {
         (_, None) => String::new(),
     };
     let came_to = match (&step.wish, &step.end.result) {
-        (Command::Extract { .. }, Some(result)) => result.get().chars().take(TOLD_CHARS).collect(),
+        (Command::Extract { .. } | Command::Wait { condition: WaitCondition::Download }, Some(result)) => {
+            result.get().chars().take(TOLD_CHARS).collect()
+        }
+        // The step has led to a dialog.
+        (_, Some(result)) if result.get().contains("\"dialog") => result.get().chars().take(TOLD_CHARS).collect(),
         _ => "done".to_owned(),
     };
     format!("{what}{about}: {came_to}")
 }
 
 impl Progress {
+    /// Records the texts that the browser shows, and its pages.
+    fn see(&mut self, view: &BrowserView) {
+        let BrowserView { page, dialog, pages, .. } = view;
+        // A dialog does not say which page or frame it is of, and titles of other pages are not of this one.
+        let titles = pages.iter().filter(|page| !page.active).filter_map(|page| page.title.as_ref());
+        for text in dialog.iter().chain(titles) {
+            self.sources.see("null", text);
+        }
+        if let Some(page) = page {
+            self.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
+            // A text of a frame of another origin is also a text of that origin, which is never named.
+            if !page.foreign.is_empty() {
+                self.sources.see("null", &page.foreign);
+            }
+        }
+        self.pages = pages.iter().map(|page| page.id).collect();
+    }
+
     /// Records the texts that the steps from `first` on have read from pages.
     fn see_what_was_read(&mut self, first: usize) {
         for step in &self.steps[first..] {
@@ -370,12 +424,12 @@ impl Progress {
 }
 
 /// Converts a model's steps. A step needs approval if the model, its address or its text requires it.
-fn planned(steps: Vec<models::Step>, sources: &TextSources) -> Vec<Step> {
+fn planned(steps: Vec<models::Step>, sources: &TextSources, pages: &[PageId]) -> Vec<Step> {
     let origins = text_origins(&steps, sources);
     let steps = steps.into_iter().zip(origins);
     let planned = |(step, text_origins): (models::Step, _)| {
         let needs_approval = step.needs_approval;
-        Step { needs_approval, text_origins, ..Step::planned(wish(step.action)) }
+        Step { needs_approval, text_origins, ..Step::planned(wish(step.action, pages)) }
     };
     steps.map(planned).collect()
 }
@@ -391,7 +445,9 @@ enum PageInput<'a> {
 impl<'a> PageInput<'a> {
     fn by(action: &'a Action) -> Option<Self> {
         match action {
-            Action::Type { value, .. } => Some(Self::Text(value)),
+            Action::Type { value, .. } | Action::Fill { value, .. } => Some(Self::Text(value)),
+            Action::Dialog { text, .. } => text.as_deref().map(Self::Text),
+            Action::Upload { file, .. } => Some(Self::Text(file)),
             Action::Select { option, .. } => Some(Self::Text(option)),
             Action::Press { key } => Self::by_key(key),
             _ => None,
@@ -442,8 +498,31 @@ fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<Tex
     origins
 }
 
-fn wish(action: Action) -> Command {
+fn wish(action: Action, pages: &[PageId]) -> Command {
+    // The numbers were checked. A browser with one page is not listed, but has a page with the number 1.
+    let page = |number: usize| pages.get(number - 1).map_or(PageQuery::Other, |id| PageQuery::Id(*id));
     match action {
+        Action::DoubleTap { target } => Command::DoubleTap { target: sought(target) },
+        Action::LongPress { target } => Command::LongPress { target: sought(target) },
+        Action::Check { target, checked } => Command::Check { target: sought(target), checked },
+        Action::Fill { target, value } => Command::Fill { target: sought(target), value },
+        Action::Upload { target, file } => Command::Upload { target: sought(target), file },
+        Action::Drag { target, to, delta_x, delta_y } => {
+            let to = to.map_or(DragEnd::By { delta_x, delta_y }, |end| DragEnd::Element(sought(end)));
+            Command::Drag { target: sought(target), to }
+        }
+        Action::Swipe { direction, distance, target } => {
+            Command::Swipe { direction, distance, target: target.map(sought) }
+        }
+        Action::Hover { target } => Command::Hover { target: sought(target) },
+        Action::Dialog { accept, text } => Command::Dialog { accept, text },
+        Action::SwitchPage { page: number } => Command::SwitchPage { page: page(number) },
+        Action::ClosePage { page: number } => Command::ClosePage { page: number.map(page) },
+        Action::SetLocation { latitude, longitude } => match models::location(latitude, longitude) {
+            Some((latitude, longitude)) => Command::SetLocation { latitude, longitude },
+            None => unreachable!("the position was checked"),
+        },
+        Action::Forward {} => Command::Forward,
         Action::Navigate { url } => Command::Navigate { url },
         Action::Tap { target } => Command::Tap { target: sought(target) },
         Action::Type { target, value } => Command::Type { target: sought(target), value },
@@ -456,6 +535,8 @@ fn wish(action: Action) -> Command {
                 Condition::Hidden { target } => WaitCondition::Hidden(sought(target)),
                 Condition::Url { pattern } => WaitCondition::Url(pattern),
                 Condition::Time { ms } => WaitCondition::Time { ms },
+                Condition::Download {} => WaitCondition::Download,
+                Condition::Page {} => WaitCondition::Page,
             };
             Command::Wait { condition }
         }

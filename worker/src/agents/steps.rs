@@ -2,21 +2,22 @@
 //! requires it, then runs one operation. Locating is a read and not an operation: the turn runs outside the session's
 //! actor, and sends it the read.
 
+use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
-use kitfleet_domain::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::{is_transient, persist};
-use kitfleet_domain::files::FileName;
-use kitfleet_domain::ids::{IntentId, StepId, UploadId};
+use kitfleet_domain::emulation::Geolocation;
+use kitfleet_domain::ids::{IntentId, PageId, StepId};
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Hold, Interact, Interacted, Locate,
-    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog, Operation, Outcome, ROLES, Refusal,
-    StoredResult, SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
+    ActivatePage, Candidate, Capture, Change, ClosePage, Condition, DialogType, Emulate, Extract, Extraction, Failure,
+    Hold, Interact, Interacted, Locate, LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog,
+    Operation, Outcome, Refusal, StoredResult, SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{SessionStatus, pauses};
@@ -26,10 +27,16 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::RunningTurn;
+use super::actions::{action_of, element_of, meant};
+use super::dialogs::{describe_dialog, quoted};
 use crate::browser::OperationEnd;
 
 /// Maximum time that a step, or a read of the page, waits for the customer's own operation to end.
 pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of alerts that are closed before a step.
+const MOST_ALERTS: usize = 20;
+/// Accuracy of a position that a step sets, in meters.
+const ACCURACY: f64 = 10.0;
 /// Interval between attempts to claim the session.
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
@@ -63,8 +70,13 @@ pub(super) enum LocatedElement {
     Not(StepOutcome),
 }
 
-fn unclear(reply: impl Into<String>) -> LocatedElement {
+pub(super) fn unclear(reply: impl Into<String>) -> LocatedElement {
     LocatedElement::Not(StepOutcome::Unclear { reply: reply.into(), candidates: Vec::new() })
+}
+
+/// Outcome of an approved step whose element, page or dialog is not the one that was shown.
+pub(super) fn changed() -> LocatedElement {
+    unclear("the page has changed since this step was shown, so the step was not done. Send the instruction again.")
 }
 
 impl RunningTurn<'_> {
@@ -149,17 +161,40 @@ impl RunningTurn<'_> {
     /// Makes the browser hold back unapproved submissions, and notes whether it has held one. `Some` when the browser
     /// does not answer.
     async fn hold(&self) -> sqlx::Result<Option<StepOutcome>> {
-        match self.context.sessions.look(self.waiting.driver, Operation::Hold(Hold {}), CLAIMS_WITHIN).await {
-            Some(OperationEnd::Done(result)) => {
-                let SubmissionHeld { held } = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
-                self.page_held.fetch_or(held, Ordering::Relaxed);
-                Ok(None)
+        let result = match self.read(Operation::Hold(Hold {})).await? {
+            Ok(result) => result,
+            Err(outcome) => return Ok(Some(outcome)),
+        };
+        let SubmissionHeld { held } = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
+        self.page_held.fetch_or(held, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    /// Runs a read of the page. Closes an alert that is open, as a person must do before anything else.
+    pub(super) async fn read(&self, read: Operation) -> sqlx::Result<Result<StoredResult, StepOutcome>> {
+        let mut alerts = 0;
+        loop {
+            let ended = self.context.sessions.look(self.waiting.driver, read.clone(), CLAIMS_WITHIN).await;
+            if let Some(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) })) = &ended {
+                self.dialogs().open = Some(dialog.clone());
+                if dialog.kind == DialogType::Alert && alerts < MOST_ALERTS {
+                    alerts += 1;
+                    self.close_alert().await?;
+                    continue;
+                }
             }
-            Some(OperationEnd::Failed(Failure { detail, .. }) | OperationEnd::Withheld { detail, .. }) => {
-                Ok(Some(not_begun(&detail)))
-            }
-            Some(OperationEnd::Refused(refusal)) => Ok(Some(blocked(&refusal))),
-            Some(OperationEnd::Invalid { .. }) | None => Ok(Some(not_begun("its browser is busy or gone"))),
+            return Ok(match ended {
+                Some(OperationEnd::Done(result)) => Ok(result),
+                Some(OperationEnd::Invalid { invalid, .. }) => Err(StepOutcome::Unclear {
+                    reply: format!("the element cannot be located: {invalid}."),
+                    candidates: Vec::new(),
+                }),
+                Some(OperationEnd::Withheld { detail, .. } | OperationEnd::Failed(Failure { detail, .. })) => {
+                    Err(not_begun(&detail))
+                }
+                Some(OperationEnd::Refused(refusal)) => Err(blocked(&refusal)),
+                None => Err(not_begun("its browser is busy or gone")),
+            });
         }
     }
 
@@ -180,7 +215,8 @@ impl RunningTurn<'_> {
                 if found.is_empty() {
                     let text = String::new;
                     let description = "the page".to_owned();
-                    step.shown = vec![ShownElement { selector: text(), description, fingerprint: text(), origin }];
+                    let (selector, fingerprint, size) = (text(), text(), [0; 2]);
+                    step.shown = vec![ShownElement { selector, description, fingerprint, origin, size }];
                 }
             }
         }
@@ -190,12 +226,22 @@ impl RunningTurn<'_> {
     /// Locates the elements that must be known before the step runs. An approved step must find the element that was
     /// shown for approval.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<LocatedElement> {
+        match &step.wish {
+            Command::Dialog { .. } => return Ok(self.find_dialog(step, approved).await),
+            Command::SwitchPage { page } => return self.find_page(step, Some(page), approved).await,
+            Command::ClosePage { page } => return self.find_page(step, page.as_ref(), approved).await,
+            _ => {}
+        }
         if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
         for sought in sought_before(step) {
             match self.find_one(sought).await? {
+                // The elements of a drag are told apart by their order.
+                LocatedElement::Them(found, _) if found.is_empty() && matches!(step.wish, Command::Drag { .. }) => {
+                    return Ok(unclear(format!("nothing on the page is {}.", sought.description())));
+                }
                 LocatedElement::Them(found, of) => {
                     them.extend(found);
                     origin = of;
@@ -209,11 +255,6 @@ impl RunningTurn<'_> {
     }
 
     async fn find_again(&self, step: &Step) -> sqlx::Result<LocatedElement> {
-        let changed = || {
-            unclear(
-                "the page has changed since this step was shown, so the step was not done. Send the instruction again.",
-            )
-        };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
         if shown.selector.is_empty() {
             return Ok(match self.look(LocateBy::Focused).await? {
@@ -227,21 +268,25 @@ impl RunningTurn<'_> {
                 not @ LocatedElement::Not(_) => not,
             });
         }
-        let sought = match step.wish {
-            Command::Press { .. } => LocateBy::Focused,
-            _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
-        };
-        Ok(match self.look(sought).await? {
-            LocatedElement::Them(mut found, origin)
-                if origin == shown.origin
-                    && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
-            {
-                found.truncate(1);
-                LocatedElement::Them(found, origin)
+        let (mut them, mut origin) = (Vec::new(), String::new());
+        for shown in &step.shown {
+            let sought = match step.wish {
+                Command::Press { .. } => LocateBy::Focused,
+                _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
+            };
+            match self.look(sought).await? {
+                LocatedElement::Them(found, of)
+                    if of == shown.origin
+                        && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
+                {
+                    them.extend(found.into_iter().take(1));
+                    origin = of;
+                }
+                LocatedElement::Them(..) => return Ok(changed()),
+                not @ LocatedElement::Not(_) => return Ok(not),
             }
-            LocatedElement::Them(..) => changed(),
-            not @ LocatedElement::Not(_) => not,
-        })
+        }
+        Ok(LocatedElement::Them(them, origin))
     }
 
     async fn find_one(&self, sought: StepPrecondition<'_>) -> sqlx::Result<LocatedElement> {
@@ -279,16 +324,9 @@ impl RunningTurn<'_> {
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
             let look = Operation::Locate(Locate { sought: by.clone() });
-            let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
-                Some(OperationEnd::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
-                Some(OperationEnd::Invalid { invalid, .. }) => {
-                    return Ok(unclear(format!("the element cannot be located: {invalid}.")));
-                }
-                Some(OperationEnd::Withheld { detail, .. } | OperationEnd::Failed(Failure { detail, .. })) => {
-                    return Ok(LocatedElement::Not(not_begun(&detail)));
-                }
-                Some(OperationEnd::Refused(refusal)) => return Ok(LocatedElement::Not(blocked(&refusal))),
-                None => return Ok(LocatedElement::Not(not_begun("its browser is busy or gone"))),
+            let located: Located = match self.read(look).await? {
+                Ok(result) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
+                Err(outcome) => return Ok(LocatedElement::Not(outcome)),
             };
             let patient = since.elapsed() < self.context.config.agents.locate_timeout;
             if !(located.matches.is_empty() && waits && patient) {
@@ -316,14 +354,20 @@ impl RunningTurn<'_> {
                 return Ok(StepOutcome::Wrong);
             }
         };
+        self.note_dialogs(&result);
         let mut happened = happened(step, &result);
         if let StepEffect::Held { is_request } = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A held reload or "back" has not been done. Every other step has been done, except for the submission.
-            if matches!(step.wish, Command::Back | Command::Reload) {
+            if matches!(step.wish, Command::Back | Command::Forward | Command::Reload) {
                 let why = "this would submit again the form that led to the page, which was held back".to_owned();
                 return Ok(StepOutcome::Asks { why });
+            }
+            // Neither the request nor the dialog comes back.
+            if is_request && matches!(step.wish, Command::Dialog { .. }) {
+                step.fail("the dialog was answered, but a script of the page then sent data, which was held back");
+                return Ok(StepOutcome::Wrong);
             }
             // A request cannot be sent later, so that the approved step runs again.
             if is_request {
@@ -359,22 +403,11 @@ impl RunningTurn<'_> {
     /// Runs an operation on the driver session, and waits while an operation of the customer's own is running. The inner
     /// error is a text for the customer.
     async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<IntentEnding, String>> {
-        let RunningTurn { context, waiting, .. } = self;
-        let driving =
-            Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
-        let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
+        let (since, mut alerts) = (Instant::now(), 0);
         loop {
-            let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
+            let driven = match self.dispatch(intent, &operation).await? {
                 Ok(driven) => driven,
-                // The outcome of the claim is unknown after a transient error.
-                Err(DispatchError::Database(error)) if is_transient(&error) => {
-                    match driving.resume(intent, operation.budget()).await? {
-                        Some(driven) => driven,
-                        None => continue,
-                    }
-                }
-                Err(DispatchError::Database(error)) => return Err(error),
-                Err(DispatchError::Seal(error)) => return Ok(Err(error.to_string())),
+                Err(error) => return Ok(Err(error)),
             };
             return Ok(Err(match driven {
                 DispatchOutcome::Ended(ending, _) => return Ok(Ok(*ending)),
@@ -389,7 +422,16 @@ impl RunningTurn<'_> {
                     "another operation has the driver session".to_owned()
                 }
                 DispatchOutcome::Paused(challenge) => paused(&challenge),
-                DispatchOutcome::DialogOpen(dialog) => waits_for_answer(&dialog),
+                DispatchOutcome::DialogOpen(dialog) if dialog.kind == DialogType::Alert && alerts < MOST_ALERTS => {
+                    alerts += 1;
+                    self.close_alert().await?;
+                    continue;
+                }
+                DispatchOutcome::DialogOpen(dialog) => {
+                    let words = waits_for_answer(&dialog);
+                    self.dialogs().open = Some(dialog);
+                    words
+                }
                 DispatchOutcome::NotReady(status) => format!("the driver session is {}", status.name()),
                 DispatchOutcome::NoSession => "the driver session is gone".to_owned(),
                 DispatchOutcome::WorkerGone(failure) | DispatchOutcome::Unheard(failure) => failure.detail,
@@ -398,65 +440,68 @@ impl RunningTurn<'_> {
         }
     }
 
+    /// Runs an operation on the driver session, if its status allows one now. The inner error is a text for the customer.
+    async fn dispatch(&self, intent: IntentId, operation: &Operation) -> sqlx::Result<Result<DispatchOutcome, String>> {
+        let RunningTurn { context, waiting, .. } = self;
+        let driving =
+            Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
+        let whose = (waiting.account, waiting.driver);
+        loop {
+            return match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
+                Ok(driven) => Ok(Ok(driven)),
+                // The outcome of the claim is unknown after a transient error.
+                Err(DispatchError::Database(error)) if is_transient(&error) => {
+                    match driving.resume(intent, operation.budget()).await? {
+                        Some(driven) => Ok(Ok(driven)),
+                        None => continue,
+                    }
+                }
+                Err(DispatchError::Database(error)) => Err(error),
+                Err(DispatchError::Seal(error)) => Ok(Err(error.to_string())),
+            };
+        }
+    }
+
     fn operation(&self, step: &Step, approved: bool) -> Result<Operation, Invalid> {
         let limits = &self.context.config.limits;
-        let interact = |action| {
+        if let Some(action) = action_of(step, approved) {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
             interact.hold_submissions = true;
             interact.approved = approved && may_submit(&step.wish);
             interact.release_submission = was_done(step);
-            Ok(Operation::Interact(interact))
-        };
-        // A ref identifies exactly one element without a search, so the operation uses it directly, however large the
-        // page is. An approved step uses the element that was shown.
-        let meant = |sought: &ElementQuery, shown: Option<&ShownElement>| {
-            element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
-        };
-        let element = |sought: &ElementQuery| meant(sought, step.shown.first());
-        match &step.wish {
+            return Ok(Operation::Interact(interact));
+        }
+        let session = self.waiting.driver;
+        Ok(match &step.wish {
             Command::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
-                Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
+                Operation::Navigate(Navigate { hold_submissions: true, ..load })
             }
-            Command::Tap { target } | Command::Check { target, .. } => {
-                interact(Action::Tap { element: Some(element(target)), at: None, count: 1, hold_ms: None })
+            Command::SwitchPage { .. } => Operation::ActivatePage(ActivatePage { session, page: shown_page(step)? }),
+            Command::ClosePage { .. } => Operation::ClosePage(ClosePage { session, page: shown_page(step)? }),
+            Command::SetLocation { latitude, longitude } => {
+                let (latitude, longitude) = (latitude.degrees(), longitude.degrees());
+                let geolocation = Change::Set(Geolocation { latitude, longitude, accuracy: ACCURACY });
+                Operation::Emulate(Emulate { geolocation, ..Emulate::default() }.parse()?)
             }
-            Command::Type { target, value } => {
-                let (element, text) = (element(target), value.clone());
-                interact(Action::Type { element, text, delay_ms: None, sensitive: true })
-            }
-            Command::Press { key } => interact(Action::Press { key: key.clone() }),
-            Command::Select { target, option } => {
-                interact(Action::Select { element: element(target), options: vec![option.clone()], is_list: false })
-            }
-            Command::Upload { target, file } => {
-                let attached = Some(FileName::of(file));
-                let (element, upload) = (Some(element(target)), UploadId::generate());
-                interact(Action::Upload { element, upload, files: Vec::new(), attached })
-            }
-            Command::Scroll { delta_x, delta_y, target } => {
-                let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });
-                let (delta_x, delta_y) = (pixels(*delta_x), pixels(*delta_y));
-                interact(Action::Scroll { element: target.as_ref().map(element), delta_x, delta_y })
-            }
-            Command::Back => interact(Action::Back),
-            Command::Reload => interact(Action::Reload),
             Command::Wait { condition } => {
                 let condition = match condition {
                     WaitCondition::Visible(sought) => Condition::Selector { element: element_of(sought, None) },
                     WaitCondition::Hidden(sought) => Condition::SelectorHidden { element: element_of(sought, None) },
                     WaitCondition::Url(pattern) => Condition::UrlMatches { pattern: pattern.clone() },
                     WaitCondition::Time { ms } => Condition::Time { ms: *ms },
+                    WaitCondition::Download => Condition::Download,
+                    WaitCondition::Page => Condition::Page,
                 };
-                Ok(Operation::Wait(Wait::parse(condition, None, OnTimeout::Return, limits)?))
+                Operation::Wait(Wait::parse(condition, None, OnTimeout::Return, limits)?)
             }
-            Command::Capture { capture } => Ok(Operation::Capture(Capture::new(*capture, false, limits))),
+            Command::Capture { capture } => Operation::Capture(Capture::new(*capture, false, limits)),
             Command::Extract { items } => {
                 let mut shown = step.shown.iter();
                 let mut extraction = |item: &ExtractItem| Extraction {
                     name: item.name.clone(),
-                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
+                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }, approved),
                     take: match (&item.attribute, item.list) {
                         (_, true) => Take::List,
                         (Some(_), false) => Take::Attribute,
@@ -467,10 +512,17 @@ impl RunningTurn<'_> {
                     extract: None,
                 };
                 let extractions = items.iter().map(&mut extraction).collect();
-                Ok(Operation::Extract(Extract::parse(extractions, limits)?))
+                Operation::Extract(Extract::parse(extractions, limits)?)
             }
-        }
+            _ => unreachable!("every other command is an action"),
+        })
     }
+}
+
+/// Returns the page that was found for the step.
+fn shown_page(step: &Step) -> Result<PageId, Invalid> {
+    let id = step.shown.first().and_then(|shown| shown.selector.parse().ok());
+    id.ok_or_else(|| Invalid::field("page", "must be a page of the browser"))
 }
 
 /// Error of a step during a pause.
@@ -492,7 +544,7 @@ fn blocked(refusal: &Refusal) -> StepOutcome {
 
 /// Error of a step while the page shows a dialog.
 fn waits_for_answer(dialog: &OpenDialog) -> String {
-    format!("the page shows a dialog ({}) that waits for an answer: {}", dialog.kind.name(), dialog.message)
+    format!("the page shows a dialog ({}) that waits for an answer: {}", dialog.kind.name(), quoted(&dialog.message))
 }
 
 enum StepEffect {
@@ -506,13 +558,23 @@ enum StepEffect {
 }
 
 fn happened(step: &Step, result: &StoredResult) -> StepEffect {
-    if let Some(dialog) = dialog_of(result)
-        && only_looks(&step.wish)
-    {
-        return StepEffect::Not(waits_for_answer(&dialog));
+    if let Some(dialog) = dialog_of(result) {
+        let leaves = matches!(step.wish, Command::Navigate { .. } | Command::Back | Command::Forward | Command::Reload);
+        if only_looks(&step.wish) || leaves && dialog.kind == DialogType::BeforeUnload {
+            return StepEffect::Not(waits_for_answer(&dialog));
+        }
+        // A part of the text may be missing.
+        if matches!(step.wish, Command::Type { .. }) {
+            return StepEffect::Not(format!("it was interrupted: {}", waits_for_answer(&dialog)));
+        }
     }
     match &step.wish {
-        Command::Navigate { .. } | Command::Capture { .. } | Command::Extract { .. } => StepEffect::Yes,
+        Command::Navigate { .. }
+        | Command::Capture { .. }
+        | Command::Extract { .. }
+        | Command::SwitchPage { .. }
+        | Command::ClosePage { .. }
+        | Command::SetLocation { .. } => StepEffect::Yes,
         Command::Wait { .. } => match result.read::<Waited>() {
             Ok(Waited { matched: false, .. }) => StepEffect::Not("the condition was not met in time".to_owned()),
             _ => StepEffect::Yes,
@@ -551,14 +613,21 @@ pub(super) fn was_done(step: &Step) -> bool {
 }
 
 impl RunningTurn<'_> {
-    /// Appends a sentence to the reply if the browser held back a form that the page submitted by itself (contract:
-    /// agents 34).
-    pub(super) fn with_what_was_held(&self, reply: String, steps: &[Step]) -> String {
+    /// Appends to the reply that the browser held back a form that the page submitted by itself (contract: agents 34), and
+    /// that a dialog is open.
+    pub(super) fn with_what_was_held(&self, mut reply: String, steps: &[Step]) -> String {
         if self.page_held.load(Ordering::Relaxed) || steps.iter().any(met_a_form) {
-            format!("{reply} The page would have submitted a form by itself, which was held back.")
-        } else {
-            reply
+            reply.push_str(" The page would have submitted a form by itself, which was held back.");
         }
+        if let Some(dialog) = &self.dialogs().open {
+            let is_told = reply.contains(&quoted(&dialog.message));
+            if !is_told {
+                // Writing to a String cannot fail.
+                let shown = describe_dialog(dialog);
+                let _ = write!(reply, " The page shows a dialog that waits for an answer: {shown}.");
+            }
+        }
+        reply
     }
 }
 
@@ -591,7 +660,14 @@ fn what_befell(outcome: &Outcome) -> String {
 
 /// True when the text of the step alone is approved, independent of the page.
 fn is_its_own_word(wish: &Command) -> bool {
-    matches!(wish, Command::Navigate { .. } | Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
+    matches!(
+        wish,
+        Command::Navigate { .. }
+            | Command::Wait { .. }
+            | Command::Capture { .. }
+            | Command::Extract { .. }
+            | Command::SetLocation { .. }
+    )
 }
 
 /// True when a step does not change the page.
@@ -612,6 +688,9 @@ fn why_it_asks(step: &Step) -> String {
     }
     match (&step.wish, step.shown.first()) {
         (Command::Navigate { url }, _) => format!("this opens an address that requires approval ({url})"),
+        (Command::Dialog { .. }, Some(ShownElement { description, .. })) => {
+            format!("this accepts what the page asks, which stays open for a minute at most ({description})")
+        }
         (wish, Some(ShownElement { selector, description, .. })) => match step_target(wish) {
             Some(ElementQuery::Ref(_)) => format!("this requires approval ({description})"),
             None if selector.is_empty() => format!("this requires approval ({})", kind(wish)),
@@ -628,15 +707,33 @@ enum StepPrecondition<'a> {
     Focused,
 }
 
+impl StepPrecondition<'_> {
+    fn description(self) -> String {
+        match self {
+            Self::Element(sought) => describe(sought),
+            Self::Focused => "focused".to_owned(),
+        }
+    }
+}
+
 /// Returns the elements to locate before a step: those that are only described, and those that determine whether the
 /// step submits data.
 fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
     match &step.wish {
         Command::Tap { target }
+        | Command::DoubleTap { target }
+        | Command::LongPress { target }
+        | Command::Hover { target }
         | Command::Check { target, .. }
         | Command::Type { target, .. }
+        | Command::Fill { target, .. }
+        | Command::Swipe { target: Some(target), .. }
+        | Command::Drag { target, to: DragEnd::By { .. } }
         | Command::Select { target, .. } => {
             vec![StepPrecondition::Element(target)]
+        }
+        Command::Drag { target, to: DragEnd::Element(end) } => {
+            vec![StepPrecondition::Element(target), StepPrecondition::Element(end)]
         }
         // A file input that a selector matches may be hidden, and is then not located.
         Command::Scroll { target: Some(target), .. } | Command::Upload { target, .. }
@@ -663,11 +760,16 @@ fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
 fn step_target(wish: &Command) -> Option<&ElementQuery> {
     match wish {
         Command::Tap { target }
+        | Command::DoubleTap { target }
+        | Command::LongPress { target }
+        | Command::Hover { target }
         | Command::Check { target, .. }
         | Command::Type { target, .. }
+        | Command::Fill { target, .. }
+        | Command::Drag { target, .. }
         | Command::Select { target, .. }
         | Command::Upload { target, .. } => Some(target),
-        Command::Scroll { target, .. } => target.as_ref(),
+        Command::Scroll { target, .. } | Command::Swipe { target, .. } => target.as_ref(),
         _ => None,
     }
 }
@@ -679,17 +781,24 @@ fn stands_as_wished(wish: &Command, found: &[Match]) -> bool {
 
 /// Records the located elements, as they are shown for approval.
 fn show(step: &mut Step, found: &[Match], origin: &str) {
-    let css = step_target(&step.wish).and_then(|target| match target {
-        ElementQuery::Css(selector) => Some(selector.clone()),
-        ElementQuery::Described { .. } | ElementQuery::Ref(_) => None,
-    });
-    let shown = |found: &Match| ShownElement {
-        selector: css.clone().unwrap_or_else(|| found.selector.clone()),
+    let css = |number: usize| {
+        let sought = match (&step.wish, number) {
+            (Command::Drag { to: DragEnd::Element(end), .. }, 1) => Some(end),
+            (wish, _) => step_target(wish),
+        };
+        match sought {
+            Some(ElementQuery::Css(selector)) => Some(selector.clone()),
+            _ => None,
+        }
+    };
+    let shown = |(number, found): (usize, &Match)| ShownElement {
+        selector: css(number).unwrap_or_else(|| found.selector.clone()),
         description: found.description.clone(),
         fingerprint: found.fingerprint.clone(),
         origin: origin.to_owned(),
+        size: found.size,
     };
-    step.shown = found.iter().map(shown).collect();
+    step.shown = found.iter().enumerate().map(shown).collect();
 }
 
 fn exactly(sought: &ElementQuery) -> LocateBy {
@@ -697,19 +806,5 @@ fn exactly(sought: &ElementQuery) -> LocateBy {
         ElementQuery::Css(selector) => LocateBy::Target(Target::Selector(selector.clone())),
         ElementQuery::Ref(reference) => LocateBy::Target(Target::Ref(reference.clone())),
         ElementQuery::Described { role, words } => LocateBy::Described { role: role.clone(), words: words.clone() },
-    }
-}
-
-/// Returns the operation's reference to an element: the located element, or else the query itself.
-fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
-    match (sought, shown) {
-        (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),
-        (_, Some(shown)) => Element::Selector(shown.selector.clone()),
-        (ElementQuery::Ref(reference), None) => Element::Target(Target::Ref(reference.clone())),
-        (ElementQuery::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
-            let name = (!words.is_empty()).then(|| words.clone());
-            Element::Target(Target::Role { role: role.clone(), name })
-        }
-        (ElementQuery::Described { words, .. }, None) => Element::Target(Target::Text(words.clone())),
     }
 }

@@ -276,6 +276,11 @@ impl Files {
         fits
     }
 
+    /// Returns the names of the attached files, oldest first.
+    pub fn attached_names(&self) -> Vec<FileName> {
+        lock(&self.0.attached).iter().flat_map(|upload| upload.names.iter().take(1).cloned()).collect()
+    }
+
     /// Copies the newest attached file with this name, so that it can be given to a page. `None` when there is none.
     pub(super) async fn copy_attached(&self, name: &FileName) -> io::Result<Option<UploadGuard>> {
         let found = {

@@ -45,6 +45,7 @@ struct FoundMatch {
     submits: bool,
     form_field: bool,
     checked: Option<bool>,
+    size: [u32; 2],
     traits: Vec<String>,
 }
 
@@ -92,8 +93,8 @@ fn within_ms() -> u64 {
 
 impl From<FoundMatch> for Match {
     fn from(found: FoundMatch) -> Self {
-        let FoundMatch { selector, description, role, name, text, submits, form_field, checked, traits } = found;
+        let FoundMatch { selector, description, role, name, text, submits, form_field, checked, size, traits } = found;
         let fingerprint = locate::fingerprint(&traits);
-        Self { selector, description, role, name, text, submits, form_field, checked, fingerprint }
+        Self { selector, description, role, name, text, submits, form_field, checked, fingerprint, size }
     }
 }

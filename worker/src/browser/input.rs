@@ -6,7 +6,7 @@ use kitfleet_domain::agents::approvals::depends_on_focus;
 use kitfleet_domain::files::FileName;
 use kitfleet_domain::ids::UploadId;
 use kitfleet_domain::operations::{
-    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind, Refusal,
+    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
 };
 use kitfleet_host_protocol::{
     ChooserState, Direction, DragOutcome, DragPoint, Held, HostCommand, HostError, MouseKind, MouseStep, OpenChooser,
@@ -14,7 +14,7 @@ use kitfleet_host_protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant as TokioInstant, sleep, timeout};
+use tokio::time::{Instant as TokioInstant, sleep};
 
 use super::OperationEnd;
 use super::files::UploadGuard;
@@ -35,9 +35,6 @@ const MOVE_MS: u64 = 16;
 
 /// Part of an element that a swipe without a distance moves over.
 const SWIPED_PART: f64 = 0.6;
-
-/// Maximum time that the answer to a dialog waits for the page.
-const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
 const PACED_KEYS: usize = 200;
@@ -129,9 +126,9 @@ fn rule_of(interact: &Interact) -> SubmissionRule {
 fn holds_requests(interact: &Interact) -> bool {
     let activates = match &interact.action {
         // A page may send a file as soon as it is selected.
-        Action::Tap { .. } | Action::Upload { .. } => true,
+        Action::Tap { .. } | Action::Check { .. } | Action::Drag { .. } | Action::Upload { .. } => true,
         Action::Press { key } => depends_on_focus(key),
-        Action::Type { text, .. } => text.contains(['\n', '\r']),
+        Action::Type { text, .. } | Action::Fill { value: text, .. } => text.contains(['\n', '\r']),
         _ => false,
     };
     rule_of(interact) == SubmissionRule::HoldAll && activates
@@ -150,6 +147,10 @@ impl Webkit {
         if let Action::Dialog { accept, text } = &interact.action {
             return self.answer(interact, (*accept, text.clone()), started).await;
         }
+        self.tapped = match &interact.action {
+            Action::Tap { element, .. } => element.clone(),
+            _ => None,
+        };
         // A submission that was held before now does not belong to this interaction.
         let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
         match &interact.action {
@@ -232,42 +233,17 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// Answers the dialog that is open, and waits until the page continues or shows another one. The rule for submissions stays that
-    /// of the interaction that led to the dialog.
-    async fn answer(
-        &mut self,
-        interact: &Interact,
-        (accept, text): (bool, Option<String>),
-        started: Instant,
-    ) -> Result<Interacted, OperationEnd> {
-        let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
-        if !was_open {
-            return Err(OperationEnd::Refused(Refusal::NoDialog));
-        }
-        self.delivered = true;
-        let dialogs = self.dialogs.clone();
-        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: "return true".to_owned() });
-        // An error means that the page was replaced, or shows another dialog.
-        tokio::select! {
-            _ = timeout(CONTINUES_WITHIN, continues) => {}
-            _ = dialogs.opened() => {}
-        }
-        let mut interacted = self.interacted(interact, true, started).await?;
-        if self.holds_submissions && self.dialogs.open().await.is_none() {
-            let held = self.held_submission().await?;
-            interacted.submission_held = held.is_some();
-            interacted.request_held = held == Some(Held::Request);
-        }
-        Ok(interacted)
-    }
-
     /// Sets the rule for submissions of the page. A page may submit long after an input, so the rule applies until the
     /// next interaction or navigation. Returns whether a submission was held that has not been reported.
     pub(super) async fn hold_submissions(&mut self, rule: SubmissionRule) -> Result<bool, OperationEnd> {
         self.set_submission_rule(rule, false).await
     }
 
-    async fn set_submission_rule(&mut self, rule: SubmissionRule, requests: bool) -> Result<bool, OperationEnd> {
+    pub(super) async fn set_submission_rule(
+        &mut self,
+        rule: SubmissionRule,
+        requests: bool,
+    ) -> Result<bool, OperationEnd> {
         let hold = rule != SubmissionRule::AllowAll;
         if !self.holds_submissions && !hold {
             return Ok(false);
@@ -282,7 +258,7 @@ impl Webkit {
     }
 
     /// Submits the form that was last held. `false` when it no longer exists.
-    async fn release_submission(&mut self) -> Result<bool, OperationEnd> {
+    pub(super) async fn release_submission(&mut self) -> Result<bool, OperationEnd> {
         self.holds_submissions = true;
         Ok(self.host.call(HostCommand::ReleaseSubmission).await?)
     }
@@ -315,7 +291,12 @@ impl Webkit {
     }
 
     /// Taps an element, or a point of it, once it can be tapped. A tap that misses it is repeated.
-    async fn tap_with(&mut self, target: PageQuery<'_>, at: Option<Point>, hold_ms: u64) -> Result<(), OperationEnd> {
+    pub(super) async fn tap_with(
+        &mut self,
+        target: PageQuery<'_>,
+        at: Option<Point>,
+        hold_ms: u64,
+    ) -> Result<(), OperationEnd> {
         for attempt in 0.. {
             let search = Search { at, aims: true, ..Search::attempt(attempt) };
             if let Some(TargetState::Ready(place)) = self.reach(target, search).await? {

@@ -524,6 +524,7 @@ impl Simulated {
             form_field: role == "textbox",
             checked: (role == "checkbox").then(|| name.starts_with("checked")),
             fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned(), moment.clone()]),
+            size: [100, 40],
         };
         let total = match name {
             "nothing" => 0,

@@ -75,6 +75,8 @@ pub struct Webkit {
     pub(super) exception: Option<WaitException>,
     /// Point of the last tap.
     pub(super) touched: (f64, f64),
+    /// Element of the last interaction, if that was a tap.
+    pub(super) tapped: Option<Element>,
     /// True when the page has received input of the current interaction.
     pub(super) delivered: bool,
     /// Options of a menu that has not the option of the current interaction.
@@ -157,6 +159,7 @@ impl Webkit {
             reason: None,
             exception: None,
             touched: (0.0, 0.0),
+            tapped: None,
             delivered: false,
             options: None,
             refs: 0,
@@ -188,12 +191,14 @@ impl Webkit {
             return OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) });
         }
         // The service's own operations are not those that a caller means.
-        if operation.spec().route.is_some() {
+        let is_callers = operation.spec().route.is_some()
+            && !matches!(operation, Operation::Snapshot(operations::Snapshot { links: true }));
+        if is_callers {
             self.began_us = [self.began_us[1], microseconds_now()];
         }
         let (death, dialogs) = (self.host.death(), self.dialogs.clone());
         let line = self.host.line();
-        let counting = operation.spec().route.is_some().then(|| self.newest_pages.begin(line));
+        let counting = is_callers.then(|| self.newest_pages.begin(line));
         let work = async {
             tokio::select! {
                 biased;

@@ -8,8 +8,9 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::account_share;
 use kitfleet_domain::agents::creates::{self, Answered, Create};
-use kitfleet_domain::agents::{self, NewAgentSession};
+use kitfleet_domain::agents::{self, Mode, NewAgentSession};
 use kitfleet_domain::ids::{AgentSessionId, ProfileId, ProxyId, SessionId};
+use kitfleet_domain::operations::DialogPolicy;
 use kitfleet_domain::sessions::{self as rows, BehavioralProfile, CreateError, NewSession, SessionStatus};
 use tokio::time::{Instant, sleep};
 use utoipa_axum::routes;
@@ -125,6 +126,9 @@ async fn make(
     }
     let profile = used.profile.map(|profile| profile.id()).transpose()?;
     let proxy = used.proxy.map(|proxy| proxy.id()).transpose()?;
+    let mode = body.mode.unwrap_or_default();
+    // Messages can answer a dialog, and can therefore hold it.
+    let by_default = if mode == Mode::Manual { DialogPolicy::Dismiss } else { DialogPolicy::Hold };
     let wishes = body.wishes();
     let driver = NewSession {
         account_id: caller.account_id,
@@ -137,11 +141,11 @@ async fn make(
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
-        dialogs: body.dialogs.unwrap_or_default(),
+        dialogs: body.dialogs.unwrap_or(by_default),
         proxy: proxy.map(|id| Ok::<_, Problem>((id, app.vault()?))).transpose()?,
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);
-    let new = NewAgentSession { id, account, mode: body.mode.unwrap_or_default(), token_budget };
+    let new = NewAgentSession { id, account, mode, token_budget };
     let mut tx = app.db.begin().await?;
     if let Some(key) = key
         && !creates::reserve(&mut tx, account, key, id).await?

@@ -9,13 +9,13 @@ use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{
-    self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnKind,
+    self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnDownload, TurnKind,
 };
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
-use kitfleet_domain::operations::Candidate;
+use kitfleet_domain::operations::{AnsweredDialog, Candidate, OpenDialog};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
@@ -298,6 +298,18 @@ struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Object>, required = false)]
     candidates: Option<Vec<Candidate>>,
+    /// Downloads that began during the turn, at most 20
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    downloads: Vec<TurnDownload>,
+    /// Dialogs that pages showed during the turn, at most 20, and their answers
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    dialogs: Vec<AnsweredDialog>,
+    /// Dialog that waited for an answer at the end of the turn
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    dialog: Option<OpenDialog>,
     /// Component that interpreted the message
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -327,6 +339,9 @@ fn entries(told: TranscriptTurn) -> [Entry; 2] {
         reply: None,
         intents: None,
         candidates: None,
+        downloads: Vec::new(),
+        dialogs: Vec::new(),
+        dialog: None,
         decomposer: None,
         tokens_used: 0,
         created_at,
@@ -337,6 +352,9 @@ fn entries(told: TranscriptTurn) -> [Entry; 2] {
         reply: Some(told.said.reply),
         intents: Some(told.intents),
         candidates: (!told.said.candidates.is_empty()).then_some(told.said.candidates),
+        downloads: told.said.downloads,
+        dialogs: told.said.dialogs,
+        dialog: told.said.dialog,
         decomposer: told.decomposer,
         tokens_used: told.tokens_used,
         ..blank("agent", told.done_at)

@@ -18,7 +18,6 @@ use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::path::IdPath;
 use crate::http::resource_ref::ResourceRef;
-use crate::routes::sessions::dialog_policy;
 use crate::routes::sessions::operations::emulation::{self, ExtraHeaderBody};
 
 /// Body of `POST /v1/agent-sessions`; every field is optional
@@ -47,8 +46,9 @@ pub struct CreateBody {
     /// False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
     pub detect_challenges: Option<bool>,
     /// Handling of dialogs of pages (`alert`, `confirm`, `prompt`, and the confirmation that a page may be left). `hold` keeps
-    /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
-    #[schema(schema_with = dialog_policy)]
+    /// each one open for up to 60 s, until a step or the action `dialog` answers it; it is the default unless `mode` is `manual`.
+    /// Fixed for the lifetime of the session
+    #[schema(schema_with = dialogs)]
     pub dialogs: Option<DialogPolicy>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
@@ -192,6 +192,10 @@ pub fn mode() -> RefOr<Schema> {
 
 fn mode_or_null() -> RefOr<Schema> {
     or_null(named("AgentSessionMode", one_of(&Mode::NAMES, Some("ai"))))
+}
+
+fn dialogs() -> RefOr<Schema> {
+    or_null(one_of(&["dismiss", "accept", "hold"], None))
 }
 
 fn control() -> RefOr<Schema> {

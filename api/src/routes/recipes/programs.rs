@@ -13,8 +13,9 @@ mod typescript;
 
 use std::collections::BTreeMap;
 
-use kitfleet_domain::operations::CaptureKind;
-use kitfleet_domain::recipes::steps::{Condition, Element, Item, RecipeLocator, Step};
+use kitfleet_domain::agents::steps::LONG_PRESS_MS;
+use kitfleet_domain::operations::{CaptureKind, Direction};
+use kitfleet_domain::recipes::steps::{Condition, DragEnd, Element, Item, Page, RecipeLocator, Step};
 
 /// Language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,8 @@ struct Program<'a> {
     label: String,
     variables: Vec<Variable>,
     calls: Vec<Call<'a>>,
+    /// True if the session must hold dialogs, because a step answers one.
+    holds_dialogs: bool,
 }
 
 /// Text that one step types; the user of the program supplies it.
@@ -92,9 +95,20 @@ struct Variable {
 struct Call<'a> {
     /// For a comment.
     what: String,
-    operation: &'static str,
-    body: Json<'a>,
+    request: Request<'a>,
     answer: Answer,
+}
+
+/// Request of a call.
+enum Request<'a> {
+    /// Operation, and its body.
+    Operation(&'static str, Json<'a>),
+    /// Change of the emulation.
+    Emulation(Json<'a>),
+    /// Activation of the page at this position in the list of pages.
+    ActivatePage(u32),
+    /// Closing of the page at this position.
+    ClosePage(u32),
 }
 
 /// Handling of an operation's response.
@@ -106,13 +120,17 @@ enum Answer {
     Bytes(String),
     /// Text content written to a file.
     Text(String),
+    /// Content of the download that the response names, written to a file.
+    Download(String),
 }
 
 /// Request body, which can contain values that the user of the program supplies.
 enum Json<'a> {
     Text(&'a str),
     Number(i64),
-    True,
+    /// Number with decimal digits.
+    Decimal(String),
+    Truth(bool),
     /// Value of this variable.
     Typed(String),
     Object(Vec<(&'a str, Json<'a>)>),
@@ -121,7 +139,8 @@ enum Json<'a> {
 
 /// Syntax that differs between languages.
 struct LanguageSyntax {
-    truth: &'static str,
+    /// `false` and `true`.
+    truths: [&'static str; 2],
     /// Expression for the value of an environment variable.
     typed: fn(&str) -> String,
 }
@@ -137,7 +156,8 @@ impl Json<'_> {
         match self {
             Self::Text(text) => out.push_str(&quoted(text)),
             Self::Number(number) => out.push_str(&number.to_string()),
-            Self::True => out.push_str(words.truth),
+            Self::Decimal(number) => out.push_str(number),
+            Self::Truth(truth) => out.push_str(words.truths[usize::from(*truth)]),
             Self::Typed(variable) => out.push_str(&(words.typed)(variable)),
             Self::Object(members) => {
                 let member = |(name, value): &(&str, Json), out: &mut String| {
@@ -199,7 +219,9 @@ fn shown(text: &str) -> String {
 impl<'a> Program<'a> {
     fn of(label: &str, steps: &'a [Step], base_url: &'a str) -> Self {
         let base_url = base_url.trim_end_matches('/');
-        let mut program = Self { base_url, label: shown(label), variables: Vec::new(), calls: Vec::new() };
+        let holds_dialogs = steps.iter().any(|step| matches!(step, Step::Dialog { .. }));
+        let label = shown(label);
+        let mut program = Self { base_url, label, variables: Vec::new(), calls: Vec::new(), holds_dialogs };
         let mut names = BTreeMap::new();
         for (nth, step) in steps.iter().enumerate() {
             let number = nth + 1;
@@ -210,11 +232,16 @@ impl<'a> Program<'a> {
                 program.variables.push(Variable { name: name.clone(), what });
                 name
             };
-            let (operation, body) = request(step, variable);
+            let request = request(step, variable);
             let what = format!("{number}. {}", shown(&told(step)));
-            program.calls.push(Call { what, operation, body, answer: answer(step, number) });
+            program.calls.push(Call { what, request, answer: answer(step, number) });
         }
         program
+    }
+
+    /// Body of the request that creates the session.
+    fn creates(&self) -> Json<'static> {
+        Json::Object(self.holds_dialogs.then_some(("dialogs", Json::Text("hold"))).into_iter().collect())
     }
 
     /// Names of the required variables.
@@ -282,43 +309,106 @@ fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
 }
 
 /// Converts a step to an operation and its body. `variable` names the variable for the text typed into an element.
-fn request(step: &Step, variable: impl FnOnce(&Element) -> String) -> (&'static str, Json<'_>) {
+fn request(step: &Step, variable: impl FnOnce(&Element) -> String) -> Request<'_> {
     match step {
-        Step::Navigate { url } => ("navigate", Json::Object(vec![("url", Json::Text(url))])),
-        Step::Tap(element) => act("tap", vec![("selector", Json::Text(&element.selector))]),
+        Step::Navigate { url } => Request::Operation("navigate", Json::Object(vec![("url", Json::Text(url))])),
+        Step::Tap(element) => act("tap", vec![at(element)]),
+        Step::DoubleTap(element) => act("tap", vec![at(element), ("count", Json::Number(2))]),
+        Step::LongPress(element) => {
+            let hold_ms = i64::try_from(LONG_PRESS_MS).unwrap_or(i64::MAX);
+            act("tap", vec![at(element), ("hold_ms", Json::Number(hold_ms))])
+        }
+        Step::Check { element, checked } => act("check", vec![at(element), ("checked", Json::Truth(*checked))]),
+        Step::Fill { element, .. } => act("fill", vec![at(element), ("value", Json::Typed(variable(element)))]),
+        Step::Drag { element, to: DragEnd::Element(end) } => {
+            act("drag", vec![at(element), ("to", Json::Object(vec![at(end)]))])
+        }
+        Step::Drag { element, to: DragEnd::Path(path) } => {
+            act("drag", vec![at(element), ("path", Json::List(path.iter().map(point).collect()))])
+        }
+        Step::Swipe { direction, distance, target } => {
+            let direction = match direction {
+                Direction::Up => "up",
+                Direction::Down => "down",
+                Direction::Left => "left",
+                Direction::Right => "right",
+            };
+            let distance = distance.map(|distance| ("distance", Json::Number(distance.into())));
+            let more = target.iter().map(at).chain(distance);
+            act("swipe", [("direction", Json::Text(direction))].into_iter().chain(more).collect())
+        }
+        Step::Hover(element) => act("hover", vec![at(element)]),
+        Step::Dialog { accept, text } => {
+            let typed = text.as_ref().map(|_| ("text", Json::Typed(variable(&answered()))));
+            act("dialog", [("accept", Json::Truth(*accept))].into_iter().chain(typed).collect())
+        }
+        Step::ActivatePage(page) => Request::ActivatePage(page.position),
+        Step::ClosePage(page) => Request::ClosePage(page.position),
+        Step::SetLocation { latitude, longitude } => {
+            let position = vec![
+                ("latitude", Json::Decimal(latitude.to_string())),
+                ("longitude", Json::Decimal(longitude.to_string())),
+                ("accuracy", Json::Number(10)),
+            ];
+            Request::Emulation(Json::Object(vec![("geolocation", Json::Object(position))]))
+        }
         Step::Type { element, .. } => {
-            let mut more = vec![("selector", Json::Text(&element.selector)), ("text", Json::Typed(variable(element)))];
+            let mut more = vec![at(element), ("text", Json::Typed(variable(element)))];
             if element.is_for_secrets() {
-                more.push(("sensitive", Json::True));
+                more.push(("sensitive", Json::Truth(true)));
             }
             act("type", more)
         }
         Step::Press { key } => act("press", vec![("key", Json::Text(key))]),
-        Step::Select { element, option } => {
-            act("select", vec![("selector", Json::Text(&element.selector)), ("option", Json::Text(option))])
-        }
+        Step::Select { element, option } => act("select", vec![at(element), ("option", Json::Text(option))]),
         Step::Scroll { delta_x, delta_y, target } => {
-            let selector = target.iter().map(|element| ("selector", Json::Text(&element.selector)));
+            let selector = target.iter().map(at);
             let by = [("delta_x", Json::Number(*delta_x)), ("delta_y", Json::Number(*delta_y))];
             act("scroll", selector.chain(by).collect())
         }
-        Step::Wait { condition } => ("wait", Json::Object(vec![("condition", Json::Object(waiting(condition)))])),
-        Step::Capture { capture } => ("capture", Json::Object(vec![("kind", Json::Text(capture.name()))])),
+        Step::Wait { condition } => {
+            Request::Operation("wait", Json::Object(vec![("condition", Json::Object(waiting(condition)))]))
+        }
+        Step::Capture { capture } => {
+            Request::Operation("capture", Json::Object(vec![("kind", Json::Text(capture.name()))]))
+        }
         Step::Extract { items } => {
-            ("extract", Json::Object(vec![("extractions", Json::List(items.iter().map(extraction).collect()))]))
+            let extractions = Json::List(items.iter().map(extraction).collect());
+            Request::Operation("extract", Json::Object(vec![("extractions", extractions)]))
         }
         Step::Back => act("back", Vec::new()),
+        Step::Forward => act("forward", Vec::new()),
         Step::Reload => act("reload", Vec::new()),
     }
 }
 
-fn act<'a>(kind: &'a str, more: Vec<(&'a str, Json<'a>)>) -> (&'static str, Json<'a>) {
+fn at(element: &Element) -> (&'static str, Json<'_>) {
+    ("selector", Json::Text(&element.selector))
+}
+
+/// Stands for the field of a dialog, in names and comments.
+fn answered() -> Element {
+    Element { selector: String::new(), description: "the dialog \"answer\"".to_owned() }
+}
+
+/// Point of a path, which a recipe has in tenths of CSS pixels.
+fn point<'a>((x, y): &(i64, i64)) -> Json<'a> {
+    let pixels = |tenths: i64| {
+        let sign = if tenths < 0 { "-" } else { "" };
+        Json::Decimal(format!("{sign}{}.{}", tenths.unsigned_abs() / 10, tenths.unsigned_abs() % 10))
+    };
+    Json::Object(vec![("x", pixels(*x)), ("y", pixels(*y))])
+}
+
+fn act<'a>(kind: &'a str, more: Vec<(&'a str, Json<'a>)>) -> Request<'a> {
     let action = [("kind", Json::Text(kind))].into_iter().chain(more).collect();
-    ("interact", Json::Object(vec![("action", Json::Object(action))]))
+    Request::Operation("interact", Json::Object(vec![("action", Json::Object(action))]))
 }
 
 fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
     let (kind, more) = match condition {
+        Condition::Download => return vec![("kind", Json::Text("download"))],
+        Condition::Page => return vec![("kind", Json::Text("page"))],
         Condition::Selector(sought) => ("selector", looked_for(sought)),
         Condition::SelectorHidden(sought) => ("selector_hidden", looked_for(sought)),
         Condition::UrlMatches { pattern } => ("url_matches", ("pattern", Json::Text(pattern))),
@@ -352,6 +442,7 @@ fn extraction(item: &Item) -> Json<'_> {
 fn answer(step: &Step, number: usize) -> Answer {
     match step {
         Step::Extract { .. } => Answer::Printed,
+        Step::Wait { condition: Condition::Download } => Answer::Download(format!("step-{number}.download")),
         Step::Capture { capture: CaptureKind::Screenshot } => Answer::Bytes(format!("step-{number}.png")),
         Step::Capture { capture: CaptureKind::Pdf } => Answer::Bytes(format!("step-{number}.pdf")),
         Step::Capture { capture: CaptureKind::DomSnapshot } => Answer::Text(format!("step-{number}.html")),
@@ -364,6 +455,21 @@ fn told(step: &Step) -> String {
     match step {
         Step::Navigate { url } => format!("Open {url}"),
         Step::Tap(element) => format!("Tap {}", name_of(element)),
+        Step::DoubleTap(element) => format!("Tap {} twice", name_of(element)),
+        Step::LongPress(element) => format!("Hold {}", name_of(element)),
+        Step::Check { element, checked: true } => format!("Check {}", name_of(element)),
+        Step::Check { element, checked: false } => format!("Uncheck {}", name_of(element)),
+        Step::Fill { element, .. } => format!("Fill in {}", name_of(element)),
+        Step::Drag { element, to: DragEnd::Element(end) } => format!("Drag {} to {}", name_of(element), name_of(end)),
+        Step::Drag { element, to: DragEnd::Path(_) } => format!("Drag {}", name_of(element)),
+        Step::Swipe { target: None, .. } => "Swipe".to_owned(),
+        Step::Swipe { target: Some(element), .. } => format!("Swipe on {}", name_of(element)),
+        Step::Hover(element) => format!("Point at {}", name_of(element)),
+        Step::Dialog { accept: true, .. } => "Accept the dialog".to_owned(),
+        Step::Dialog { accept: false, .. } => "Dismiss the dialog".to_owned(),
+        Step::ActivatePage(Page { description, .. }) => format!("Switch to {description}"),
+        Step::ClosePage(Page { description, .. }) => format!("Close {description}"),
+        Step::SetLocation { latitude, longitude } => format!("Set the location to {latitude}, {longitude}"),
         Step::Type { element, .. } => format!("Type into {}", name_of(element)),
         Step::Press { key } => format!("Press {key}"),
         Step::Select { element, option } => format!("Select {option} in {}", name_of(element)),
@@ -379,6 +485,8 @@ fn told(step: &Step) -> String {
             format!("Wait for an address that matches {pattern}")
         }
         Step::Wait { condition: Condition::Time { ms } } => format!("Wait for {ms} ms"),
+        Step::Wait { condition: Condition::Download } => "Wait for a download".to_owned(),
+        Step::Wait { condition: Condition::Page } => "Wait for a new page".to_owned(),
         Step::Capture { capture: CaptureKind::Screenshot } => "Take a screenshot".to_owned(),
         Step::Capture { capture: CaptureKind::Pdf } => "Capture a PDF".to_owned(),
         Step::Capture { capture: CaptureKind::DomSnapshot } => "Capture the DOM".to_owned(),
@@ -387,6 +495,7 @@ fn told(step: &Step) -> String {
             format!("Read {}", names.join(", "))
         }
         Step::Back => "Go back".to_owned(),
+        Step::Forward => "Go forward".to_owned(),
         Step::Reload => "Reload the page".to_owned(),
     }
 }

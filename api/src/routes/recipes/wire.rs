@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use kitfleet_domain::agents::steps::LONG_PRESS_MS;
 use kitfleet_domain::ids::{AccountId, AgentSessionId, RecipeId};
-use kitfleet_domain::operations::CaptureKind;
+use kitfleet_domain::operations::{CaptureKind, Direction};
 use kitfleet_domain::recipes;
 use kitfleet_domain::recipes::steps::{self, Step};
 use kitfleet_domain::timestamp::Timestamp;
@@ -81,15 +82,25 @@ impl RecipeWithSteps {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum RecipeStep {
     Navigate(Address),
-    Tap(Element),
+    Tap(Tap),
+    Check(Check),
     Type(Typed),
+    Fill(Typed),
     Press(Key),
     Select(Choice),
+    Drag(Drag),
+    Swipe(Swipe),
+    Hover(Element),
+    Dialog(Dialog),
+    ActivatePage(PagePosition),
+    ClosePage(PagePosition),
+    SetLocation(Location),
     Scroll(Scroll),
     Wait(Wait),
     Capture(Capture),
     Extract(Extract),
     Back,
+    Forward,
     Reload,
 }
 
@@ -100,6 +111,128 @@ struct Address {
 }
 
 /// Tap an element
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeTap)]
+struct Tap {
+    /// CSS selector
+    selector: String,
+    /// Human-readable description of the element
+    description: String,
+    /// Number of taps; absent for one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    count: Option<u8>,
+    /// Milliseconds that the finger stays; absent for a short tap
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    hold_ms: Option<u64>,
+}
+
+impl Tap {
+    fn of(element: steps::Element, count: Option<u8>, hold_ms: Option<u64>) -> Self {
+        let steps::Element { selector, description } = element;
+        Self { selector, description, count, hold_ms }
+    }
+}
+
+/// Set the state of a checkbox or a switch
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeCheck)]
+struct Check {
+    /// CSS selector
+    selector: String,
+    /// Human-readable description of the element
+    description: String,
+    /// Wanted state
+    checked: bool,
+}
+
+/// Drag an element to another one, or along a path
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeDrag)]
+struct Drag {
+    /// CSS selector
+    selector: String,
+    /// Human-readable description of the element
+    description: String,
+    /// Element where the drag ends; absent if there is a `path`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline, nullable = false)]
+    to: Option<Element>,
+    /// Points from the top left corner of the element, in CSS pixels; absent if there is a `to`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline, nullable = false)]
+    path: Option<Vec<PathPoint>>,
+}
+
+/// Point of a path
+#[derive(Serialize, ToSchema)]
+struct PathPoint {
+    /// CSS pixels to the right
+    x: f64,
+    /// CSS pixels down
+    y: f64,
+}
+
+/// Swipe with a finger
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeSwipe)]
+struct Swipe {
+    /// Direction of the finger
+    #[schema(schema_with = direction)]
+    direction: Direction,
+    /// CSS pixels; absent for most of the page or the element
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    distance: Option<u32>,
+    /// CSS selector; absent for the page
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    selector: Option<String>,
+    /// Human-readable description of the element
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    description: Option<String>,
+}
+
+/// Answer the dialog of the page. A text for a prompt is never returned
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeDialog)]
+struct Dialog {
+    /// True to accept it, false to dismiss it
+    accept: bool,
+    /// True if a text answers a prompt
+    sensitive: bool,
+}
+
+/// Page of the browser
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipePage)]
+struct PagePosition {
+    /// Position in the list of pages, counted from 1
+    #[schema(minimum = 1)]
+    position: u32,
+    /// Human-readable description of the page
+    description: String,
+}
+
+impl From<steps::Page> for PagePosition {
+    fn from(steps::Page { position, description }: steps::Page) -> Self {
+        Self { position, description }
+    }
+}
+
+/// Set the position that pages see
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecipeLocation)]
+struct Location {
+    /// Degrees north
+    latitude: f64,
+    /// Degrees east
+    longitude: f64,
+}
+
+/// Element
 #[derive(Serialize, ToSchema)]
 struct Element {
     /// CSS selector
@@ -168,6 +301,8 @@ enum Condition {
     SelectorHidden(ElementLocator),
     UrlMatches(Pattern),
     Time(Time),
+    Download,
+    Page,
 }
 
 /// Element, located by a selector or by a query
@@ -236,22 +371,32 @@ struct RecipeItem {
     list: bool,
 }
 
-/// Go back, or reload the page
+/// No parameters
 #[derive(ToSchema)]
 struct NoParameters {}
 
 fn intent_log() -> RefOr<Schema> {
     let variants = [
         ("navigate", Address::schema()),
-        ("tap", Element::schema()),
+        ("tap", Tap::schema()),
+        ("check", Check::schema()),
         ("type", Typed::schema()),
+        ("fill", Typed::schema()),
         ("press", Key::schema()),
         ("select", Choice::schema()),
+        ("drag", Drag::schema()),
+        ("swipe", Swipe::schema()),
+        ("hover", Element::schema()),
+        ("dialog", Dialog::schema()),
+        ("activate_page", PagePosition::schema()),
+        ("close_page", PagePosition::schema()),
+        ("set_location", Location::schema()),
         ("scroll", Scroll::schema()),
         ("wait", Wait::schema()),
         ("capture", Capture::schema()),
         ("extract", Extract::schema()),
         ("back", NoParameters::schema()),
+        ("forward", NoParameters::schema()),
         ("reload", NoParameters::schema()),
     ];
     ArrayBuilder::new().items(tagged("RecipeStep", variants)).into()
@@ -263,8 +408,14 @@ fn condition() -> RefOr<Schema> {
         ("selector_hidden", ElementLocator::schema()),
         ("url_matches", Pattern::schema()),
         ("time", Time::schema()),
+        ("download", NoParameters::schema()),
+        ("page", NoParameters::schema()),
     ];
     tagged("RecipeCondition", variants)
+}
+
+fn direction() -> RefOr<Schema> {
+    named("SwipeDirection", one_of(&["up", "down", "left", "right"], None))
 }
 
 fn capture_kind() -> RefOr<Schema> {
@@ -275,7 +426,33 @@ impl From<Step> for RecipeStep {
     fn from(step: Step) -> Self {
         match step {
             Step::Navigate { url } => Self::Navigate(Address { url }),
-            Step::Tap(element) => Self::Tap(element.into()),
+            Step::Tap(element) => Self::Tap(Tap::of(element, None, None)),
+            Step::DoubleTap(element) => Self::Tap(Tap::of(element, Some(2), None)),
+            Step::LongPress(element) => Self::Tap(Tap::of(element, None, Some(LONG_PRESS_MS))),
+            Step::Check { element: steps::Element { selector, description }, checked } => {
+                Self::Check(Check { selector, description, checked })
+            }
+            Step::Fill { element: steps::Element { selector, description }, value: _ } => {
+                Self::Fill(Typed { selector, description, sensitive: true })
+            }
+            Step::Drag { element: steps::Element { selector, description }, to } => {
+                let (to, path) = match to {
+                    steps::DragEnd::Element(end) => (Some(end.into()), None),
+                    steps::DragEnd::Path(path) => (None, Some(path.iter().map(point).collect())),
+                };
+                Self::Drag(Drag { selector, description, to, path })
+            }
+            Step::Swipe { direction, distance, target } => {
+                let (selector, description) = target.map(|element| (element.selector, element.description)).unzip();
+                Self::Swipe(Swipe { direction, distance, selector, description })
+            }
+            Step::Hover(element) => Self::Hover(element.into()),
+            Step::Dialog { accept, text } => Self::Dialog(Dialog { accept, sensitive: text.is_some() }),
+            Step::ActivatePage(page) => Self::ActivatePage(page.into()),
+            Step::ClosePage(page) => Self::ClosePage(page.into()),
+            Step::SetLocation { latitude, longitude } => {
+                Self::SetLocation(Location { latitude: latitude.degrees(), longitude: longitude.degrees() })
+            }
             Step::Type { element: steps::Element { selector, description }, value: _ } => {
                 Self::Type(Typed { selector, description, sensitive: true })
             }
@@ -293,9 +470,16 @@ impl From<Step> for RecipeStep {
                 Self::Extract(Extract { items: items.into_iter().map(RecipeItem::from).collect() })
             }
             Step::Back => Self::Back,
+            Step::Forward => Self::Forward,
             Step::Reload => Self::Reload,
         }
     }
+}
+
+/// Point of a path, which is stored in tenths of CSS pixels. A coordinate has far fewer digits than an `f64`.
+fn point((x, y): &(i64, i64)) -> PathPoint {
+    let pixels = |tenths: i64| f64::from(i32::try_from(tenths).unwrap_or(i32::MAX)) / 10.0;
+    PathPoint { x: pixels(*x), y: pixels(*y) }
 }
 
 impl From<steps::Element> for Element {
@@ -319,6 +503,8 @@ impl From<steps::Condition> for Condition {
             steps::Condition::SelectorHidden(sought) => Self::SelectorHidden(sought.into()),
             steps::Condition::UrlMatches { pattern } => Self::UrlMatches(Pattern { pattern }),
             steps::Condition::Time { ms } => Self::Time(Time { ms }),
+            steps::Condition::Download => Self::Download,
+            steps::Condition::Page => Self::Page,
         }
     }
 }

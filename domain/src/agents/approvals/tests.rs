@@ -88,7 +88,18 @@ fn found(role: &str, name: &str, submits: bool, form_field: bool) -> Match {
     let text = String::new;
     let (role, name) = (role.to_owned(), name.to_owned());
     let (selector, description, fingerprint) = (text(), text(), text());
-    Match { selector, description, role, name, text: text(), submits, form_field, checked: None, fingerprint }
+    Match {
+        selector,
+        description,
+        role,
+        name,
+        text: text(),
+        submits,
+        form_field,
+        checked: None,
+        fingerprint,
+        size: [0; 2],
+    }
 }
 
 /// Contract: agents 19, 44.

@@ -1,7 +1,7 @@
 //! Prints commands in the canonical form of the grammar.
 
-use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS};
-use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
+use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS, SWIPES};
+use crate::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 
 /// Prints a plan, one step a line. Parsing the result yields the same plan. The result contains text to type in clear.
 #[must_use]
@@ -13,13 +13,34 @@ fn step(wish: &Command) -> String {
     match wish {
         Command::Navigate { url } => format!("open {}", quoted(url)),
         Command::Tap { target } => format!("tap {}", sought(target)),
+        Command::DoubleTap { target } => format!("double tap {}", sought(target)),
+        Command::LongPress { target } => format!("long press {}", sought(target)),
+        Command::Hover { target } => format!("hover over {}", sought(target)),
         Command::Check { target, checked } => {
             format!("{} {}", if *checked { "check" } else { "uncheck" }, sought(target))
         }
         Command::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
+        Command::Fill { target, value } => format!("fill {} with {}", sought(target), quoted(value)),
         Command::Press { key } => format!("press the {} key", quoted(key)),
         Command::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),
         Command::Upload { target, file } => format!("upload {} into {}", quoted(file), sought(target)),
+        Command::Drag { target, to: DragEnd::Element(end) } => format!("drag {} to {}", sought(target), sought(end)),
+        Command::Drag { target, to: DragEnd::By { delta_x, delta_y } } => {
+            format!("drag {} {}", sought(target), ways((*delta_x).into(), (*delta_y).into()))
+        }
+        Command::Swipe { direction, distance, target } => {
+            let way = SWIPES.iter().find(|(_, means)| means == direction).map(|(word, _)| *word).unwrap_or_default();
+            let by = distance.map(|distance| format!(" by {distance}")).unwrap_or_default();
+            let on = target.as_ref().map(|target| format!(" on {}", sought(target))).unwrap_or_default();
+            format!("swipe {way}{by}{on}")
+        }
+        Command::Dialog { accept: true, text: Some(text) } => format!("answer the dialog with {}", quoted(text)),
+        Command::Dialog { accept: true, text: None } => "accept the dialog".to_owned(),
+        Command::Dialog { accept: false, .. } => "dismiss the dialog".to_owned(),
+        Command::SwitchPage { page } => format!("switch to the {}", page_of(page)),
+        Command::ClosePage { page: Some(page) } => format!("close the {}", page_of(page)),
+        Command::ClosePage { page: None } => "close this page".to_owned(),
+        Command::SetLocation { latitude, longitude } => format!("set the location to {latitude}, {longitude}"),
         Command::Scroll { delta_x, delta_y, target } => {
             let within = target.as_ref().map(|target| format!(" in {}", sought(target))).unwrap_or_default();
             format!("scroll {}{within}", ways(*delta_x, *delta_y))
@@ -33,6 +54,7 @@ fn step(wish: &Command) -> String {
             format!("extract {}", items.iter().map(item).collect::<Vec<_>>().join(" and "))
         }
         Command::Back => "go back".to_owned(),
+        Command::Forward => "go forward".to_owned(),
         Command::Reload => "reload".to_owned(),
     }
 }
@@ -83,6 +105,16 @@ fn condition_of(condition: &WaitCondition) -> String {
         WaitCondition::Hidden(target) => format!("for {} to disappear", sought(target)),
         WaitCondition::Url(pattern) => format!("for the address to match {}", quoted(pattern)),
         WaitCondition::Time { ms } => format!("{ms} ms"),
+        WaitCondition::Download => "for a download".to_owned(),
+        WaitCondition::Page => "for a new page".to_owned(),
+    }
+}
+
+fn page_of(page: &PageQuery) -> String {
+    match page {
+        PageQuery::Words(words) => format!("page {}", quoted(words)),
+        PageQuery::Other => "other page".to_owned(),
+        PageQuery::Id(id) => format!("page ref {}", quoted(&id.to_string())),
     }
 }
 

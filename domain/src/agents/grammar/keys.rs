@@ -81,10 +81,17 @@ fn function_key(text: &str) -> Option<String> {
 /// Parses a combination such as `Ctrl+Shift+A`. The letter names the key, so it becomes lower case; only Shift makes it a
 /// capital.
 fn combined(text: &str) -> Option<String> {
-    let (held, last) = text.rsplit_once('+')?;
-    let mut names = Vec::new();
+    // The last plus sign of `Control++` is the key.
+    let (held, last) = match text.strip_suffix("++") {
+        Some(held) => (held, "+"),
+        None => text.rsplit_once('+')?,
+    };
+    let mut names: Vec<String> = Vec::new();
     for word in held.split('+') {
         let (name, _) = MODIFIERS.iter().find(|(_, names)| names.iter().any(|name| same(name, word)))?;
+        if names.iter().any(|held| held == name) {
+            return None;
+        }
         names.push((*name).to_owned());
     }
     names.push(key(last).map(|key| if key.chars().count() == 1 { key.to_lowercase() } else { key })?);

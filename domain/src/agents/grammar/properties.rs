@@ -5,8 +5,11 @@ use proptest::strategy::ValueTree as _;
 
 use super::tests::reading;
 use super::{KEYS, NOUNS, VERBS, print};
-use crate::agents::commands::{Command, ElementQuery, ExtractItem, ParsedMessage, WaitCondition};
-use crate::operations::CaptureKind;
+use crate::agents::commands::{
+    Command, Degrees, DragEnd, ElementQuery, ExtractItem, PageQuery, ParsedMessage, WaitCondition,
+};
+use crate::ids::PageId;
+use crate::operations::{CaptureKind, Direction};
 
 /// A text that is valid in quotation marks, including special characters.
 fn text() -> impl Strategy<Value = String> {
@@ -55,7 +58,50 @@ fn key() -> impl Strategy<Value = String> {
     let named = prop::sample::select(KEYS.iter().map(|key| key.key.to_owned()).collect::<Vec<_>>());
     let held = prop::sample::select(vec!["Control+", "Shift+Meta+", "Alt+"]);
     let combined = (held, "[a-z]").prop_map(|(held, key)| format!("{held}{key}"));
-    prop_oneof![named, combined, "[ -~ä]", "F[1-9]"]
+    prop_oneof![named, combined, Just("Control++".to_owned()), "[ -~ä]", "F[1-9]"]
+}
+
+fn page() -> impl Strategy<Value = PageQuery> {
+    prop_oneof![
+        words().prop_map(PageQuery::Words),
+        Just(PageQuery::Other),
+        Just(()).prop_map(|()| PageQuery::Id(PageId::generate()))
+    ]
+}
+
+fn drag_end() -> impl Strategy<Value = DragEnd> {
+    let side = || -5_000..=5_000_i32;
+    prop_oneof![
+        sought().prop_map(DragEnd::Element),
+        (side(), side()).prop_map(|(delta_x, delta_y)| DragEnd::By { delta_x, delta_y }),
+    ]
+}
+
+fn degrees(most: i32) -> impl Strategy<Value = Degrees> {
+    (-89..=89_i32, 0..1_000_000_u32).prop_map(move |(whole, millionths)| {
+        Degrees::parse(&format!("{whole}.{millionths:06}"), most).expect("degrees")
+    })
+}
+
+/// Commands of pages, dialogs and gestures.
+fn other_wish() -> impl Strategy<Value = Command> {
+    let directions = vec![Direction::Up, Direction::Down, Direction::Left, Direction::Right];
+    let swipe = (prop::sample::select(directions), prop::option::of(10..=5_000_u32), prop::option::of(sought()));
+    prop_oneof![
+        sought().prop_map(|target| Command::DoubleTap { target }),
+        sought().prop_map(|target| Command::LongPress { target }),
+        sought().prop_map(|target| Command::Hover { target }),
+        (sought(), text()).prop_map(|(target, value)| Command::Fill { target, value }),
+        (sought(), drag_end()).prop_map(|(target, to)| Command::Drag { target, to }),
+        swipe.prop_map(|(direction, distance, target)| Command::Swipe { direction, distance, target }),
+        text().prop_map(|text| Command::Dialog { accept: true, text: Some(text) }),
+        prop::bool::ANY.prop_map(|accept| Command::Dialog { accept, text: None }),
+        page().prop_map(|page| Command::SwitchPage { page }),
+        prop::option::of(page()).prop_map(|page| Command::ClosePage { page }),
+        (degrees(Degrees::LATITUDE), degrees(Degrees::LONGITUDE))
+            .prop_map(|(latitude, longitude)| Command::SetLocation { latitude, longitude }),
+        Just(Command::Forward),
+    ]
 }
 
 fn wish() -> impl Strategy<Value = Command> {
@@ -65,6 +111,8 @@ fn wish() -> impl Strategy<Value = Command> {
         sought().prop_map(WaitCondition::Hidden),
         text().prop_map(WaitCondition::Url),
         (0..=60_000_u64).prop_map(|ms| WaitCondition::Time { ms }),
+        Just(WaitCondition::Download),
+        Just(WaitCondition::Page),
     ];
     let captures = vec![CaptureKind::Screenshot, CaptureKind::Pdf, CaptureKind::DomSnapshot];
     let named_once = |items: &Vec<ExtractItem>| {
@@ -160,13 +208,29 @@ fn said(plan: &[Command]) -> Vec<String> {
     for wish in plan {
         match wish {
             Command::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
-            Command::Tap { target: sought } | Command::Check { target: sought, .. } => texts.push(target(sought)),
+            Command::Tap { target: sought }
+            | Command::DoubleTap { target: sought }
+            | Command::LongPress { target: sought }
+            | Command::Hover { target: sought }
+            | Command::Check { target: sought, .. } => texts.push(target(sought)),
+            Command::Drag { target: sought, to } => {
+                texts.push(target(sought));
+                if let DragEnd::Element(end) = to {
+                    texts.push(target(end));
+                }
+            }
+            Command::Dialog { text, .. } => texts.extend(text.clone()),
+            Command::SwitchPage { page: PageQuery::Words(words) }
+            | Command::ClosePage { page: Some(PageQuery::Words(words)) } => texts.push(words.clone()),
             Command::Type { target: sought, value: text }
+            | Command::Fill { target: sought, value: text }
             | Command::Select { target: sought, option: text }
             | Command::Upload { target: sought, file: text } => {
                 texts.extend([target(sought), text.clone()]);
             }
-            Command::Scroll { target: sought, .. } => texts.extend(sought.as_ref().map(&mut target)),
+            Command::Scroll { target: sought, .. } | Command::Swipe { target: sought, .. } => {
+                texts.extend(sought.as_ref().map(&mut target))
+            }
             Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => {
                 texts.push(target(sought));
             }
@@ -179,7 +243,11 @@ fn said(plan: &[Command]) -> Vec<String> {
             Command::Press { .. }
             | Command::Wait { .. }
             | Command::Capture { .. }
+            | Command::SwitchPage { .. }
+            | Command::ClosePage { .. }
+            | Command::SetLocation { .. }
             | Command::Back
+            | Command::Forward
             | Command::Reload => {}
         }
     }
@@ -220,7 +288,7 @@ proptest! {
 
     /// Contract: agent-grammar 13.
     #[test]
-    fn printed_plan_parses_to_the_same_plan(plan in prop::collection::vec(wish(), 1..6)) {
+    fn printed_plan_parses_to_the_same_plan(plan in prop::collection::vec(prop_oneof![3 => wish(), 2 => other_wish()], 1..6)) {
         prop_assert_eq!(reading(&print(&plan)), ParsedMessage::Plan(plan.clone()), "{}", print(&plan));
     }
 }

@@ -8,18 +8,17 @@ use winnow::stream::TokenSlice;
 use winnow::token::any;
 
 use super::Context;
-use super::addresses;
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::keys;
 use super::lexing::Token;
 use super::targets::{
     Parsed, Tokens, articles, as_written, beginning, complaint, count, is_certain, lines, one_of, phrase, quote, split,
     split_end, stop, whole, word,
 };
 use super::vocabulary::{
-    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, StepSyntax, UNCLEAR,
-    UNITS, VERBS, Verb, WITH,
+    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, BEGINNINGS, CAPTURES, COMPLETIONS, DIRECTIONS, DOWNLOADS, ENDS, FROM,
+    INTO, NEW_PAGES, STANDINGS, StepSyntax, UNCLEAR, UNITS, VERBS, Verb, WITH,
 };
+use super::{addresses, dates, gestures, keys, pages};
 use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::operations::CaptureKind;
 
@@ -44,9 +43,24 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
     match verb.act {
         StepSyntax::Open => open(rest, context),
         StepSyntax::Tap => Ok(Command::Tap { target: whole(without_preposition(rest), false, context.message)? }),
-        StepSyntax::Check => check(said, rest, context),
+        StepSyntax::DoubleTap => Ok(Command::DoubleTap { target: whole(rest, false, context.message)? }),
+        StepSyntax::LongPress => Ok(Command::LongPress { target: whole(rest, false, context.message)? }),
+        StepSyntax::Check => check(rest, ("checkbox", !(said.is("uncheck") || said.is("untick"))), context),
+        StepSyntax::TurnOn => check(rest, ("switch", true), context),
+        StepSyntax::TurnOff => check(rest, ("switch", false), context),
         StepSyntax::Type => typed(said, rest, context),
         StepSyntax::Fill => filled(said, rest, context),
+        StepSyntax::Clear => Ok(Command::Fill { target: whole(rest, false, context.message)?, value: String::new() }),
+        StepSyntax::SetDate => dates::set(said, rest, context),
+        StepSyntax::SetLocation => gestures::location(said, rest),
+        StepSyntax::Drag => gestures::drag(said, rest, context),
+        StepSyntax::Swipe => gestures::swipe(rest, context),
+        StepSyntax::Hover => Ok(Command::Hover { target: whole(rest, false, context.message)? }),
+        StepSyntax::AcceptDialog => pages::dialog(rest, true),
+        StepSyntax::DismissDialog => pages::dialog(rest, false),
+        StepSyntax::AnswerDialog => pages::answer(said, rest, context),
+        StepSyntax::SwitchPage => pages::switch(said, rest),
+        StepSyntax::ClosePage => pages::close(said, rest),
         StepSyntax::Press => press(rest, context),
         StepSyntax::Choose => choose(rest, context),
         StepSyntax::Scroll => scroll(rest, context),
@@ -56,6 +70,9 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
         StepSyntax::Back => {
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Command::Back)
         }
+        StepSyntax::Forward => {
+            all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["next page"]))), Command::Forward)
+        }
         StepSyntax::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Command::Reload),
         StepSyntax::Upload => upload(said, rest, context),
         StepSyntax::Solve => solve(said, rest),
@@ -63,7 +80,7 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
 }
 
 /// Requires the parser to consume all tokens.
-fn all<'m, T, W>(
+pub fn all<'m, T, W>(
     rest: &'m [Token<'m>],
     parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<GrammarError>>,
     means: W,
@@ -99,19 +116,16 @@ fn without_preposition<'m>(rest: &'m [Token<'m>]) -> &'m [Token<'m>] {
     input.finish()
 }
 
-fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+fn check(rest: &[Token<'_>], (role, checked): (&str, bool), context: Context<'_>) -> Parsed<Command> {
     let target = match whole(rest, false, context.message)? {
-        ElementQuery::Described { role: None, words } => {
-            ElementQuery::Described { role: Some("checkbox".to_owned()), words }
-        }
+        ElementQuery::Described { role: None, words } => ElementQuery::Described { role: Some(role.to_owned()), words },
         target => target,
     };
-    let checked = !(said.is("uncheck") || said.is("untick"));
     Ok(Command::Check { target, checked })
 }
 
 /// Parses a text to type or an option to choose: quoted, or the words as written.
-fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
+pub fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
         [] => stop(complaint(tokens, GrammarErrorKind::says("contains no text"))),
@@ -164,13 +178,16 @@ fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<
     let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
     let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
     let Some((target, _, value)) = split(rest, WITH) else {
-        return typed(said, rest, context);
+        return Ok(match typed(said, rest, context)? {
+            Command::Type { target, value } => Command::Fill { target, value },
+            other => other,
+        });
     };
     if count(rest, WITH) > 1 {
         return says("could be read in more than one way; put the text in quotes");
     }
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
-    Ok(Command::Type { target, value: text(value, context).map_err(|error| error.map(hidden))? })
+    Ok(Command::Fill { target, value: text(value, context).map_err(|error| error.map(hidden))? })
 }
 
 /// A key to press, or an element to tap.
@@ -239,7 +256,7 @@ fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
     alt((end, some)).parse_next(input)
 }
 
-fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
+pub fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
     let number =
         word.verify(|token: &&Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit())).parse_next(input)?;
     let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
@@ -262,6 +279,14 @@ fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Pars
     }
     if let Some(pattern) = address_test(rest)? {
         return Ok(WaitCondition::Url(pattern));
+    }
+    let download = (articles, phrase(DOWNLOADS), opt(phrase(COMPLETIONS)));
+    if all(rest, download, ()).is_ok() {
+        return Ok(WaitCondition::Download);
+    }
+    let page = (articles, phrase(NEW_PAGES), opt(phrase(BEGINNINGS)));
+    if all(rest, page, ()).is_ok() {
+        return Ok(WaitCondition::Page);
     }
     let (target, is_there) = split_end(rest, lines(&STANDINGS)).unwrap_or((rest, true));
     let target = whole(target, false, context.message)?;

@@ -132,8 +132,9 @@ fn typed_texts_are_unchanged() {
         ("type hello  world into Name", "type \"hello  world\" into \"Name\""),
         ("type \"x\" in Sign in name", "type \"x\" into \"Sign in name\""),
         ("put 'x' into css \"#a\"", "type \"x\" into css \"#a\""),
-        ("fill the Email field with ada@example.com", "type \"ada@example.com\" into the field \"Email\""),
-        ("fill \"A\" with \"1\" and \"B\" with \"2\"", "type \"1\" into \"A\"\ntype \"2\" into \"B\""),
+        ("fill the Email field with ada@example.com", "fill the field \"Email\" with \"ada@example.com\""),
+        ("fill \"A\" with \"1\" and \"B\" with \"2\"", "fill \"A\" with \"1\"\nfill \"B\" with \"2\""),
+        ("fill \"1\" into \"A\"", "fill \"A\" with \"1\""),
         ("enter \"x\" into the field", "type \"x\" into the field"),
     ]);
     for message in [
@@ -208,6 +209,11 @@ fn keys_are_pressed_and_buttons_tapped() {
         asked(message);
     }
     assert!(asked("press Control+Shift+Control+Shift+Alt+ArrowDown").contains("more than 40 characters"));
+    each(&[
+        ("press Control++", "press the \"Control++\" key"),
+        ("press shift+ctrl+a", "press the \"Shift+Control+a\" key"),
+        ("press Control+Control+a", "tap \"Control+Control+a\""),
+    ]);
 }
 
 /// Contract: agent-grammar 7.
@@ -261,6 +267,117 @@ fn other_verbs_are_understood() {
     ] {
         asked(message);
     }
+}
+
+/// Contract: agent-grammar 15.
+#[test]
+fn dates_are_read_if_they_have_one_meaning() {
+    for date in [
+        "2026-12-24",
+        "2026/12/24",
+        "24 December 2026",
+        "24 dec 2026",
+        "24th of December 2026",
+        "December 24 2026",
+        "\"December 24, 2026\"",
+        "\"24. December 2026\"",
+        "24.12.2026",
+        "12/24/2026",
+        "24/12/2026",
+    ] {
+        let said = format!("set the date \"Departure\" to {date}");
+        assert_eq!(understood(&said), "fill \"Departure\" with \"2026-12-24\"", "{said}");
+    }
+    each(&[
+        ("set the date \"A\" to 5/5/2026", "fill \"A\" with \"2026-05-05\""),
+        ("set the date \"A\" to 29 February 2028", "fill \"A\" with \"2028-02-29\""),
+        ("enter the date 2026-12-24 into the Start field", "fill the field \"Start\" with \"2026-12-24\""),
+    ]);
+    assert!(asked("set the date \"A\" to 5/6/2026").contains("could be two dates"));
+    for date in
+        ["2026-13-01", "29 February 2026", "31 April 2026", "24-12-26", "tomorrow", "2026-12", "24 Foo 2026", ""]
+    {
+        asked(&format!("set the date \"A\" to {date}"));
+    }
+}
+
+/// Contract: agent-grammar 15, 16.
+#[test]
+fn gestures_are_understood() {
+    each(&[
+        ("drag the \"A\" image onto the \"B\" link", "drag the image \"A\" to the link \"B\""),
+        ("drag css \".knob\" left by 40px up by 3", "drag css \".knob\" left by 40 up by 3"),
+        ("drag the Volume slider down 5", "drag the slider \"Volume\" down by 5"),
+        ("swipe left by 200 pixels", "swipe left by 200"),
+        ("swipe down on the page", "swipe down"),
+        ("hover \"Menu\"", "hover over \"Menu\""),
+        ("double-click \"A\" and \"B\"", "double tap \"A\"\ndouble tap \"B\""),
+        ("hold the photo", "long press the image"),
+        ("set my location to 47.3769 8.5417", "set the location to 47.3769, 8.5417"),
+        ("set the location to 1, 2, go back", "set the location to 1, 2\ngo back"),
+        ("go forward to the next page", "go forward"),
+        (
+            "switch on \"Wi-Fi\", turn off the \"Sound\" toggle",
+            "check the switch \"Wi-Fi\"\nuncheck the switch \"Sound\"",
+        ),
+    ]);
+    for message in [
+        "drag \"A\"",
+        "drag \"A\" right",
+        "drag \"A\" right by 5 left by 3",
+        "drag \"A\" right by 5001",
+        "drag log in to cart to basket",
+        "swipe",
+        "swipe left by 9",
+        "swipe left right",
+        "set the location to 52.52",
+        "set the location to 91, 0",
+        "set the location to 0, 181",
+        "set the location to Berlin",
+        "set the location to 1, 2, 3",
+        "tap \"A\", 1, 2",
+        "turn on",
+    ] {
+        asked(message);
+    }
+}
+
+/// Contract: agent-grammar 17.
+#[test]
+fn pages_and_dialogs_are_understood() {
+    each(&[
+        ("accept this dialog, dismiss the alert", "accept the dialog\ndismiss the dialog"),
+        ("answer the prompt with Ada", "answer the dialog with \"Ada\""),
+        ("switch to the tab called \"Cart\"", "switch to the page \"Cart\""),
+        ("go to the other window", "switch to the other page"),
+        ("close the other tab", "close the other page"),
+        ("close the \"Cart\" tab", "close the page \"Cart\""),
+        ("close the current page", "close this page"),
+        ("wait for the download to finish", "wait for a download"),
+        ("wait until a new tab opens", "wait for a new page"),
+        ("wait for the \"Download\" link", "wait for the link \"Download\""),
+        ("wait for \"download\"", "wait for \"download\""),
+        ("go to https://a.example", "open \"https://a.example\""),
+    ]);
+    for message in [
+        "accept",
+        "accept the cookies",
+        "accept the dialog now",
+        "answer the dialog with",
+        "switch to",
+        "switch to \"Cart\"",
+        "switch to the cart",
+        "switch to the page \"\"",
+        "switch to the page ref e1",
+        "close",
+        "close the popup",
+        "close it",
+        "go to the other page \"x\"",
+    ] {
+        asked(message);
+    }
+    assert!(!asked("answer the dialog with \"hunter2\" \"x\"").contains("hunter2"));
+    assert!(!asked("answer the dialog with hunter2 or x").contains("hunter2"));
 }
 
 /// Contract: agent-grammar 9. A wrong guess could change the customer's account.

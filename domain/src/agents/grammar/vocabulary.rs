@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use crate::operations::CaptureKind;
+use crate::operations::{CaptureKind, Direction};
 
 /// A verb that begins a step.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,23 +24,46 @@ pub struct Verb {
 pub(super) enum StepSyntax {
     Open,
     Tap,
+    DoubleTap,
+    LongPress,
     Check,
+    TurnOn,
+    TurnOff,
     Type,
     Fill,
+    Clear,
+    SetDate,
     Press,
     Choose,
+    Drag,
+    Swipe,
+    Hover,
     Scroll,
     Wait,
     Capture,
     Extract,
     Back,
+    Forward,
     Reload,
+    AcceptDialog,
+    DismissDialog,
+    AnswerDialog,
+    SwitchPage,
+    ClosePage,
+    SetLocation,
     Upload,
     Solve,
 }
 
+impl StepSyntax {
+    /// True when a step of this rule enters a text, so that words after it may be one.
+    pub(super) fn enters_text(self) -> bool {
+        matches!(self, Self::Type | Self::Fill | Self::Clear | Self::SetDate | Self::AnswerDialog)
+    }
+}
+
 /// All verbs. The last one is recognized only to be refused.
-pub static VERBS: [Verb; 15] = [
+pub static VERBS: [Verb; 31] = [
     Verb {
         act: StepSyntax::Open,
         title: "Open a page",
@@ -69,6 +92,20 @@ pub static VERBS: [Verb; 15] = [
         ],
     },
     Verb {
+        act: StepSyntax::DoubleTap,
+        title: "Double tap",
+        phrases: &["double tap", "double-tap", "double tap on", "double click", "double-click", "double click on"],
+        about: "Two taps in quick succession.",
+        examples: &[(r#"double tap the "Map" image"#, r#"double tap the image "Map""#)],
+    },
+    Verb {
+        act: StepSyntax::LongPress,
+        title: "Long press",
+        phrases: &["long press", "long-press", "long press on", "long tap", "long tap on", "hold"],
+        about: "A finger stays on the element for 800 ms.",
+        examples: &[(r#"long press "Photo 1""#, r#"long press "Photo 1""#)],
+    },
+    Verb {
         act: StepSyntax::Check,
         title: "Check or uncheck",
         phrases: &["check", "uncheck", "tick", "untick"],
@@ -77,6 +114,20 @@ pub static VERBS: [Verb; 15] = [
             (r#"check "I agree""#, r#"check the checkbox "I agree""#),
             ("uncheck the Newsletter checkbox", r#"uncheck the checkbox "Newsletter""#),
         ],
+    },
+    Verb {
+        act: StepSyntax::TurnOn,
+        title: "Turn on",
+        phrases: &["turn on", "switch on", "toggle on"],
+        about: "The same as checking. Without a kind, the command finds a switch.",
+        examples: &[(r#"turn on "Wi-Fi""#, r#"check the switch "Wi-Fi""#)],
+    },
+    Verb {
+        act: StepSyntax::TurnOff,
+        title: "Turn off",
+        phrases: &["turn off", "switch off", "toggle off"],
+        about: "The same as unchecking. Without a kind, the command finds a switch.",
+        examples: &[("turn off the Newsletter checkbox", r#"uncheck the checkbox "Newsletter""#)],
     },
     Verb {
         act: StepSyntax::Type,
@@ -97,10 +148,31 @@ pub static VERBS: [Verb; 15] = [
         act: StepSyntax::Fill,
         title: "Fill in",
         phrases: &["fill", "fill in", "fill out", "set"],
-        about: "The same as typing, with the field first.",
+        about: "Replaces the content of a field. Fields for dates, times, numbers, colors and sliders take their value in the form of \
+                HTML.",
         examples: &[
-            (r#"fill in the Email field with "ada@example.com""#, r#"type "ada@example.com" into the field "Email""#),
-            (r#"set "Quantity" to "2""#, r#"type "2" into "Quantity""#),
+            (r#"fill in the Email field with "ada@example.com""#, r#"fill the field "Email" with "ada@example.com""#),
+            (r#"set "Quantity" to "2""#, r#"fill "Quantity" with "2""#),
+            (r#"set "Start" to "14:30""#, r#"fill "Start" with "14:30""#),
+        ],
+    },
+    Verb {
+        act: StepSyntax::Clear,
+        title: "Clear",
+        phrases: &["clear", "empty"],
+        about: "Removes the content of a field.",
+        examples: &[(r#"clear the "Search" field"#, r#"fill the field "Search" with """#)],
+    },
+    Verb {
+        act: StepSyntax::SetDate,
+        title: "Choose a date",
+        phrases: &["set the date", "set date", "choose the date", "pick the date", "enter the date"],
+        about: "A date is written as year, month and day, or with the name of the month. Other spellings are accepted if they can \
+                only mean one date.",
+        examples: &[
+            (r#"set the date "Departure" to 2026-12-24"#, r#"fill "Departure" with "2026-12-24""#),
+            (r#"set the date "Departure" to 24 December 2026"#, r#"fill "Departure" with "2026-12-24""#),
+            (r#"choose the date "Dec 24, 2026" in the Return field"#, r#"fill the field "Return" with "2026-12-24""#),
         ],
     },
     Verb {
@@ -113,6 +185,7 @@ pub static VERBS: [Verb; 15] = [
             ("press Enter", r#"press the "Enter" key"#),
             ("hit the down arrow key", r#"press the "ArrowDown" key"#),
             ("press Ctrl+A", r#"press the "Control+a" key"#),
+            ("press Shift+Tab", r#"press the "Shift+Tab" key"#),
             ("press the Delete key", r#"press the "Delete" key"#),
             ("press the Delete button", r#"tap the button "Delete""#),
         ],
@@ -127,6 +200,33 @@ pub static VERBS: [Verb; 15] = [
             (r#"choose Large from "Size""#, r#"select "Large" in "Size""#),
             (r#"choose the "Express" radio button"#, r#"tap the radio "Express""#),
         ],
+    },
+    Verb {
+        act: StepSyntax::Drag,
+        title: "Drag",
+        phrases: &["drag", "move"],
+        about: "Drags an element to another one, or by a number of CSS pixels in one or two directions.",
+        examples: &[
+            (r#"drag "Milk" to "Done""#, r#"drag "Milk" to "Done""#),
+            (r#"drag the "Price" slider right by 80 pixels"#, r#"drag the slider "Price" right by 80"#),
+        ],
+    },
+    Verb {
+        act: StepSyntax::Swipe,
+        title: "Swipe",
+        phrases: &["swipe"],
+        about: "The direction is that of the finger. Without a number, the finger moves over most of the page or the element.",
+        examples: &[
+            ("swipe left", "swipe left"),
+            (r#"swipe up by 300 on the "Stories" list"#, r#"swipe up by 300 on the dropdown "Stories""#),
+        ],
+    },
+    Verb {
+        act: StepSyntax::Hover,
+        title: "Hover",
+        phrases: &["hover", "hover over", "hover on", "point at", "point to"],
+        about: "Moves a mouse to the element, and presses nothing.",
+        examples: &[(r#"hover over the "Products" link"#, r#"hover over the link "Products""#)],
     },
     Verb {
         act: StepSyntax::Scroll,
@@ -144,13 +244,15 @@ pub static VERBS: [Verb; 15] = [
         act: StepSyntax::Wait,
         title: "Wait",
         phrases: &["wait", "wait for", "wait until", "wait till"],
-        about: "For something to appear or to disappear, for an address that matches a regular expression or contains a text, or \
-                for some time.",
+        about: "For something to appear or to disappear, for an address that matches a regular expression or contains a text, for \
+                a download, for a new page of the browser, or for some time.",
         examples: &[
             (r#"wait for "Welcome""#, r#"wait for "Welcome""#),
             ("wait until the Loading image disappears", r#"wait for the image "Loading" to disappear"#),
             (r#"wait for the address to match "/orders/\d+$""#, r#"wait for the address to match "/orders/\\d+$""#),
             (r#"wait until the url contains "done""#, r#"wait for the address to match "done""#),
+            ("wait for the download", "wait for a download"),
+            ("wait for a page to open", "wait for a new page"),
             ("wait 1.5 seconds", "wait 1500 ms"),
         ],
     },
@@ -192,11 +294,92 @@ pub static VERBS: [Verb; 15] = [
         examples: &[("go back", "go back")],
     },
     Verb {
+        act: StepSyntax::Forward,
+        title: "Go forward",
+        phrases: &["go forward", "forward", "navigate forward"],
+        about: "Returns to the page from which the browser went back.",
+        examples: &[("go forward", "go forward")],
+    },
+    Verb {
         act: StepSyntax::Reload,
         title: "Reload",
         phrases: &["reload", "refresh"],
         about: "Loads the page from its server again.",
         examples: &[("reload the page", "reload")],
+    },
+    Verb {
+        act: StepSyntax::AcceptDialog,
+        title: "Accept a dialog",
+        phrases: &[
+            "accept the dialog",
+            "accept dialog",
+            "accept this dialog",
+            "accept the alert",
+            "accept the confirmation",
+            "accept the prompt",
+            "confirm the dialog",
+        ],
+        about: "Answers OK to a dialog of a page: an alert, a confirmation, a prompt, or the question whether to leave the page.",
+        examples: &[("accept the dialog", "accept the dialog")],
+    },
+    Verb {
+        act: StepSyntax::DismissDialog,
+        title: "Dismiss a dialog",
+        phrases: &[
+            "dismiss the dialog",
+            "dismiss dialog",
+            "dismiss this dialog",
+            "dismiss the alert",
+            "dismiss the confirmation",
+            "dismiss the prompt",
+            "cancel the dialog",
+        ],
+        about: "Answers a dialog of a page with Cancel.",
+        examples: &[("dismiss the dialog", "dismiss the dialog")],
+    },
+    Verb {
+        act: StepSyntax::AnswerDialog,
+        title: "Answer a dialog",
+        phrases: &["answer the dialog with", "answer dialog with", "answer the prompt with", "answer this dialog with"],
+        about: "Enters a text into a prompt of a page, and accepts it.",
+        examples: &[(r#"answer the dialog with "Ada""#, r#"answer the dialog with "Ada""#)],
+    },
+    Verb {
+        act: StepSyntax::SwitchPage,
+        title: "Switch to another page",
+        phrases: &["switch to", "change to", "go to the other page", "go to the other tab", "go to the other window"],
+        about: "Makes another page of the browser the active one. A page is named by a part of its title or address.",
+        examples: &[
+            (r#"switch to the page "Sign in""#, r#"switch to the page "Sign in""#),
+            (r#"switch to the "shop.example" tab"#, r#"switch to the page "shop.example""#),
+            ("go to the other tab", "switch to the other page"),
+        ],
+    },
+    Verb {
+        act: StepSyntax::ClosePage,
+        title: "Close a page",
+        phrases: &["close"],
+        about: "Closes the active page, or a page that is named. The last page of a browser stays open.",
+        examples: &[
+            ("close this tab", "close this page"),
+            (r#"close the page "Sign in""#, r#"close the page "Sign in""#),
+        ],
+    },
+    Verb {
+        act: StepSyntax::SetLocation,
+        title: "Set the location",
+        phrases: &[
+            "set the location to",
+            "set location to",
+            "set my location to",
+            "set the position to",
+            "set the geolocation to",
+        ],
+        about: "Sets the position that pages see: degrees of latitude and longitude.",
+        examples: &[
+            ("set the location to 52.52, 13.40", "set the location to 52.52, 13.4"),
+            (r#"set the location to "-33.9, 18.4""#, "set the location to -33.9, 18.4"),
+        ],
     },
     Verb {
         act: StepSyntax::Upload,
@@ -377,6 +560,41 @@ pub(super) const FILLERS: &[&str] = &["please", "now", "next", "finally", "also"
 /// Phrases between a text to type and its target.
 pub(super) const INTO: &[&str] = &["into", "in", "in to", "inside", "on", "onto"];
 
+/// Phrases between an element that is dragged and the element where the drag ends.
+pub(super) const ONTO: &[&str] = &["to", "onto", "into"];
+
+/// Names of a page of the browser.
+pub(super) const PAGES: &[&str] = &["page", "tab", "window"];
+
+/// An awaited download.
+pub(super) const DOWNLOADS: &[&str] = &["download"];
+
+/// Phrases after an awaited download.
+pub(super) const COMPLETIONS: &[&str] = &["to finish", "to complete", "to end", "finishes", "is complete", "is done"];
+
+/// An awaited page of the browser.
+pub(super) const NEW_PAGES: &[&str] =
+    &["new page", "new tab", "new window", "page to open", "tab to open", "window to open"];
+
+/// Phrases after an awaited page.
+pub(super) const BEGINNINGS: &[&str] = &["to open", "to appear", "opens", "appears"];
+
+/// Names of the months.
+pub(super) const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
 /// Phrases between an option and its list.
 pub(super) const FROM: &[&str] = &["from", "in", "on", "out of"];
 
@@ -441,7 +659,25 @@ pub(super) fn has(word: &str) -> bool {
         let verbs = VERBS.iter().flat_map(|verb| verb.phrases);
         let nouns = NOUNS.iter().flat_map(|noun| noun.names.iter().chain(noun.plurals));
         let keys = KEYS.iter().flat_map(|key| key.names).chain(MODIFIERS.iter().flat_map(|(_, names)| *names));
-        let lists = [CALLED, ARTICLES, FILLERS, INTO, FROM, WITH, ATTRIBUTES, ALL, ADDRESS, UNCLEAR];
+        let lists = [
+            CALLED,
+            ARTICLES,
+            FILLERS,
+            INTO,
+            FROM,
+            WITH,
+            ATTRIBUTES,
+            ALL,
+            ADDRESS,
+            UNCLEAR,
+            ONTO,
+            PAGES,
+            DOWNLOADS,
+            COMPLETIONS,
+            NEW_PAGES,
+            BEGINNINGS,
+            &MONTHS,
+        ];
         let captures = CAPTURES.iter().flat_map(|(_, names)| *names);
         let standings = STANDINGS.iter().chain(&ADDRESS_TESTS).flat_map(|(_, phrases)| *phrases);
         let units = UNITS.iter().flat_map(|(_, names)| *names);
@@ -457,6 +693,10 @@ pub(super) fn has(word: &str) -> bool {
 /// Directions of a scroll, as the signs of the pixels to the right and down.
 pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
     [((0, 1), "down"), ((0, -1), "up"), ((1, 0), "right"), ((-1, 0), "left")];
+
+/// Directions of a swipe.
+pub(super) static SWIPES: [(&str, Direction); 4] =
+    [("up", Direction::Up), ("down", Direction::Down), ("left", Direction::Left), ("right", Direction::Right)];
 
 /// Ends of a page, as directions.
 pub(super) static ENDS: [((i64, i64), &str); 5] = [

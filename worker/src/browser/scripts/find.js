@@ -116,6 +116,11 @@ const originIn = (owner) => {
   }
 };
 
+const sizeOf = (element) => {
+  const { width, height } = boxOf(element);
+  return [width, height].map((side) => Math.min(Math.max(Math.round(side), 0), 1_000_000));
+};
+
 const matchOf = (element) => {
   const role = roleOf(element);
   const name = role ? nameOf(element, role) : cut(collapse(spoken(element, false)), LONGEST_NAME);
@@ -132,6 +137,7 @@ const matchOf = (element) => {
     submits: submits(control),
     form_field: submitsByEnter(element),
     checked: isChecked(element, control, role),
+    size: sizeOf(element),
     traits: [tagOf(element), attributeOf(element, 'type') ?? '', role, name, ...action, ownAction, originIn(documentOf(element))].map((text) => clean(text.slice(0, 2 * LONGEST_NAME))),
   };
 };

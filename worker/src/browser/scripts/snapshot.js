@@ -70,7 +70,7 @@ const statesOf = (element, role) => {
 };
 const shownValue = (element, tag, role) => {
   if (tag === 'select') return collapse([...element.selectedOptions].slice(0, 5).map((option) => option.label).join(', '));
-  if (tag === 'textarea' || (tag === 'input' && (takesText(element) || element.type === 'range'))) {
+  if (tag === 'textarea' || (tag === 'input' && (takesText(element) || isPicked(element)))) {
     return valueOf(element).slice(0, 2 * LONGEST.value);
   }
   if (tag === 'progress' || tag === 'meter') return String(element.value);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::agents::commands::Degrees;
 use kitfleet_domain::operations::{self, Target};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -58,6 +59,8 @@ fn condition() -> impl Strategy<Value = Condition> {
         sought().prop_map(Condition::SelectorHidden),
         text().prop_map(|pattern| Condition::UrlMatches { pattern }),
         (0..60_000_u64).prop_map(|ms| Condition::Time { ms }),
+        Just(Condition::Download),
+        Just(Condition::Page),
     ]
 }
 
@@ -76,8 +79,33 @@ fn step() -> impl Strategy<Value = Step> {
         condition().prop_map(|condition| Step::Wait { condition }),
         capture.prop_map(|capture| Step::Capture { capture }),
         proptest::collection::vec(item, 0..4).prop_map(|items| Step::Extract { items }),
+        gesture(),
         Just(Step::Back),
+        Just(Step::Forward),
         Just(Step::Reload),
+    ]
+}
+
+fn gesture() -> impl Strategy<Value = Step> {
+    let end = prop_oneof![
+        element().prop_map(DragEnd::Element),
+        (0..900_i64, -900..900_i64).prop_map(|(x, y)| DragEnd::Path([(x, 5), (x, y)])),
+    ];
+    let directions = vec![Direction::Up, Direction::Down, Direction::Left, Direction::Right];
+    let swipe =
+        (proptest::sample::select(directions), proptest::option::of(10..900_u32), proptest::option::of(element()));
+    let degrees =
+        || (-80..80_i32).prop_map(|whole| Degrees::parse(&format!("{whole}.25"), Degrees::LATITUDE).expect("degrees"));
+    prop_oneof![
+        element().prop_map(Step::DoubleTap),
+        element().prop_map(Step::LongPress),
+        element().prop_map(Step::Hover),
+        (element(), any::<bool>()).prop_map(|(element, checked)| Step::Check { element, checked }),
+        (element(), text()).prop_map(|(element, value)| Step::Fill { element, value }),
+        (element(), end).prop_map(|(element, to)| Step::Drag { element, to }),
+        swipe.prop_map(|(direction, distance, target)| Step::Swipe { direction, distance, target }),
+        (any::<bool>(), proptest::option::of(text())).prop_map(|(accept, text)| Step::Dialog { accept, text }),
+        (degrees(), degrees()).prop_map(|(latitude, longitude)| Step::SetLocation { latitude, longitude }),
     ]
 }
 
@@ -86,7 +114,8 @@ fn value(json: &Json) -> Value {
     match json {
         Json::Text(text) => (*text).into(),
         Json::Number(number) => (*number).into(),
-        Json::True => true.into(),
+        Json::Decimal(number) => serde_json::from_str(number).expect("a number"),
+        Json::Truth(truth) => (*truth).into(),
         Json::Typed(variable) => variable.as_str().into(),
         Json::Object(members) => members.iter().map(|(name, json)| ((*name).to_owned(), value(json))).collect(),
         Json::List(values) => values.iter().map(value).collect(),
@@ -108,22 +137,22 @@ const GRAMMARS: [Grammar; 3] = [
     Grammar {
         language: Language::Curl,
         comment: "# ",
-        begin: "step ",
-        ends: &["' >/dev/null", "'", "' | content | base64 --decode >", "' >"],
+        begin: "",
+        ends: &["' >/dev/null", "'", "' | content | base64 --decode >", "' >", "' | download "],
         typed: (r#"'"$(json "$"#, r#"")"'"#),
     },
     Grammar {
         language: Language::Python,
         comment: "    # ",
-        begin: "step(\"",
+        begin: "",
         ends: &[")", "))", ")[\"content\"]))", ")[\"content\"].encode())"],
         typed: ("os.environ[\"", "\"]"),
     },
     Grammar {
         language: Language::Typescript,
         comment: "  // ",
-        begin: "await step(\"",
-        ends: &[");", ")));", ")).content, \"base64\"));", ")).content);"],
+        begin: "await ",
+        ends: &[");", "));", ")));", ")).content, \"base64\"));", ")).content);"],
         typed: ("typed(\"", "\")"),
     },
 ];
@@ -148,13 +177,19 @@ fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
         let [comment, code] = pair else { panic!("a comment and a call") };
         assert!(comment.starts_with(grammar.comment), "{comment}");
         assert!(code.chars().all(|c| matches!(c, ' '..='~')), "{code}");
-        let call_begins = format!("{}{}", grammar.begin, call.operation);
+        let (called, body) = match (&call.request, grammar.language) {
+            (Request::Operation(operation, body), Language::Curl) => (format!("step {operation}"), body),
+            (Request::Operation(operation, body), _) => (format!("step(\"{operation}"), body),
+            (Request::Emulation(body), _) => ("emulate".to_owned(), body),
+            _ => panic!("the strategy has no steps of pages"),
+        };
+        let call_begins = format!("{}{called}", grammar.begin);
         let at = code.find(&call_begins).unwrap_or_else(|| panic!("no call: {code}"));
         let data = &code[at + call_begins.len()..];
         let data = &data[data.find('{').expect("a body")..];
         // After the placeholder of a typed text is replaced by a string, the whole line must parse as one value.
         let (before, after) = grammar.typed;
-        let data = match &call.body {
+        let data = match body {
             Json::Object(members) => match &members[0].1 {
                 Json::Object(action) => action.iter().fold(data.to_owned(), |data, (_, member)| match member {
                     Json::Typed(name) => data.replacen(&format!("{before}{name}{after}"), &format!("\"{name}\""), 1),
@@ -164,9 +199,14 @@ fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
             },
             _ => data.to_owned(),
         };
-        let data = data.replace("\"sensitive\": True", "\"sensitive\": true");
+        let data = ["sensitive", "checked", "accept"].iter().fold(data, |data, name| {
+            let truths = [("True", "true"), ("False", "false")];
+            truths
+                .iter()
+                .fold(data, |data, (of, to)| data.replace(&format!("\"{name}\": {of}"), &format!("\"{name}\": {to}")))
+        });
         let mut values = serde_json::Deserializer::from_str(&data).into_iter::<Value>();
-        assert_eq!(values.next().expect("a value").expect("JSON"), value(&call.body), "{code}");
+        assert_eq!(values.next().expect("a value").expect("JSON"), value(body), "{code}");
         let rest = &data[values.byte_offset()..];
         assert!(grammar.ends.iter().any(|end| rest.starts_with(end)), "{rest} of {code}");
     }
@@ -192,6 +232,54 @@ proptest! {
         let name = variable_name(&Element { selector, description });
         prop_assert!(name.starts_with("RECIPE_") && name.len() > "RECIPE_".len() && name.len() <= 120);
         prop_assert!(name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
+    }
+}
+
+/// Contract: recipes 14, 19. Pages are named by their position, dialogs are held, and downloads are saved.
+#[test]
+fn programs_have_steps_of_pages_dialogs_and_downloads() {
+    let page = |position| Page { position, description: "page \"A\"".to_owned() };
+    let steps = [
+        Step::ActivatePage(page(2)),
+        Step::ClosePage(page(1)),
+        Step::Dialog { accept: true, text: Some("x".to_owned()) },
+        Step::Wait { condition: Condition::Download },
+    ];
+    for (language, lines) in [
+        (
+            Language::Curl,
+            [
+                "activate_page 2 >/dev/null",
+                "close_page 1 >/dev/null",
+                "created=$(call POST /v1/sessions '{\"dialogs\": \"hold\"}')",
+                "step wait '{\"condition\": {\"kind\": \"download\"}}' | download step-4.download",
+            ],
+        ),
+        (
+            Language::Python,
+            [
+                "    activate_page(2)",
+                "    close_page(1)",
+                "session = call(\"POST\", \"/v1/sessions\", {\"dialogs\": \"hold\"})[\"id\"]",
+                "    download(\"step-4.download\", step(\"wait\", {\"condition\": {\"kind\": \"download\"}}))",
+            ],
+        ),
+        (
+            Language::Typescript,
+            [
+                "  await activatePage(2);",
+                "  await closePage(1);",
+                "const session = (await call(\"POST\", \"/v1/sessions\", {\"dialogs\": \"hold\"})).id;",
+                "  await download(\"step-4.download\", await step(\"wait\", {\"condition\": {\"kind\": \"download\"}}));",
+            ],
+        ),
+    ] {
+        let program = language.write("", &steps, "http://a");
+        for line in lines {
+            assert!(program.lines().any(|written| written == line), "{line} in {program}");
+        }
+        assert!(program.contains("RECIPE_ANSWER"), "{program}");
+        assert!(!language.write("", &[], "http://a").contains("hold"), "{language:?}");
     }
 }
 

@@ -1,0 +1,90 @@
+//! Answers to the dialogs that a browser holds open.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::operations::{Interact, Interacted, OpenDialog, Refusal};
+use kitfleet_host_protocol::{Held, HostCommand, SubmissionRule};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::OperationEnd;
+use super::page::PageQuery;
+use super::webkit::Webkit;
+
+/// Maximum time that the answer to a dialog waits for the page.
+const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
+
+impl Webkit {
+    /// Answers the dialog that is open. The rule for submissions stays that of the interaction that led to the dialog. An approval
+    /// of the answer covers what the page sends after it.
+    pub(super) async fn answer(
+        &mut self,
+        interact: &Interact,
+        (accept, text): (bool, Option<String>),
+        started: Instant,
+    ) -> Result<Interacted, OperationEnd> {
+        let asked = self.dialogs.open().await;
+        self.give_answer(accept, text.clone()).await?;
+        let mut interacted = self.interacted(interact, true, started).await?;
+        if !self.holds_submissions || self.dialogs.open().await.is_some() {
+            return Ok(interacted);
+        }
+        let mut held = self.held_submission().await?;
+        let is_sent = match held {
+            Some(Held::Form) if interact.approved => self.release_submission().await?,
+            Some(Held::Request) if interact.approved => self.repeat_tap(asked, accept, text).await?,
+            _ => false,
+        };
+        if is_sent {
+            interacted.page_submission_held = self.held_submission().await?.is_some();
+            held = None;
+        }
+        interacted.submission_held = held.is_some();
+        interacted.request_held = held == Some(Held::Request);
+        Ok(interacted)
+    }
+
+    /// Gives the answer, and waits until the page continues or shows another dialog.
+    async fn give_answer(&mut self, accept: bool, text: Option<String>) -> Result<(), OperationEnd> {
+        let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
+        if !was_open {
+            return Err(OperationEnd::Refused(Refusal::NoDialog));
+        }
+        self.delivered = true;
+        let dialogs = self.dialogs.clone();
+        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: "return true".to_owned() });
+        // An error means that the page was replaced, or shows another dialog.
+        tokio::select! {
+            _ = timeout(CONTINUES_WITHIN, continues) => {}
+            _ = dialogs.opened() => {}
+        }
+        Ok(())
+    }
+
+    /// Repeats the tap that led to a dialog, without holding requests, and gives the same answer to the same dialog. A request
+    /// that was held back cannot be sent later. Returns `false` if the page does not ask the same again.
+    async fn repeat_tap(
+        &mut self,
+        asked: Option<OpenDialog>,
+        accept: bool,
+        text: Option<String>,
+    ) -> Result<bool, OperationEnd> {
+        let (Some(asked), Some(element)) = (asked, self.tapped.clone()) else { return Ok(false) };
+        self.set_submission_rule(SubmissionRule::AllowOneForm, false).await?;
+        let (dialogs, hold_ms, field) = (self.dialogs.clone(), self.pace.hold_ms(), element.field("action"));
+        let tapped = tokio::select! {
+            tapped = self.tap_with(PageQuery::written(&element, &field), None, hold_ms) => tapped,
+            _ = dialogs.opened() => Ok(()),
+        };
+        match tapped {
+            Ok(()) | Err(OperationEnd::Refused(Refusal::DialogOpen { .. })) => {}
+            Err(ended) => return Err(ended),
+        }
+        if self.dialogs.open().await != Some(asked) {
+            self.set_submission_rule(SubmissionRule::HoldAll, false).await?;
+            return Ok(false);
+        }
+        self.give_answer(accept, text).await?;
+        Ok(true)
+    }
+}
