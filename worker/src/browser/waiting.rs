@@ -35,8 +35,7 @@ impl Webkit {
         let limit_bytes = self.limits.result_bytes as u64;
         loop {
             let arguments = "[]".to_owned();
-            let command =
-                HostCommand::RunScript { script: script.clone(), arguments, limit_bytes, as_condition: true };
+            let command = HostCommand::RunScript { script: script.clone(), arguments, limit_bytes, as_condition: true };
             let ScriptRun { end, .. } = self.ask_host(command).await?;
             self.exception = match end {
                 ScriptEnd::Value(value) if value.get() == "true" => return Ok(()),

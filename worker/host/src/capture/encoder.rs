@@ -234,7 +234,7 @@ impl Shrinking {
     }
 }
 
-/// The system's libwebp. WebKit depends on this version, so that it needs no package of its own, not even for building.
+// The system's libwebp. WebKit depends on this version, so that it needs no package of its own, not even for building.
 #[link(name = "libwebp.so.7", modifiers = "+verbatim")]
 unsafe extern "C" {
     fn WebPEncodeRGB(
