@@ -105,8 +105,8 @@ async fn exception_of_a_script_is_named_by_the_timeout() {
         ("throw new RangeError('too far')", "RangeError", "too far"),
         ("throw 'a text'", "Error", "a text"),
         ("throw undefined", "Error", "undefined"),
-        ("throw {get name() { throw 1 }}", "Error", ""),
-        ("throw new Proxy({}, {get() { throw 1 }})", "Error", ""),
+        ("throw {get name() { throw 1 }}", "Error", "[object Object]"),
+        ("throw new Proxy({}, {get() { throw 1 }})", "Error", "the thrown value cannot be read"),
         ("await Promise.reject(new TypeError('later'))", "TypeError", "later"),
     ] {
         let waited = scene.not_met(function(script)).await;
@@ -140,7 +140,7 @@ async fn response_is_found_since_the_previous_operation() {
     let page = format!(
         "<button id=send onclick=\"fetch('/status?code=422')\">send</button><button id=later onclick=\"setTimeout(() => fetch('/list?later'), 300)\">later</button>
         <button id=turn onclick=\"fetch('/redirect?to=/list')\">turn</button><a id=save href='/download'>save</a>
-        <button id=work onclick=\"new Worker(URL.createObjectURL(new Blob(['fetch(`' + location.origin + '/list?worker`)'])))\">work</button>
+        <button id=work onclick=\"new Worker(window.URL.createObjectURL(new Blob(['fetch(`' + location.origin + '/list?worker`)'])))\">work</button>
         <button id=frame onclick=\"document.body.append(Object.assign(document.createElement('iframe'), {{src: '{frame}'}}))\">frame</button>"
     );
     scene.show(&page).await;
