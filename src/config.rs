@@ -93,7 +93,6 @@ pub struct Config {
     pub server: Server,
     /// PostgreSQL.
     pub database: Database,
-    /// Redis.
     pub redis: Redis,
     /// Filter and format of the log.
     pub log: Log,
@@ -119,9 +118,7 @@ pub struct Config {
     pub auth: Auth,
     /// Second factors.
     pub mfa: Mfa,
-    /// API keys.
     pub api_keys: ApiKeys,
-    /// Teams.
     pub teams: Teams,
     /// Webhook deliveries.
     pub webhooks: Webhooks,
@@ -444,7 +441,6 @@ pub struct Retention {
     /// Retention of an operation's result after its delivery.
     #[serde(with = "duration")]
     pub operation_results: Duration,
-    /// Retention of finished jobs.
     #[serde(with = "duration")]
     finished_jobs: Duration,
     /// Retention of mail files.
@@ -453,7 +449,6 @@ pub struct Retention {
     /// Retention of ended webhook deliveries and their events.
     #[serde(with = "duration")]
     webhook_bodies: Duration,
-    /// Retention of ended sessions.
     #[serde(with = "duration")]
     ended_sessions: Duration,
     /// Retention of closed agent sessions with their transcripts.
@@ -465,7 +460,6 @@ pub struct Retention {
     /// Retention of usage counts.
     #[serde(with = "duration")]
     usage: Duration,
-    /// Retention of notifications.
     #[serde(with = "duration")]
     pub notifications: Duration,
     /// Retention of revoked OAuth clients, deleted endpoints and accepted invitations that no row refers to.

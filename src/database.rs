@@ -149,7 +149,6 @@ impl Database {
         }
     }
 
-    /// One connection.
     pub async fn connect(&self) -> Result<PgConnection> {
         connect(&self.options()).await.with_context(|| self.unreachable())
     }

@@ -19,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Routes that monitoring requests every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// The exporter of traces.
 pub struct TraceExporter(SdkTracerProvider);
 
 /// Starts the exporter when `traces.url` is set.

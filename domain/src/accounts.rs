@@ -136,7 +136,6 @@ impl AccountStatus {
 /// Account, without its credentials.
 #[derive(Debug, Clone, Serialize)]
 pub struct Account {
-    /// Account id.
     pub id: AccountId,
     /// E-mail address.
     pub email: String,
@@ -205,9 +204,7 @@ impl LimitChange {
 /// Changes of an account's limits (contract: limits 11).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitChanges {
-    /// Change of the limit of concurrent sessions.
     pub concurrent_sessions: LimitChange,
-    /// Change of the limit of profiles.
     pub profiles: LimitChange,
 }
 
@@ -297,8 +294,6 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
     Ok(id)
 }
 
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Account>> {
     sqlx::query_as!(
         Account,
@@ -348,9 +343,6 @@ pub struct Filter<'a> {
 }
 
 /// Lists accounts, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
     sqlx::query_as!(
         Account,
@@ -372,9 +364,6 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<
 
 /// Returns the state of an account and locks its row until the transaction ends. Returns `None` when the account does
 /// not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountStatus>> {
     sqlx::query_scalar!(
         r#"select status as "status: AccountStatus" from accounts where id = $1 for no key update"#,
@@ -385,9 +374,6 @@ pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
 }
 
 /// Returns the oldest account, which belongs to the owner of a local installation.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
@@ -395,9 +381,6 @@ pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
 /// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions continue
 /// (contract: accounts 5). Records `giver`, which alone can revoke the tier later. Returns the previous tier, or `None`
 /// when there is no such account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn set_tier(
     conn: &mut PgConnection,
     id: AccountId,
@@ -425,9 +408,6 @@ pub async fn set_tier(
 }
 
 /// Returns the party that set the tier of an account and can revoke it, if there is one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
     let giver = sqlx::query_scalar!("select tier_given_by from accounts where id = $1", id as _);
     Ok(giver.fetch_optional(conn).await?.flatten())
@@ -435,9 +415,6 @@ pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<
 
 /// Suspends an active account, or activates a suspended one. Returns `None` when the account does not exist or is
 /// deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bool) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         "update accounts set status = case when $2 then 'suspended' else 'active' end, updated_at = now()
@@ -452,9 +429,6 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
 /// Locks an account's row in shared mode until the transaction ends. The deletion, the suspension and a password reset
 /// of the account wait for it. A transaction that also locks other rows of the account locks this row first, as those
 /// do. Returns `None` when the account is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
         LockedAccount,
@@ -469,9 +443,6 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 
 /// Locks an account's row exclusively until the transaction ends, so that only one transaction at a time counts the
 /// account's objects and creates another. Returns the tier, or `None` when the account is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Tier>> {
     sqlx::query_scalar!(
         r#"select tier as "tier: Tier" from accounts where id = $1 and status <> 'deleted' for no key update"#,
@@ -482,9 +453,6 @@ pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 }
 
 /// Does the same as [`lock`] and also returns the account's own limits.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<(Tier, OwnLimits)>> {
     let locked = sqlx::query!(
         r#"select tier as "tier: Tier", concurrent_sessions_limit, profiles_limit
@@ -508,9 +476,6 @@ pub struct LimitsChanged {
 /// Changes the account's own limits and writes `account.limits_changed` if one of them differs. Sessions and profiles
 /// above a lower limit remain. Returns `None` when the account does not exist or is deleted. `conn` must be in a
 /// transaction.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     id: AccountId,
@@ -554,7 +519,6 @@ pub struct LockedAccount {
 
 /// Columns of an account that a login checks.
 pub struct Login {
-    /// Account id.
     pub id: AccountId,
     /// Password hash (PHC string).
     pub password_hash: Option<String>,
@@ -565,9 +529,6 @@ pub struct Login {
 }
 
 /// Returns the account with this e-mail address, unless it is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::Result<Option<Login>> {
     sqlx::query_as!(
         Login,
@@ -581,9 +542,6 @@ pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::
 
 /// Records that the account's e-mail address was verified. Returns true and writes `account.email_verified` if it was
 /// not verified before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origin) -> sqlx::Result<bool> {
     let verified = sqlx::query!(
         "update accounts set email_verified_at = now(), updated_at = now()
@@ -602,9 +560,6 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
 }
 
 /// Replaces the password hash of the account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
         .execute(conn)
@@ -612,10 +567,6 @@ pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, passwor
     Ok(())
 }
 
-/// Removes the password of the account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = null, updated_at = now() where id = $1", id as _)
         .execute(conn)
@@ -624,9 +575,6 @@ pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> s
 }
 
 /// Changes the name of the account owner. Returns false when the account is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<bool> {
     let renamed = sqlx::query!(
         "update accounts set name = $2, updated_at = now() where id = $1 and status <> 'deleted'",
@@ -641,9 +589,6 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
 /// Marks the account as deleted, frees its e-mail address and removes its password. The caller deletes the account's
 /// other data in the same transaction, in which the account's row stays locked. Returns false when it was already
 /// deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn delete(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
     let deleted = sqlx::query!(
         "update accounts set status = 'deleted', password_hash = null, updated_at = now()

@@ -229,7 +229,6 @@ impl Default for Settings {
 /// An agent session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct AgentSession {
-    /// Id of the agent session.
     pub id: AgentSessionId,
     /// Account that owns it.
     pub account_id: AccountId,
@@ -241,7 +240,6 @@ pub struct AgentSession {
     pub control: Control,
     /// Current status.
     pub status: AgentStatus,
-    /// Reason it was closed.
     pub close_reason: Option<CloseReason>,
     /// Device that the browser emulates.
     pub archetype: String,
@@ -329,9 +327,7 @@ pub enum CloseReason {
     Customer,
     /// The driver session ended: it errored, was destroyed, or reached its maximum age.
     DriverSessionEnded,
-    /// The account was suspended.
     AccountSuspended,
-    /// The account was deleted.
     AccountDeleted,
 }
 
@@ -346,7 +342,6 @@ impl CloseReason {
 /// Parameters of a new agent session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAgentSession {
-    /// Id of the agent session.
     pub id: AgentSessionId,
     /// Account that will own it.
     pub account: AccountId,

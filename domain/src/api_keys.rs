@@ -67,7 +67,6 @@ pub enum Scope {
     /// Reading webhook endpoints and deliveries.
     #[strum(serialize = "read:webhooks")]
     ReadWebhooks,
-    /// Reading usage.
     #[strum(serialize = "read:usage")]
     ReadUsage,
     /// Reading agent sessions and recipes.
@@ -203,13 +202,11 @@ pub enum KeyKind {
 /// API key without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
-    /// Key id.
     pub id: ApiKeyId,
     /// Account the key acts for.
     pub account_id: AccountId,
     /// Name chosen by the customer.
     pub name: String,
-    /// Scopes of the key.
     pub scopes: Vec<String>,
     /// First characters of the secret.
     pub key_prefix: String,
@@ -228,9 +225,7 @@ pub struct ApiKey {
 /// Values of a new key.
 #[derive(Debug)]
 pub struct NewKey<'a> {
-    /// Name of the key.
     pub name: &'a str,
-    /// Scopes of the key.
     pub scopes: &'a Scopes,
     /// Type of the key.
     pub kind: KeyKind,
@@ -411,9 +406,6 @@ async fn insert(
 }
 
 /// Gives the key of a device a secret, which the caller shows for the first time, and removes the key's expiry.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
     let secret = Secret::generate(KeyKind::Device, tier);
     sqlx::query!(
@@ -428,9 +420,6 @@ pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier)
 }
 
 /// Lists up to `limit` keys of the account after the given id, the newest first, including revoked keys.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -450,9 +439,6 @@ pub async fn list(
 }
 
 /// Returns one of the account's keys.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
     sqlx::query_as!(
         ApiKey,
@@ -541,9 +527,6 @@ pub async fn rotate(
 
 /// Revokes a key permanently and writes `api_key.revoked` to the audit log and the events. A second call changes
 /// nothing. Returns false when the account has no such key.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
@@ -567,9 +550,6 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
 }
 
 /// Revokes a key of any account like [`revoke`]. Returns false when the key does not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
@@ -577,9 +557,6 @@ pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) ->
 }
 
 /// Revokes all keys of an account, each like [`revoke`].
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
@@ -646,7 +623,6 @@ async fn publish_revoked(
 /// Stored state of a key that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
-    /// Key id.
     pub id: ApiKeyId,
     /// Account the key acts for.
     pub account_id: AccountId,
@@ -654,7 +630,6 @@ pub struct KeyRecord {
     pub maker: Option<roles::TeamMaker>,
     /// Type of the key.
     pub kind: KeyKind,
-    /// Scopes of the key.
     pub scopes: Scopes,
     /// True when the key was revoked or its creator left the team.
     pub revoked: bool,
@@ -667,9 +642,6 @@ pub struct KeyRecord {
 }
 
 /// Returns the key with this secret and the team role of its creator.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
         r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,
@@ -700,9 +672,6 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
 }
 
 /// Records that these keys were used.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
     // Skip rows locked by other transactions: those keys are in use anyway, and waiting could end in a deadlock.

@@ -19,7 +19,6 @@ pub struct Archetype {
     pub device: String,
     /// Version of iOS or iPadOS.
     pub ios_version: String,
-    /// Version of Safari.
     pub safari_version: String,
     /// Group of devices with the same canvas output.
     pub canvas_family: String,
@@ -77,7 +76,6 @@ pub fn all() -> &'static [Archetype] {
     &CATALOGUE
 }
 
-/// Returns the archetype with this id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Archetype> {
     CATALOGUE.iter().find(|archetype| archetype.id == id)

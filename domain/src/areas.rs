@@ -56,7 +56,6 @@ pub fn actions() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|area| area.actions).copied()
 }
 
-/// Returns the action with this name.
 #[must_use]
 pub fn find_action(name: &str) -> Option<&'static str> {
     actions().find(|action| *action == name)
@@ -114,9 +113,6 @@ impl PurgeGroup {
 }
 
 /// Deletes all credentials and the stored data of an account that is being deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;
@@ -125,9 +121,6 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
 }
 
 /// Deletes the data that had to remain until the account's sessions ended.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.last_losses) {
         loss(&mut *conn, account, actor).await?;

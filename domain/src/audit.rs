@@ -106,9 +106,6 @@ impl AuditRow {
 }
 
 /// Writes a row to `account`'s log.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
     let row = AuditRow::new(account, actor, entry);
     sqlx::query_scalar!("select write_audit($1)", row.columns).fetch_one(conn).await?;

@@ -169,9 +169,6 @@ impl SealedKey {
 
 /// Stores a key for the account, replaces its previous key and writes `account.byok_provider_key_set`. Returns false
 /// when the account is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn set_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -200,9 +197,6 @@ pub async fn set_key(
 }
 
 /// Deletes the account's key, and writes `account.byok_provider_key_cleared` if there was one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn clear_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -222,9 +216,6 @@ pub async fn clear_key(
 }
 
 /// Returns the account's key, if it has one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -250,9 +241,6 @@ pub struct ModelAccess {
 }
 
 /// Returns the keys and the consent of the account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
@@ -296,9 +284,6 @@ impl TestOutcome {
 }
 
 /// Writes `account.byok_provider_key_tested` with the result.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -313,9 +298,6 @@ pub async fn note_test(
 
 /// Stores whether the account consents to the use of the deployment's key, and writes
 /// `account.bundled_llm_consent_changed` if that changed. Returns false when the account is deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn set_consent(
     conn: &mut PgConnection,
     account: AccountId,
@@ -347,15 +329,11 @@ pub struct OldKey {
     pub account: AccountId,
     /// Provider that issued the key.
     pub provider: Provider,
-    /// Age of the key in seconds.
     pub age_seconds: i64,
 }
 
 /// Claims keys that are older than `age` for a reminder (contract: byok 8). Each key is claimed once, by the first
 /// transaction that locks its row and commits. Keys of accounts that are not active are left out.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
     sqlx::query_as!(
         OldKey,
@@ -377,9 +355,6 @@ pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -
 }
 
 /// Returns the age of the oldest key in use, in seconds; 0 when there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(set_at)), 0)::float8 as "seconds!" from byok_keys where lost_at is null"#

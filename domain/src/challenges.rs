@@ -105,7 +105,6 @@ pub struct Finding {
 /// The challenge that a session is paused for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChallengeState {
-    /// Id of the challenge.
     pub challenge_id: ChallengeId,
     /// System that presents the challenge.
     #[serde(rename = "type")]
@@ -129,7 +128,6 @@ pub enum ChallengeOutcome {
 /// A stored challenge.
 #[derive(Debug, Clone)]
 pub struct Challenge {
-    /// Id of the challenge.
     pub id: ChallengeId,
     /// Session whose browser showed the challenge.
     pub session_id: SessionId,

@@ -18,14 +18,12 @@ use crate::web_sessions;
 pub enum Credential {
     /// API key.
     Key {
-        /// Key id.
         id: ApiKeyId,
         /// Type of the key.
         kind: KeyKind,
     },
     /// Token of a web session.
     WebSession {
-        /// Web session id.
         id: WebSessionId,
         /// Time since the last proof of a second factor.
         proof_age: Option<Duration>,
@@ -105,9 +103,6 @@ pub struct Bearer {
 
 /// Looks up a token. It is looked up for each request and not cached: an index lookup takes a fraction of a
 /// millisecond, and a revocation, expiry, suspension or change of tier applies to the next request on every replica.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;

@@ -65,9 +65,6 @@ pub fn watched(options: PgConnectOptions) -> PgConnectOptions {
 /// When the pool's own `begin` is cancelled midway, it returns a connection with an open transaction to the pool, and
 /// the next user's commit has no effect. Here it runs in a separate task, which completes and rolls back an abandoned
 /// transaction. The API runs each handler in a separate task, so handlers do not need this function.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
     let db = db.clone();
     let begun = tokio::spawn(async move { db.begin().await });
@@ -163,9 +160,6 @@ pub enum SchemaState {
 }
 
 /// Compares the schema of the database with this program's migrations.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     let applied: Option<i64> =
@@ -184,7 +178,6 @@ pub struct MigrationFault {
     pub version: i64,
     /// Description, the rest of its file name.
     pub description: String,
-    /// Kind of the fault.
     pub kind: MigrationFaultKind,
 }
 
@@ -198,9 +191,6 @@ pub enum MigrationFaultKind {
 }
 
 /// Finds applied migrations that failed or whose text differs from that of this program.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<MigrationFault>> {
     let select = "select version, description, success, checksum from _sqlx_migrations order by version";
     let applied: Vec<(i64, String, bool, Vec<u8>)> = sqlx::query_as(select).fetch_all(conn).await?;
@@ -219,9 +209,6 @@ pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<Migra
 }
 
 /// Returns the seconds by which the clock of this process is ahead of the database's.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn clock_skew(conn: &mut PgConnection) -> sqlx::Result<f64> {
     let database_time: f64 =
         sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(conn).await?;
@@ -229,9 +216,6 @@ pub async fn clock_skew(conn: &mut PgConnection) -> sqlx::Result<f64> {
 }
 
 /// Returns the shared secret with this name and creates it on first use.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Vec<u8>> {
     let mut tx = conn.begin().await?;
     sqlx::query!(
@@ -248,17 +232,11 @@ pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<
 }
 
 /// Returns the shared secret with this name, if there is one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Vec<u8>>> {
     sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_optional(conn).await
 }
 
 /// Stores a shared secret, unless one with this name exists.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("insert into server_secrets (name, value) values ($1, $2) on conflict do nothing", name, value)
         .execute(conn)
@@ -267,9 +245,6 @@ pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]
 }
 
 /// Stores a shared secret and replaces one with the same name.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into server_secrets (name, value) values ($1, $2)
@@ -285,9 +260,6 @@ pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &
 /// Returns the vault for this purpose. It uses the deployment's keys if there are any, and otherwise a key that the
 /// processes share through the database, so that no configuration is required. Secrets sealed with the shared key can
 /// still be opened after the deployment gets its own keys.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn vault(conn: &mut PgConnection, purpose: &str, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     let shared = server_secret(conn, purpose).await?;
     let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;

@@ -65,9 +65,6 @@ pub struct Initiated {
 }
 
 /// Stores the request of an app.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn initiate(
     conn: &mut PgConnection,
     new: &NewDevice,
@@ -112,9 +109,6 @@ pub struct PendingDevice {
 }
 
 /// Returns the request with this user code, in any spelling.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         PendingDevice,
@@ -189,7 +183,6 @@ pub enum Exchange {
     Pending,
     /// The key, which is returned once.
     Bound {
-        /// Secret of the key.
         key: Secret,
         /// Account the key acts for.
         account: AccountId,
@@ -199,9 +192,6 @@ pub enum Exchange {
 }
 
 /// Returns the app's key, once.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx::Result<Exchange> {
     let row = sqlx::query!(
         "select id, state, status, api_key_id from device_authorizations
@@ -237,9 +227,6 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
 
 /// Deletes up to `limit` requests that expired more than a day ago (contract: retention 7). During that day, the app
 /// receives the reason for the refusal. Returns the number of deleted requests.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (

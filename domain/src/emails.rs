@@ -120,11 +120,8 @@ pub enum Template {
     StatusConfirm,
     /// Confirmation of a subscription to the status page.
     StatusSubscribed,
-    /// An incident was posted.
     IncidentPosted,
-    /// An incident was updated.
     IncidentUpdated,
-    /// An incident was resolved.
     IncidentResolved,
 }
 
@@ -217,9 +214,6 @@ pub struct Queued {
 
 /// Inserts the row of a mail. The caller must enqueue its job (`kitfleet_jobs::emails::send`); otherwise the mail waits
 /// until [`take_due`] finds it. Returns `None` for a mail that is sent only once and was queued before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn queue(
     conn: &mut PgConnection,
     template: Template,
@@ -256,9 +250,6 @@ pub async fn queue(
 
 /// Inserts a mail to each of these subscribers. The mails are due immediately and are enqueued in batches like all due
 /// mails ([`take_due`]), so that many of them do not delay other mails.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn queue_for_subscribers(
     conn: &mut PgConnection,
     template: Template,
@@ -284,9 +275,6 @@ pub async fn queue_for_subscribers(
 
 /// Claims mails that are due: their job or worker was lost, or they wait for another attempt. The caller must enqueue a
 /// job for each.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
     sqlx::query_scalar!(
         r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
@@ -301,9 +289,6 @@ pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<E
 }
 
 /// Returns true when [`take_due`] would claim a mail.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let due = sqlx::query_scalar!(
         r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
@@ -338,9 +323,6 @@ pub struct Attempt {
 
 /// Begins an attempt, which counts as lost when it takes longer than its lease. Returns `None` when the mail is not
 /// queued: another worker has claimed it or it is done.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<Attempt>> {
     sqlx::query_as!(
         Attempt,
@@ -359,7 +341,6 @@ pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<
 /// Account that would receive a mail.
 #[derive(Debug)]
 pub struct Reader {
-    /// Account id.
     pub account: AccountId,
     /// E-mail address.
     pub email: String,
@@ -372,9 +353,6 @@ pub struct Reader {
 }
 
 /// Returns the account that would receive the mail, or `None` when no account has the address.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<Option<Reader>> {
     sqlx::query_as!(
         Reader,
@@ -432,9 +410,6 @@ impl Outcome {
 
 /// Ends an attempt with a result. After a transient error the mail waits for its next attempt, unless it would expire
 /// before. Changes nothing when the attempt already counts as lost.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
     let pause = pause.filter(|_| outcome.is_transient()).map(Duration::as_secs_f64);
@@ -470,9 +445,6 @@ pub enum RepeatPolicy {
 
 /// Delays a mail to a subscriber for `interval` after the last mail with the same template and subject ([`SUBJECT`])
 /// was sent, or while such a mail is being sent. A delayed mail expires `interval` after it is due, at the earliest.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
@@ -504,9 +476,6 @@ pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Dura
 }
 
 /// Ends a mail without sending it.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
     sqlx::query!(
         "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
@@ -519,9 +488,6 @@ pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result
 }
 
 /// Cancels a queued mail permanently.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     sqlx::query!("update emails set status = 'done', done_at = now() where id = $1 and status = 'queued'", id as _)
         .execute(conn)
@@ -530,9 +496,6 @@ pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
 }
 
 /// Returns true when a mail is no longer waiting: it was sent or abandoned, or its row was deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from emails where id = $1 and status <> 'done') as "ended!""#,
@@ -544,9 +507,6 @@ pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<boo
 
 /// Deletes mails that were done longer ago than `age`, except those that are sent only once. Returns the number of
 /// deleted mails.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from emails where id = any(array(

@@ -68,9 +68,6 @@ impl KeyStatus {
 
 /// Compares the configured keys with the probe, or with a sample of the sealed rows if no process has stored a probe
 /// yet.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let probe = database::find_server_secret(&mut *conn, PROBE).await?;
     Ok(match (configured, probe) {
@@ -131,9 +128,6 @@ impl KeyWatch {
 }
 
 /// Checks the keys. If there is no probe and the configured key is not known to be wrong, stores a probe first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let status = check(&mut *conn, configured).await?;
     let Some(vault) = configured.filter(|_| status == KeyStatus::Ok) else { return Ok(status) };
@@ -143,9 +137,6 @@ pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sq
 }
 
 /// Seals the probe with the current key, regardless of the key that sealed it before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
@@ -161,9 +152,6 @@ pub struct UnopenableKind {
 
 /// Counts the secrets that none of the configured keys opens, by the id of the key that sealed them. Kinds without such
 /// secrets are left out.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn count_unopenable(
     conn: &mut PgConnection,
     configured: Option<&Vault>,

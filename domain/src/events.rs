@@ -16,22 +16,18 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("events")
 };
 
-/// Type of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 pub enum EventType {
     /// A live session was destroyed.
     #[strum(serialize = "session.completed")]
     SessionCompleted,
-    /// A session failed.
     #[strum(serialize = "session.failed")]
     SessionFailed,
-    /// An API key was revoked.
     #[strum(serialize = "api_key.revoked")]
     ApiKeyRevoked,
     /// The proxy of a session reported its capabilities.
     #[strum(serialize = "session.egress_capability_changed")]
     SessionEgressCapabilityChanged,
-    /// A crypto order was paid.
     #[strum(serialize = "crypto.order.paid")]
     CryptoOrderPaid,
     /// A crypto order was not paid.
@@ -75,9 +71,6 @@ impl EventType {
 }
 
 /// Writes an event of `account` and its deliveries. Returns the event's id.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)
@@ -88,9 +81,6 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
 
 /// Deletes up to `limit` events that are older than `age` and that no delivery refers to (contract: retention 4).
 /// Returns the number of deleted events.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id = any(array(

@@ -227,7 +227,6 @@ impl Download {
 /// Progress of a download
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the contract describes the values")]
 pub enum DownloadStatus {
     InProgress,
     Complete,
@@ -237,7 +236,6 @@ pub enum DownloadStatus {
 /// Reason why a download has failed
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the contract describes the values")]
 pub enum DownloadError {
     TooLarge,
     Network,

@@ -44,8 +44,6 @@ pub struct Flow<'a> {
     pub pkce_verifier: &'a str,
 }
 
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into identity_flows (state_hash, provider, nonce, pkce_verifier, browser_hash, expires_at)
@@ -74,9 +72,6 @@ pub struct ReturnedSignIn {
 
 /// Completes a sign-in at a provider. Returns `None` when it started in another browser or for another provider, was
 /// completed before, or expired. Of several concurrent callers, one receives it.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn finish(
     conn: &mut PgConnection,
     provider: &str,
@@ -123,9 +118,6 @@ pub enum SignInTarget {
 }
 
 /// Finds or creates the account that a user signs in to. The address of a new account counts as verified.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Result<SignInTarget, CreateError> {
     loop {
         // The address must be looked up first. An account is created together with its link, so a transaction that sees
@@ -171,9 +163,6 @@ async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::R
 
 /// Links an identity to an account. Returns false when it is linked to another account, or the account is deleted. The
 /// row of the account stays locked, so that a concurrent deletion finds the link.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, subject: &str) -> sqlx::Result<bool> {
     let linked = sqlx::query!(
         "insert into identities (provider, subject, account_id)
@@ -190,9 +179,6 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
 }
 
 /// Removes all identities of an account that is being deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -210,9 +196,6 @@ fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
 
 /// Deletes up to `limit` sign-ins that expired more than a day ago (contract: retention 7). Returns the number of
 /// deleted rows.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (

@@ -68,13 +68,10 @@ pub struct Limits {
     pub form_work: Duration,
     /// Time a browser has after the work of a search or login to stop and return the result.
     pub form_teardown: Duration,
-    /// Bytes of a screenshot.
     pub screenshot_bytes: u64,
-    /// Bytes of a PDF.
     pub pdf_bytes: u64,
     /// Bytes of local storage in a state.
     pub state_storage_bytes: usize,
-    /// Cookies in a state.
     pub state_cookies: usize,
     /// Time clients can cache the list of archetypes.
     pub archetypes_max_age: Duration,
@@ -111,7 +108,6 @@ pub struct Limits {
     /// Bytes of all states of an account's profiles and snapshots, sealed. A state that several of them share counts
     /// once.
     pub profile_bytes_per_account: u64,
-    /// Snapshots of one profile.
     pub snapshots_per_profile: u32,
     /// Bytes of an imported profile document (contract: profiles 20).
     pub profile_document_bytes: u64,
@@ -123,7 +119,6 @@ pub struct Limits {
     pub audited_changes_per_hour: NonZeroU32,
     /// Recipes of one account.
     pub recipes: u32,
-    /// Steps of a recipe.
     pub recipe_steps: u32,
     /// Bytes of a recipe's steps with the typed values, serialized as JSON.
     pub recipe_bytes: usize,

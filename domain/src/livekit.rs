@@ -101,9 +101,7 @@ impl<'a> NewMacNode<'a> {
 /// A registered node.
 #[derive(Debug)]
 pub struct MacNode {
-    /// Id of the node.
     pub id: MacNodeId,
-    /// Name of the node.
     pub name: String,
     /// Address of the node's LiveKit server.
     pub livekit_url: String,

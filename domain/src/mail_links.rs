@@ -31,9 +31,6 @@ pub enum Purpose {
 }
 
 /// Creates the account's link for this purpose. The previous link stops working.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn issue(
     conn: &mut PgConnection,
     account: AccountId,
@@ -59,9 +56,6 @@ pub async fn issue(
 
 /// Creates the account's link for this purpose without a mail, for a caller that has just proven control of the
 /// address.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn issue_for(
     conn: &mut PgConnection,
     account: AccountId,
@@ -83,9 +77,6 @@ pub struct RedeemedLink {
 
 /// Uses a link and locks its account's row against concurrent uses. Returns `None` when the link is unknown, expired or
 /// already used, or the account is deleted. Of several concurrent callers, one receives the link.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
     // Lock the account's row first, in the same order as changes of the account, which lock its links next.
@@ -112,9 +103,6 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
 }
 
 /// Returns true when [`follow`] would succeed, for callers that must do expensive work before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
@@ -126,9 +114,6 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
 }
 
 /// Deletes all links of an account, so that none works any more.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -136,9 +121,6 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 
 /// Deletes up to `limit` links that expired more than a day ago (contract: retention 7). During that day, a caller with
 /// the link receives the reason for the refusal. Returns the number of deleted links.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

@@ -66,8 +66,6 @@ pub struct Status {
     pub unused_recovery_codes: i64,
 }
 
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Status> {
     let row = sqlx::query_as!(
         Status,
@@ -83,9 +81,6 @@ pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 }
 
 /// Returns true when the account has a second factor.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(status(conn, account).await?.enrolled_at.is_some())
 }
@@ -103,9 +98,6 @@ pub enum MfaError {
 
 /// Gives the account a new secret, which is pending until one of its codes is verified. Returns `None` when the account
 /// already has a factor.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) -> sqlx::Result<Option<Enrollment>> {
     let enrollment = Enrollment::generate();
     let row = sqlx::query_scalar!(
@@ -173,9 +165,6 @@ pub async fn verify(
 
 /// Completes the enrolment of a verified secret and writes `account.mfa_enrolled`. Returns false when the secret was
 /// replaced or a factor is already enrolled.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -202,9 +191,6 @@ pub async fn complete(
 
 /// Removes the account's second factor and writes `account.mfa_disabled`. Returns false when there is none; a pending
 /// secret is then deleted.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     if !forget(conn, account).await? {
         return Ok(false);
@@ -215,9 +201,6 @@ pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor)
 }
 
 /// Removes the account's second factor. Returns false when there was none or it was pending.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         r#"delete from mfa_factors where account_id = $1 returning enrolled_at is not null as "enrolled!""#,
@@ -229,9 +212,6 @@ pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 }
 
 /// Replaces the recovery codes. Returns false when the account has no second factor.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         "select account_id from mfa_factors where account_id = $1 and enrolled_at is not null for update",
@@ -246,9 +226,6 @@ pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Bat
 }
 
 /// Returns the salt of the account's recovery codes, or `None` when the account has no second factor.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Vec<u8>>> {
     let salt = sqlx::query_scalar!(
         "select recovery_salt from mfa_factors where account_id = $1 and enrolled_at is not null",
@@ -308,7 +285,6 @@ pub enum Verdict {
     NotEnrolled,
 }
 
-/// Limits of guesses.
 #[derive(Debug, Clone, Copy)]
 pub struct GuessLimits {
     /// Wrong guesses allowed within a window.

@@ -191,17 +191,11 @@ async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: 
 
 /// Assigns numbers to the account's notifications without one and returns the highest number. Returns `None` when no
 /// client has requested the account's notifications yet.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn number(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!("select number_notifications($1)", account as _).fetch_one(conn).await
 }
 
 /// Returns up to `limit` notifications with numbers above `after`, the oldest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn read_after(
     conn: &mut PgConnection,
     account: AccountId,
@@ -222,9 +216,6 @@ pub async fn read_after(
 }
 
 /// Lists the account's notifications below a number, the newest first (contract: notifications 8).
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -275,9 +266,6 @@ pub struct Progress {
 }
 
 /// Returns the progress of these accounts, for a process that may have missed an announcement.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::Result<Vec<Progress>> {
     sqlx::query_as!(
         Progress,
@@ -291,9 +279,6 @@ pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::
 }
 
 /// Extends the lease of these open streams.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn renew_streams(
     conn: &mut PgConnection,
     streams: &[NotificationStreamId],
@@ -317,9 +302,6 @@ pub async fn renew_streams(
 }
 
 /// Deletes these streams, which are closed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStreamId]) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_streams where id = any($1)", streams as _).execute(conn).await?;
     Ok(())

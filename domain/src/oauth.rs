@@ -114,9 +114,6 @@ pub enum CreateClientError {
 }
 
 /// Lists the active clients of `account`, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Client>> {
     sqlx::query!(
         "select id, name, scopes, created_at from oauth_clients where account_id = $1 and revoked_at is null order by id desc",
@@ -129,9 +126,6 @@ pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::
 
 /// Revokes a client and all its tokens immediately. Returns false when the account has no such client. A second call
 /// changes nothing.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         "update oauth_clients set revoked_at = coalesce(revoked_at, now()) where id = $1 and account_id = $2",
@@ -144,9 +138,6 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
 }
 
 /// Revokes all clients of an account that is being deleted, as [`delete_client`] does.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
@@ -159,9 +150,6 @@ async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 
 /// Deletes up to `limit` clients that were revoked longer ago than `age` and have no tokens. Returns the number of
 /// deleted clients.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_clients where id in (
@@ -187,9 +175,6 @@ pub struct Authenticated {
 
 /// Returns the client with this id and secret. Returns `None` for an unknown client, a wrong secret, and a client whose
 /// account is deleted. An unknown client takes the same steps as a wrong secret.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
     let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
     let row = sqlx::query!(
@@ -294,7 +279,6 @@ pub struct TokenRecord {
     pub client_id: OauthClientId,
     /// Account of the client.
     pub account_id: AccountId,
-    /// Scopes of the token.
     pub scopes: Scopes,
     /// Time the token expires.
     pub expires_at: Timestamp,
@@ -308,8 +292,6 @@ pub struct TokenRecord {
     pub tier: Tier,
 }
 
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<TokenRecord>> {
     sqlx::query!(
         r#"select t.client_id, c.account_id, t.scopes, t.expires_at, t.expires_at <= now() as "expired!",
@@ -334,9 +316,6 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 
 /// Deletes up to `limit` access tokens that expired more than a day ago (contract: retention 7). During that day, a
 /// caller with the token receives the reason for the refusal. Returns the number of deleted tokens.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (

@@ -66,7 +66,6 @@ pub const SWEEP_RETENTION: ScheduledJob = ScheduledJob { name: "sweep_retention"
 /// Profile as customers see it.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Profile id.
     pub id: ProfileId,
     /// Account the profile belongs to.
     pub account_id: AccountId,
@@ -86,7 +85,6 @@ pub struct Profile {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// Name of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileName(String);
 
@@ -122,7 +120,6 @@ impl ProfileName {
 pub struct NewProfile<'a> {
     /// Profile id, which its key and its store are bound to.
     pub id: ProfileId,
-    /// Name of the profile.
     pub name: &'a ProfileName,
     /// Device that its sessions emulate.
     pub archetype: &'a str,
@@ -137,7 +134,6 @@ pub struct NewProfile<'a> {
 /// Store and its size.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
-    /// Store id.
     pub store: StoreId,
     /// Size of the store, sealed.
     pub size_bytes: i64,
@@ -291,9 +287,6 @@ pub async fn create(
 }
 
 /// Returns the account's profile with this id, unless it is in the recycle bin.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Profile>> {
     sqlx::query_as!(
         Profile,
@@ -316,9 +309,6 @@ pub struct Filter {
 }
 
 /// Lists the account's profiles, the newest first, at most `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -341,9 +331,6 @@ pub async fn list(
 }
 
 /// Renames a profile. Returns `None` when the account has no such profile.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     account: AccountId,
@@ -449,9 +436,6 @@ pub async fn delete(
 }
 
 /// Moves all profiles of a deleted account to the recycle bin, from which they can no longer be restored.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     // In the order of their ids, like all changes of several profiles, so that two such transactions cannot deadlock.
     sqlx::query!(
@@ -526,16 +510,12 @@ pub struct Retention {
 /// Profile whose time in the recycle bin is over.
 #[derive(Debug)]
 pub struct ExpiredProfile {
-    /// Profile id.
     pub profile: ProfileId,
     /// Number of its snapshots.
     pub snapshots: i64,
 }
 
 /// Lists profiles whose time in the recycle bin is over, after the given one, at most `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn due_for_purge(
     conn: &mut PgConnection,
     retention: Retention,
@@ -562,9 +542,6 @@ pub async fn due_for_purge(
 
 /// Deletes a profile that is due ([`due_for_purge`]) as [`purge`] does, but without an audit entry. Returns the number
 /// of its snapshots, or `None` when it is no longer due or its row is locked.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
     // The account owner may have restored the profile and deleted it again in the meantime.
     let held = sqlx::query_scalar!(
@@ -588,7 +565,6 @@ pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: Profil
 /// Profile leased to a session.
 #[derive(Debug)]
 pub struct LeasedProfile {
-    /// Name of the profile.
     pub name: String,
     /// Device of the profile.
     pub archetype: String,
@@ -626,9 +602,6 @@ pub struct StoredProfile {
 }
 
 /// Returns the account's profile with its content, unless it is in the recycle bin.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -645,9 +618,6 @@ pub async fn find_kept(
 }
 
 /// Returns true while a live worker is still saving the state of the profile's last session.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
@@ -663,9 +633,6 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
 
 /// Marks a store as removable unless it is referenced. The caller must hold the lock on the row of its profile, or the
 /// profile must not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()
@@ -679,9 +646,6 @@ pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()
 }
 
 /// Writes `profile.exported`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
     let Profile { id, account_id: account, .. } = *exported;
     let payload = json!({"source_profile_id": id, "source_account_id": account});

@@ -121,7 +121,6 @@ impl Scheme {
 /// Saved proxy as customers see it, without its secrets.
 #[derive(Debug, Clone)]
 pub struct SavedProxy {
-    /// Proxy id.
     pub id: ProxyId,
     /// Label chosen by the account owner.
     pub label: String,
@@ -129,7 +128,6 @@ pub struct SavedProxy {
     pub scheme: Scheme,
     /// Host name or address, as [`url::Host`] writes it.
     pub host: String,
-    /// Port of the proxy.
     pub port: i32,
     /// User name sent to the proxy.
     pub username: Option<String>,
@@ -241,9 +239,6 @@ fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
 }
 
 /// Lists the account's proxies, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -257,9 +252,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 }
 
 /// Returns the account's proxy with this id.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -399,9 +391,6 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
 
 /// Returns a live agent session that would lose its packets if another session used the same proxy. A WireGuard server
 /// sends all packets to the client that last used a key.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,

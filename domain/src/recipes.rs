@@ -55,7 +55,6 @@ pub struct Keys<'a> {
 /// A recipe without its steps.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// Id of the recipe.
     pub id: RecipeId,
     /// Account that owns the recipe.
     pub account_id: AccountId,

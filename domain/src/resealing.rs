@@ -13,7 +13,6 @@ use crate::area::{RowKey, Sealed, SecretOwner};
 use crate::vault::Vault;
 use crate::{areas, database};
 
-/// Rows of a batch.
 const BATCH_ROWS: i64 = 500;
 /// Bytes of a batch. A larger secret is a batch of its own.
 const BATCH_BYTES: i64 = 16 * 1024 * 1024;

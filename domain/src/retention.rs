@@ -48,7 +48,6 @@ pub struct Terms {
     pub jobs: Duration,
     /// Webhook deliveries and their events.
     pub webhooks: Duration,
-    /// Sessions.
     pub sessions: Duration,
     /// Agent sessions with their messages.
     pub agent_sessions: Duration,
@@ -56,10 +55,8 @@ pub struct Terms {
     pub workers: Duration,
     /// Daily usage counts.
     pub usage: Duration,
-    /// Notifications.
     pub notifications: Duration,
     /// Revoked OAuth clients, deleted webhook endpoints and accepted invitations.
     pub revoked: Duration,
-    /// Secrets of deleted accounts.
     pub deleted_account_secrets: Duration,
 }

@@ -53,9 +53,6 @@ pub struct TeamMaker {
 
 /// Returns the role of `member` in the owner's team and locks the membership until the transaction ends. Returns `None`
 /// when there is no membership.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
     sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,

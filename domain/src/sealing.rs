@@ -22,7 +22,6 @@ impl Opener {
         Self(SecretKey::generate(&mut OsRng))
     }
 
-    /// Returns the public key.
     #[must_use]
     pub fn public_key(&self) -> Vec<u8> {
         self.0.public_key().as_bytes().to_vec()

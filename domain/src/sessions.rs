@@ -68,7 +68,6 @@ pub const PURGE_FINISHED: ScheduledJob = ScheduledJob { name: "purge_finished", 
 /// A session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Id of the session.
     pub id: SessionId,
     /// Account that owns the session.
     pub account_id: AccountId,
@@ -78,7 +77,6 @@ pub struct Session {
     pub status: SessionStatus,
     /// Device that the session emulates.
     pub archetype: String,
-    /// Purpose of the session.
     pub purpose: String,
     /// Label chosen by the customer.
     pub label: Option<String>,
@@ -164,7 +162,6 @@ pub struct NewSession<'a> {
     pub api_key_id: Option<ApiKeyId>,
     /// Id of an archetype. `None` selects the profile's device, or else the default of the catalogue.
     pub archetype: Option<&'a str>,
-    /// Purpose of the session.
     pub purpose: &'a str,
     /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
@@ -502,7 +499,6 @@ pub enum Cause {
     FreeTierCap,
     /// A session reached the maximum age of all tiers.
     MaxAge,
-    /// The account was suspended.
     AccountSuspended,
     /// An operator or a staff member ended it.
     Staff,
@@ -668,7 +664,6 @@ pub struct SessionAgeLimits {
 /// A session that has reached its maximum age.
 #[derive(Debug)]
 pub struct ExpiredSession {
-    /// Id of the session.
     pub id: SessionId,
     /// Account that owns the session.
     pub account: AccountId,

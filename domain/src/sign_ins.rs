@@ -33,7 +33,6 @@ pub(crate) const AREA: Area = Area {
 /// First factor of a sign-in.
 #[derive(Clone, Copy)]
 pub enum Method<'a> {
-    /// Password.
     Password {
         /// Hash that the password was checked against. The password may have been changed since.
         hash: &'a str,
@@ -53,7 +52,6 @@ pub enum Method<'a> {
 pub struct Lifetimes {
     /// Lifetime of a web session.
     pub session: Duration,
-    /// Lifetime of a challenge.
     pub challenge: Duration,
 }
 
@@ -64,7 +62,6 @@ pub enum SignedIn {
     Session(NewWebSession),
     /// The user must provide a second factor.
     Challenge {
-        /// Token of the challenge.
         token: Token,
         /// Time the challenge expires.
         expires_at: Timestamp,
@@ -154,9 +151,6 @@ async fn begin(
 
 /// Returns true when an earlier sign-in to the account with this address succeeded from this network
 /// (contract: rate-limits 5).
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn knows_network(
     conn: &mut PgConnection,
     email: &EmailAddress,
@@ -228,9 +222,6 @@ pub async fn prove(
 
 /// Sets a new password, ends all web sessions, pending challenges and mailed links of the account, and writes
 /// `account.password_changed`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn reset_password(
     conn: &mut PgConnection,
     account: AccountId,
@@ -246,18 +237,12 @@ pub async fn reset_password(
 
 /// Removes the password and ends all web sessions, pending challenges and mailed links. The password was set before the
 /// address was verified, possibly by a person other than the owner of the address.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     accounts::remove_password(&mut *conn, account).await?;
     end_all(conn, account).await
 }
 
 /// Ends all web sessions of an account and deletes its pending challenges and mailed links.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     web_sessions::end_all(&mut *conn, account, None).await?;
     challenges::revoke_all(&mut *conn, account).await?;

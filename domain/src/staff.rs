@@ -40,7 +40,6 @@ pub const REASON_CHARS: usize = 500;
 /// Staff credential without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct StaffCredential {
-    /// Credential id.
     pub id: StaffCredentialId,
     /// Person or purpose of the credential.
     pub name: String,
@@ -87,9 +86,6 @@ pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredentia
 }
 
 /// Lists all credentials, including revoked ones, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>> {
     sqlx::query_as!(
         StaffCredential,
@@ -100,9 +96,6 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>>
 }
 
 /// Revokes a credential permanently. A second call changes nothing. Returns false when there is no such credential.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Result<bool> {
     let known =
         sqlx::query!("update staff_credentials set revoked_at = coalesce(revoked_at, now()) where id = $1", id as _,)
@@ -114,7 +107,6 @@ pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Res
 /// Stored state of a staff credential that authenticates a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bearer {
-    /// Credential id.
     pub id: StaffCredentialId,
     /// True when the credential was revoked.
     pub revoked: bool,
@@ -122,9 +114,6 @@ pub struct Bearer {
 
 /// Returns the staff credential with this token and records its use. Returns `None` when the token is not a staff
 /// credential.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     let Some(secret) = Secret::parse_of_staff(token) else { return Ok(None) };
     sqlx::query_as!(
@@ -175,10 +164,8 @@ impl StaffActor {
 /// Action of staff, as the staff log names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Operation {
-    /// Suspended an account.
     #[strum(serialize = "account.suspended")]
     AccountSuspended,
-    /// Reactivated an account.
     #[strum(serialize = "account.reactivated")]
     AccountReactivated,
     /// Moved an account to another tier.
@@ -190,7 +177,6 @@ pub enum Operation {
     /// Wrote a note about an account.
     #[strum(serialize = "account.note_written")]
     NoteWritten,
-    /// Recorded a refund.
     #[strum(serialize = "account.refund_recorded")]
     RefundRecorded,
     /// Requeued dead letters.
@@ -202,13 +188,10 @@ pub enum Operation {
     /// Marked a crypto order as paid.
     #[strum(serialize = "crypto_order.settled")]
     OrderSettled,
-    /// Retried a job.
     #[strum(serialize = "job.retried")]
     JobRetried,
-    /// Cancelled a job.
     #[strum(serialize = "job.cancelled")]
     JobCancelled,
-    /// Ended a session.
     #[strum(serialize = "session.ended")]
     SessionEnded,
     /// Took a worker out of service.
@@ -217,13 +200,10 @@ pub enum Operation {
     /// Returned a worker to service.
     #[strum(serialize = "worker.undrained")]
     WorkerUndrained,
-    /// Posted an incident.
     #[strum(serialize = "incident.posted")]
     IncidentPosted,
-    /// Updated an incident.
     #[strum(serialize = "incident.updated")]
     IncidentUpdated,
-    /// Resolved an incident.
     #[strum(serialize = "incident.resolved")]
     IncidentResolved,
 }
@@ -282,9 +262,6 @@ impl StaffRecord {
 
 /// Writes an action of staff to the staff log and, if it affects a customer, to the customer's audit log, in the
 /// caller's transaction (contract: staff 6).
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
     let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(

@@ -78,9 +78,6 @@ pub struct StatusPage {
 }
 
 /// Reads the content of the status page.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;

@@ -49,9 +49,6 @@ pub struct TeamMembership {
 }
 
 /// Returns the membership of `member` in `owner`'s team, or `None` when there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn standing(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -72,9 +69,7 @@ pub async fn standing(
 /// Team. Every account has one, which is created with the account.
 #[derive(Debug, Clone)]
 pub struct Team {
-    /// Team id.
     pub id: TeamId,
-    /// Name of the team.
     pub name: String,
     /// Account that owns the team.
     pub owner_account_id: AccountId,
@@ -84,7 +79,6 @@ pub struct Team {
     pub updated_at: Timestamp,
 }
 
-/// Name of a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeamName(String);
 
@@ -97,9 +91,6 @@ impl TeamName {
 }
 
 /// Creates the team of a new account, with the name of the account owner.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",
@@ -111,10 +102,6 @@ pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<(
     Ok(())
 }
 
-/// Lists the teams of the account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Team>> {
     sqlx::query_as!(
         Team,
@@ -126,9 +113,6 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
 }
 
 /// Renames a team of the account and writes `team.updated`. Returns `None` when the account has no such team.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn rename(
     conn: &mut PgConnection,
     owner: AccountId,

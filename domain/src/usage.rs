@@ -36,7 +36,6 @@ pub struct Totals {
     pub wait: i64,
     /// Reads of the state.
     pub state_capture: i64,
-    /// Screenshots.
     pub screenshot_capture: i64,
 }
 
@@ -67,9 +66,6 @@ pub struct Summary {
 }
 
 /// Returns the account's usage in the current UTC month, or `None` when the account does not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Summary>> {
     let Some(owner) = accounts::find(&mut *conn, account).await? else { return Ok(None) };
     let today = today(&mut *conn).await?;
@@ -93,9 +89,6 @@ pub struct Day {
 }
 
 /// Returns the usage of the last `days` complete UTC days, the oldest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> sqlx::Result<Vec<Day>> {
     let today = today(&mut *conn).await?;
     let first = today - Days::new(u64::from(days));
@@ -110,11 +103,9 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
 /// Usage of one account over several days.
 #[derive(Debug, Serialize)]
 pub struct AccountUsage {
-    /// Account id.
     pub account_id: AccountId,
     /// E-mail address of the account.
     pub email: String,
-    /// Tier of the account.
     pub tier: Tier,
     /// Number of live sessions at present.
     pub live_sessions: i64,
@@ -125,9 +116,6 @@ pub struct AccountUsage {
 /// Returns the usage of accounts over the last `days` UTC days, including today (contract: staff 22). Lists at most
 /// `limit` accounts with usage, ordered by session minutes and then by operations. With `only`, returns that account,
 /// even without usage.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     days: u32,
@@ -190,9 +178,6 @@ pub async fn by_account(
 }
 
 /// Deletes up to `limit` rows of days that ended longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from usage_counts where ctid = any(array(

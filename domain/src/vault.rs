@@ -74,7 +74,6 @@ impl Vault {
         self.current.id.to_vec()
     }
 
-    /// Returns the ids of all keys.
     pub(crate) fn key_ids(&self) -> Vec<Vec<u8>> {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }

@@ -26,21 +26,16 @@ const MAX_SESSIONS: i64 = 1_000;
 /// New or refreshed session with its token, which is known only at this moment.
 #[derive(Debug)]
 pub struct NewWebSession {
-    /// Session id.
     pub id: WebSessionId,
     /// Bearer token.
     pub token: Token,
     /// Time the session expires.
     pub expires_at: Timestamp,
-    /// Account of the session.
     pub account_id: AccountId,
 }
 
 /// Creates a session of an active account on whose row the caller holds a lock. Ends the oldest session when there are
 /// too many. With `proven`, the session starts with a proof of the second factor.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account_id: AccountId,
@@ -76,9 +71,7 @@ pub async fn begin(
 /// Stored state of a session that authenticates a request.
 #[derive(Debug)]
 pub struct SessionRecord {
-    /// Session id.
     pub id: WebSessionId,
-    /// Account of the session.
     pub account_id: AccountId,
     /// Time since the last proof of a second factor.
     pub proof_age: Option<Duration>,
@@ -92,8 +85,6 @@ pub struct SessionRecord {
     pub tier: Tier,
 }
 
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SessionRecord>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, s.revoked_at is not null as "revoked!", s.expires_at <= now() as "expired!",
@@ -117,9 +108,6 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 
 /// Gives the session a new token and a new expiry. The previous token stops working. Returns `None` when the session is
 /// no longer valid. Of several callers with one token, one succeeds.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sqlx::Result<Option<NewWebSession>> {
     let fresh = Token::generate();
     let row = sqlx::query!(
@@ -142,9 +130,6 @@ pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sql
 }
 
 /// Ends the session with this token and writes `account.logout`. Does nothing for an invalid token.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> sqlx::Result<()> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -162,7 +147,6 @@ pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> s
 /// Web session as the account owner sees it.
 #[derive(Debug)]
 pub struct WebSession {
-    /// Session id.
     pub id: WebSessionId,
     /// Time of the sign-in.
     pub created_at: Timestamp,
@@ -177,9 +161,6 @@ pub struct WebSession {
 }
 
 /// Lists the account's active sessions, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<WebSession>> {
     sqlx::query_as!(
         WebSession,
@@ -193,9 +174,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 
 /// Ends one session of the account and writes `account.web_session_revoked`. Returns false when the account has no such
 /// active session.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke(
     conn: &mut PgConnection,
     account: AccountId,
@@ -221,9 +199,6 @@ pub async fn revoke(
 
 /// Ends all sessions of the account except `current` and writes `account.web_session_revoked`. Returns the number of
 /// ended sessions.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn revoke_others(
     conn: &mut PgConnection,
     account: AccountId,
@@ -237,9 +212,6 @@ pub async fn revoke_others(
 }
 
 /// Ends all sessions of the account except `except`. Returns the number of ended sessions.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option<WebSessionId>) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -253,9 +225,6 @@ pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option
 }
 
 /// Records a proof of the second factor. Returns `None` when the session was ended.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Result<Option<Timestamp>> {
     let satisfied = sqlx::query_scalar!(
         "update web_sessions set mfa_satisfied_at = now() where id = $1 and revoked_at is null returning mfa_satisfied_at",
@@ -267,9 +236,6 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
 }
 
 /// Records that these sessions were used.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
     // Skip rows locked by other transactions: those sessions are in use anyway, and waiting could end in a deadlock.
@@ -285,9 +251,6 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
 
 /// Deletes up to `limit` sessions that expired more than a day ago (contract: retention 7). During that day, a caller
 /// with the token receives the reason for the refusal. Returns the number of deleted sessions.
-///
-/// # Errors
-/// Returns an error if a query fails.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (

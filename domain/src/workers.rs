@@ -51,7 +51,6 @@ pub const MOST_SESSIONS: u32 = 10_000;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Driver {
-    /// WebKit.
     #[default]
     Webkit,
     /// No browser, for load tests.
@@ -153,9 +152,6 @@ pub struct LiveEnd {
 }
 
 /// Inserts the row of a worker and the slots for its sessions.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "with worker as (
@@ -181,9 +177,6 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
 
 /// Returns the live-view endpoint of a live session's worker. Returns `None` when the session has ended or the worker
 /// has no such endpoint.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<LiveEnd>> {
     let end = sqlx::query!(
         r#"select w.live_address as "address!", w.live_fingerprint as fingerprint
@@ -207,16 +200,12 @@ pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<V
 /// Worker selected for a task.
 #[derive(Debug)]
 pub struct SelectedWorker {
-    /// Worker id.
     pub id: WorkerId,
     /// Public key to which secrets for the worker are sealed.
     pub public_key: Vec<u8>,
 }
 
 /// Returns a random live worker with browsers, or `None` when there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>> {
     sqlx::query_as!(
         SelectedWorker,
@@ -251,9 +240,6 @@ pub struct Resources {
 
 /// Renews a worker's lease and reports its resources. Returns `None` when the worker was declared lost or stopped, and
 /// must not continue.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resources) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
@@ -272,9 +258,6 @@ pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resourc
 
 /// Drains a worker: it accepts no more sessions, and its live sessions continue (contract: workers 11, 20). This waits
 /// for creates that hold one of its slots. Returns false when the worker is not active.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let drained = sqlx::query!("update workers set status = 'draining' where id = $1 and status = 'active'", id as _)
         .execute(conn)
@@ -284,9 +267,6 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
 
 /// Returns a draining worker to service and restores its slots (contract: workers 28). Returns false when the worker is
 /// not draining, is stopping, or runs a version that cannot return to service.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let returned = sqlx::query_scalar!(
         r#"with returned as (
@@ -306,9 +286,6 @@ pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool
 }
 
 /// Drains a worker that is stopping, and prevents its return to service.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!(
         "update workers set status = 'draining', stopping_at = coalesce(stopping_at, now())
@@ -321,9 +298,6 @@ pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<(
 }
 
 /// Returns true when a worker is draining. It cannot return to service until the transaction of `conn` ends.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let status = sqlx::query_scalar!("select status from workers where id = $1 for share", id as _);
     Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
@@ -334,9 +308,6 @@ pub const LONGEST_DRAIN: Duration = Duration::from_hours(30 * 24);
 
 /// Sets the time at which the remaining sessions of a draining worker are ended (contract: workers 20), and replaces an
 /// earlier one. Returns false when the worker is not draining.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duration) -> sqlx::Result<bool> {
     let updated = sqlx::query!(
         "update workers set drain_by = now() + make_interval(secs => $2) where id = $1 and status = 'draining'",
@@ -351,7 +322,6 @@ pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duratio
 /// Progress of a draining worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DrainProgress {
-    /// Worker id.
     pub id: WorkerId,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
@@ -364,9 +334,6 @@ pub struct DrainProgress {
 }
 
 /// Returns the progress of a draining worker, or `None` when the worker does not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<DrainProgress>> {
     sqlx::query_as!(
         DrainProgress,
@@ -382,9 +349,6 @@ pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Opti
 }
 
 /// Returns true when a worker has no live session.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from sessions where worker_id = $1 and live) as "empty!""#,
@@ -395,27 +359,18 @@ pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<boo
 }
 
 /// Marks a worker as stopped.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!("update workers set status = 'stopped' where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
 /// Returns the time of the database's clock, which decides when leases expire.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn now(conn: &mut PgConnection) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
 }
 
 /// Declares workers lost whose lease had expired at time `at`, and returns their ids. The caller reads `at` before this
 /// statement. If the database stalls in between, workers that cannot renew their leases meanwhile are not declared lost.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Result<Vec<WorkerId>> {
     sqlx::query_scalar!(
         "update workers set status = 'lost'
@@ -449,9 +404,6 @@ impl WorkerStatus {
 }
 
 /// Returns the best state of the live workers, or `None` when there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
@@ -469,9 +421,6 @@ pub const STATUSES: [&str; 4] = ["active", "draining", "stopped", "lost"];
 
 /// Counts workers by status. A worker with an expired lease counts as lost, even if it was not declared lost yet.
 /// Stopped and lost workers count for 1 h.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
     let counted = sqlx::query!(
         r#"select case when status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1)
@@ -494,9 +443,6 @@ pub struct Slots {
 }
 
 /// Counts the slots of workers that accept sessions.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     sqlx::query_as!(
         Slots,
@@ -521,9 +467,6 @@ pub enum NoSlotReason {
 }
 
 /// Returns the reason why no session can be placed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     let workers = sqlx::query!(
         r#"select coalesce(bool_or(heard), false) as "heard!", coalesce(bool_or(not heard and status = 'active'), false) as "silent!"
@@ -544,9 +487,6 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
 
 /// Returns dead workers with live sessions that no process will end: workers that stopped, and workers that have been
 /// lost for `patience` and have sessions in the state `ready`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
         DeadWorker,
@@ -565,7 +505,6 @@ pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Res
 /// Dead worker with live sessions.
 #[derive(Debug)]
 pub struct DeadWorker {
-    /// Worker id.
     pub id: WorkerId,
     /// True when the worker was declared lost, false when it stopped.
     pub was_lost: bool,
@@ -573,9 +512,6 @@ pub struct DeadWorker {
 
 /// Deletes up to `limit` workers that ended longer ago than `age` and have neither live sessions nor state to save.
 /// Returns the number of deleted workers.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from workers where id = any(array(
@@ -594,9 +530,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 }
 
 /// Declares one worker lost, because its machine knows that it has ended. Returns true when it was alive.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let lost =
         sqlx::query!("update workers set status = 'lost' where id = $1 and status in ('active', 'draining')", id as _,)
@@ -606,17 +539,11 @@ pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Re
 }
 
 /// Lists live workers, or with `all` every worker, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker>> {
     list_before(conn, all, None, 1_000).await
 }
 
 /// Lists those workers that are older than `before`, up to `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list_before(
     conn: &mut PgConnection,
     all: bool,
@@ -639,9 +566,6 @@ pub async fn list_before(
 }
 
 /// Returns a worker in any status.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Worker>> {
     sqlx::query_as!(
         Worker,

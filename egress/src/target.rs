@@ -16,7 +16,6 @@ const NAME_BYTES: usize = 253;
 pub struct Target {
     /// Host, parsed as the URL standard requires: it cannot contain a line end or a port, and `127.1` is an address.
     pub host: Host,
-    /// Port.
     pub port: u16,
 }
 

@@ -33,7 +33,6 @@ pub enum Upstream {
 pub struct Proxy {
     /// Name or address.
     pub host: Host,
-    /// Port.
     pub port: u16,
     /// Credentials sent to the proxy.
     pub credentials: Option<Credentials>,

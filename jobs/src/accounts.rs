@@ -14,9 +14,6 @@ use crate::{browser, emails};
 
 /// Suspends an account and ends its live sessions (contract: accounts 7; sessions 19). Returns the number of ended sessions, or
 /// `None` if the account does not exist.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<u64>> {
     let mut tx = conn.begin().await?;
     // The account's row stays locked: a concurrent create waits for this transaction and then sees the suspension.
@@ -37,9 +34,6 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 }
 
 /// Ends an account's suspension. Returns `false` if the account does not exist.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
@@ -49,9 +43,6 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 /// Removes live sessions, passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities.
 /// Profiles are purged later ([`kitfleet_domain::profiles::due_for_purge`]). Webhook endpoints are removed last, so they
 /// receive no events of the removal.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     // The account's row stays locked, as in `suspend`.
     if !accounts::delete(&mut *conn, account).await? {
@@ -68,18 +59,12 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
 
 /// Moves an account to another tier and mails its owner. No subscription or order revokes a tier set this way. Returns the
 /// previous tier, or `None` if the account does not exist.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
     change_tier(conn, account, tier, None).await
 }
 
 /// Moves an account to the tier that a subscription or an order pays for. `giver` is its id; the tier is revoked when it ends.
 /// Returns the previous tier, or `None` if the account does not exist.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn give_tier(
     conn: &mut PgConnection,
     account: AccountId,

@@ -33,9 +33,6 @@ impl Job for TurnJob {
 }
 
 /// Enqueues a turn in the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
@@ -47,9 +44,6 @@ pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
 
 /// Closes an agent session for its owner and destroys its driver session, in the caller's transaction. The caller sends the
 /// notices of the returned [`Destroyed`] after the commit. Returns `None` if the account has no such agent session.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,

@@ -15,9 +15,6 @@ pub fn queue_of(worker: WorkerId) -> String {
 
 /// Ends the account's session in the caller's transaction. The worker and the listeners are notified when it commits. Returns
 /// `None` if the account has no such session.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,

@@ -32,9 +32,6 @@ impl Job for EmailJob {
 
 /// Queues a mail, which is sent after the caller's transaction commits. Returns the time when the mail, and a link in it,
 /// expires. Returns `None` if the mail is sent only once and was queued before.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn send(
     conn: &mut PgConnection,
     template: Template,
@@ -52,9 +49,6 @@ pub async fn send(
 /// Enqueues due mails: those that wait for another attempt, and those whose job or worker was lost. Counts the mails that are
 /// enqueued already toward `limit`, so that a slow mail server does not make jobs accumulate. Returns the number of mails
 /// enqueued.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let enqueued: i64 = sqlx::query_scalar(
         "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')

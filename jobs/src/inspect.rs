@@ -28,7 +28,6 @@ use crate::{QUEUES, wakeups};
 pub struct JobRow {
     /// ULID, or the id of an intent or a delivery.
     pub id: String,
-    /// Queue of the job.
     pub queue: String,
     /// `pending`, `running`, `done`, `failed` or `killed`.
     pub status: String,
@@ -51,9 +50,7 @@ pub struct JobRow {
 /// Filter of a job listing.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Filter by queue.
     pub queue: Option<String>,
-    /// Filter by status.
     pub status: Option<String>,
     /// Filter by position: only jobs created before the job with this [`JobRow::place`].
     pub before: Option<Uuid>,
@@ -66,9 +63,6 @@ const COLUMNS: &str =
      nullif(run_at, to_timestamp(0)) as run_at, lock_by, lock_at, done_at, last_result as result";
 
 /// Lists jobs, newest first.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
     let Filter { queue, status, before, limit } = filter;
     let before = before.unwrap_or(Uuid::max());
@@ -120,10 +114,6 @@ pub fn is_id(text: &str) -> bool {
     text.parse::<ulid::Ulid>().is_ok() || text.parse::<DeliveryId>().is_ok() || text.parse::<IntentId>().is_ok()
 }
 
-/// Returns the job with this id.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobRow>> {
     if let Ok(delivery) = id.parse() {
         return deliveries::show(conn, delivery).await;
@@ -156,9 +146,6 @@ const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
 
 /// Retries a job that failed or whose worker died, if the job still has something to do. Requeues a delivery in the dead letter
 /// state and resets its attempt count.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutcome> {
     if id.parse::<IntentId>().is_ok() {
         return Ok(RetryOutcome::RunsOnce);
@@ -201,9 +188,6 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutco
 ///
 /// Also returns `false` for operations and deliveries. Destroying the session ends an operation and answers its caller. Pausing
 /// or deleting the endpoint ends its deliveries and notifies the customer.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
@@ -258,9 +242,6 @@ pub struct QueueStats {
 }
 
 /// Returns the statistics of every queue. Counts all rows.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let of_deliveries = deliveries::stats(&mut *conn).await?;
     let select = format!(
@@ -302,9 +283,6 @@ pub struct Backlog {
 pub const MOST_COUNTED: i64 = 100_000;
 
 /// Returns the backlog of every job type. Reads only waiting jobs.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     // All times are the database's, because a process's clock may be minutes off. Jobs that an earlier version enqueued have no
     // time and therefore no age.
@@ -335,9 +313,6 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
 
 /// Kills jobs whose worker is gone and that will not be retried: the next tick of a scheduled job has its own row, and a mail
 /// gets another job. Returns the number of killed jobs.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let in_apalis = QUEUES.into_iter().filter(|queue| queue.is_in_apalis());
     let of_one_worker = QUEUES.into_iter().filter(|queue| queue.runs_once());
@@ -361,9 +336,6 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
 
 /// Deletes ended jobs older than `age`, and ticks of scheduled jobs after an hour, up to `limit` of each. Also deletes job
 /// workers without a heartbeat in that time. Returns the number of deleted jobs.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     // Old jobs are selected by id, which begins with the creation time, and ticks by queue: the end time has no index.
     let jobs = sqlx::query(

@@ -62,18 +62,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 const SAFETY: Duration = Duration::from_secs(30);
 
 /// Writes `job` into its queue and wakes the queue's server when the transaction commits.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     push(&mut *conn, job).await?;
     wakeups::wake(conn, &job.queue()).await
 }
 
 /// Writes several jobs of one queue in one statement, which keeps the transaction's row locks short.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn enqueue_all<J: Job>(conn: &mut PgConnection, jobs: &[J]) -> sqlx::Result<()> {
     let Some(first) = jobs.first() else { return Ok(()) };
     push_all(&mut *conn, &first.queue(), jobs).await?;

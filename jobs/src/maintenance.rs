@@ -54,9 +54,6 @@ pub struct Scheduled {
 }
 
 /// Writes the row of each scheduled job's next tick, if it is missing.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     let chains: Vec<_> = areas::chains().collect();
     let ids: Vec<_> = chains.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
@@ -87,9 +84,6 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
 }
 
 /// Returns for each scheduled job whether a pending row exists, for `service_scheduled_job_chain_pending`.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'static str, bool)>> {
     let pending: Vec<String> = sqlx::query_scalar(
         "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs

@@ -34,9 +34,6 @@ impl PendingWork {
 }
 
 /// Queries the waiting work of this worker, which serves `queues` of apalis.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[String]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,

@@ -30,9 +30,6 @@ impl Job for CheckProxy {
 }
 
 /// Enqueues a check in the transaction that writes it, without a wake-up. The caller calls [`wake`] after the commit.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }

@@ -216,9 +216,6 @@ impl Waiter {
     /// Returns the outcome of the intent, which may run for `budget`. Returns [`AwaitedOutcome::Nothing`] when no outcome
     /// arrived within 30 s after that, or when the process stops. If `answers` is set, a large result is read only once its
     /// memory is reserved.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails.
     pub async fn outcome(
         &mut self,
         budget: Duration,

@@ -27,9 +27,6 @@ impl From<ChangeError> for Refused {
 
 /// Mails a confirmation link to an address that wants to subscribe. Does the same for known and unknown addresses. Returns the
 /// time the link expires.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn subscribe(
     conn: &mut PgConnection,
     address: &EmailAddress,
@@ -45,9 +42,6 @@ pub async fn subscribe(
 
 /// Confirms a subscription with the single-use token of a link, and mails a notice to the address. Returns `false` if the token
 /// is invalid.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some(subscriber) = subscribers::confirm(&mut tx, token).await? else { return Ok(false) };
@@ -57,10 +51,6 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool>
     Ok(true)
 }
 
-/// Posts an incident.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActor) -> Result<IncidentId, Refused> {
     let mut tx = conn.begin().await?;
     let id = incidents::post(&mut tx, incident).await?;
@@ -104,9 +94,6 @@ pub async fn resolve(
 
 /// Writes the next `limit` due incident mails, and enqueues mails up to the limit of pending jobs. Returns `false` if no mail
 /// was due.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn go_on_telling(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let more = notices::go_on(&mut tx, update_interval, limit).await?;

@@ -64,7 +64,6 @@ pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str
 pub enum WakeupTransport {
     /// Inside the process.
     Memory,
-    /// Redis.
     Redis,
     /// PostgreSQL.
     Postgres,

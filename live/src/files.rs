@@ -46,10 +46,7 @@ pub struct OfferedFile {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileReply {
     /// All downloads of the session, oldest first.
-    Downloads {
-        /// The downloads.
-        downloads: Vec<Download>,
-    },
+    Downloads { downloads: Vec<Download> },
     /// The content of a download follows.
     Content {
         /// Suggested name.

@@ -49,7 +49,6 @@ pub enum ToViewer {
     },
     /// The viewer's input was not executed.
     Refused {
-        /// Reason.
         reason: Refusal,
         /// Reason as a text.
         detail: String,
@@ -86,7 +85,6 @@ pub struct MenuItem {
 /// A dialog of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
-    /// Kind of the dialog.
     pub kind: DialogKind,
     /// Text of the page, truncated.
     pub message: String,
@@ -95,7 +93,6 @@ pub struct Dialog {
     pub default: Option<String>,
 }
 
-/// Kind of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogKind {
@@ -159,7 +156,6 @@ pub enum Event {
     Touch {
         /// Finger, from 0 to 9.
         finger: u8,
-        /// Phase of the touch.
         phase: Phase,
         /// CSS pixels from the viewport's left edge.
         x: f64,

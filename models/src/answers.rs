@@ -29,7 +29,6 @@ const MOST_REPLY_CHARS: usize = 2_000;
 /// Member that a model may add to each step.
 const APPROVAL: &str = "ask_approval";
 
-/// Answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelAnswer {
     /// Steps to run.
@@ -56,7 +55,6 @@ pub enum ModelAnswer {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Action of the step.
     pub action: Action,
     /// True when the step needs approval, because the model requests it or because its address is unexpected. The executor adds
     /// its own reasons; none is ever removed.
@@ -164,7 +162,6 @@ pub enum Action {
         /// Number of the page.
         page: usize,
     },
-    /// Closes a page.
     ClosePage {
         /// Number of the page; by default the active one.
         #[serde(default)]
@@ -211,15 +208,9 @@ pub enum Action {
         target: Option<Ref>,
     },
     /// Waits for a condition.
-    Wait {
-        /// Condition.
-        condition: Condition,
-    },
+    Wait { condition: Condition },
     /// Captures the page.
-    Capture {
-        /// Kind of capture.
-        capture: CaptureKind,
-    },
+    Capture { capture: CaptureKind },
     /// Reads values from the page.
     Extract {
         /// Values to read.

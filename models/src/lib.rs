@@ -42,7 +42,6 @@ const TEST_WITHIN: Duration = Duration::from_secs(15);
 /// Settings of model requests, built from the root crate's configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Settings for Anthropic.
     pub anthropic: ProviderSettings,
     /// Settings for `OpenAI`.
     pub openai: ProviderSettings,
@@ -88,7 +87,6 @@ impl Default for Settings {
 pub struct Credential {
     /// Provider of the key.
     pub provider: Provider,
-    /// Key of the provider.
     pub key: ProviderKey,
     /// Owner of the key.
     pub payer: Payer,

@@ -84,9 +84,7 @@ pub struct ConversationTurn<'a> {
 /// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationRole {
-    /// The customer.
     Customer,
-    /// The agent.
     Agent,
 }
 

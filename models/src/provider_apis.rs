@@ -13,11 +13,9 @@ use crate::answers::{self, AnswerError};
 use crate::prompts::{self, ConversationRole, ConversationTurn, Prompt};
 use crate::{Failure, Usage};
 
-/// API of a provider.
 pub trait ProviderApi: Send + Sync {
     /// Path of the endpoint, relative to the base URL.
     fn path(&self) -> &'static str;
-    /// Header with the key.
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
     /// Other required headers.
     fn headers(&self) -> HeaderMap;

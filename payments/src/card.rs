@@ -58,7 +58,6 @@ pub struct Purchase<'a> {
     pub tier: Tier,
     /// Price in cents per month.
     pub price: u32,
-    /// Payer.
     pub payer: Payer<'a>,
     /// Redirect URL after the payment.
     pub success_url: &'a str,

@@ -60,7 +60,6 @@ impl Default for CryptoConfig {
 /// Price of an order, and the address for notices.
 #[derive(Debug)]
 pub struct Price<'a> {
-    /// Order id.
     pub order: OrderId,
     /// Description of the order.
     pub description: &'a str,

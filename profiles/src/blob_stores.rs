@@ -94,7 +94,6 @@ pub struct Bucket<'a> {
     pub url: &'a Url,
     /// Server, if it is not Amazon's.
     pub endpoint: Option<&'a str>,
-    /// Region.
     pub region: &'a str,
     /// Access key id and secret. Without them, the machine's own permissions are used.
     pub credentials: Option<(&'a str, &'a str)>,

@@ -9,13 +9,10 @@ use url::Host;
 /// A cookie of a browser, with the same members as in the host protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
     /// Host; with a leading dot also the hosts below it.
     pub domain: String,
-    /// Path.
     pub path: String,
     /// Expiry in seconds since 1970; `None` for a session cookie.
     pub expires: Option<i64>,

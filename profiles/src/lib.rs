@@ -82,7 +82,6 @@ pub enum PlaceConfig {
 /// Content of a browser at the end of its session, or of an imported document.
 #[derive(Debug)]
 pub struct Dump {
-    /// All cookies.
     pub cookies: Vec<Cookie>,
     /// Site data.
     pub files: Files,
@@ -93,7 +92,6 @@ pub struct Dump {
 /// To refer to it, a transaction first sets the row's `removable_at` to null, and must find the row.
 #[derive(Debug, Clone, Copy)]
 pub struct Saved {
-    /// Store id.
     pub id: StoreId,
     /// Size of the encrypted store in bytes.
     pub size_bytes: i64,
@@ -195,18 +193,12 @@ struct Shared {
 }
 
 /// Returns the vault that encrypts the profiles' keys.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, KEY_PURPOSE, configured).await
 }
 
 impl Stores {
     /// Creates the service, and removes temporary files of killed processes.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
         let vault = vault(&mut *db.acquire().await?, config.vault.as_ref()).await?;
         let place: Box<dyn BlobStore> = match config.place {
@@ -413,9 +405,6 @@ impl Stores {
     }
 
     /// Encrypts every profile's key with the deployment's present key, so that older keys are no longer needed.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails.
     pub async fn rotate_keys(&self) -> sqlx::Result<Rotated> {
         let mut rotated = Rotated { resealed: 0, unreadable: 0 };
         let mut after = None;

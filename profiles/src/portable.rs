@@ -36,7 +36,6 @@ const PIECE: usize = 64 * 1024;
 pub struct DocumentInfo {
     /// Export time.
     pub exported_at: Timestamp,
-    /// Profile id.
     pub profile: ProfileId,
     /// Account of the profile.
     pub account: AccountId,
@@ -62,9 +61,7 @@ impl DocumentInfo {
 /// A document that was read and validated, except for the name and the archetype, which the caller checks.
 #[derive(Debug)]
 pub struct Document {
-    /// `source_profile_id`
     pub source_profile_id: Option<String>,
-    /// `source_account_id`
     pub source_account_id: Option<String>,
     /// `name`; empty if it is missing.
     pub name: String,

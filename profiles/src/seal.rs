@@ -22,7 +22,6 @@ const TAG: usize = 16;
 const MAGIC: [u8; 8] = *b"kitfst\0\x01";
 const NONCE: usize = 7;
 
-/// Key of one store.
 pub struct StoreKey(Aes256Gcm);
 
 impl StoreKey {

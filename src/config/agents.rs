@@ -43,7 +43,6 @@ pub struct Agents {
     /// Age of a customer's key at which its owner gets a reminder to rotate it.
     #[serde(with = "duration")]
     pub byok_reminder_after: Duration,
-    /// Anthropic.
     pub anthropic: OneProvider<{ Provider::Anthropic as u8 }>,
     /// `OpenAI`.
     pub openai: OneProvider<{ Provider::Openai as u8 }>,

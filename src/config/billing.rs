@@ -65,7 +65,6 @@ impl Card {
 pub struct CryptoSettings {
     /// URL of the processor's API.
     pub base_url: BaseUrl,
-    /// Key for the API.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
     /// Secret that signs the provider's notices.

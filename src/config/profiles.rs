@@ -28,7 +28,6 @@ pub struct Store {
     pub region: String,
     /// Access key; by default the credentials of the machine's role.
     pub access_key_id: Option<String>,
-    /// Secret of the access key.
     #[serde(deserialize_with = "secret")]
     pub secret_access_key: Option<Secret>,
 }

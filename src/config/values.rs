@@ -188,7 +188,6 @@ impl TryFrom<String> for DatabaseUrl {
     }
 }
 
-/// Address of a Redis.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct RedisUrl(Address);
@@ -230,7 +229,6 @@ impl SmtpUrl {
     }
 }
 
-/// Sender of mails.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct MailSender(Sender);

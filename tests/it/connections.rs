@@ -9,7 +9,6 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::{App, Role, eventually, plain_http};
 
-/// Address of most callers.
 const MOST_CALLERS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Address of another caller.
 const OTHER_CALLER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);

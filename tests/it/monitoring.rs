@@ -42,7 +42,6 @@ fn dashboard_expressions() -> Vec<String> {
     expressions.map(|expression| expression.replace("$namespace", ".*").replace("$release", ".*")).collect()
 }
 
-/// Expressions of the alerts.
 fn alert_expressions() -> Vec<String> {
     let alert = Regex::new(r"(?s)\n        expr: (?:>-)?(.*?)\n        (?:for|labels):").expect("an expression");
     let expressions: Vec<_> =

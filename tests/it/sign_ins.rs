@@ -73,7 +73,6 @@ impl App {
         self.mail_number(before + 1, email, template).await.token
     }
 
-    /// Expires all links of an account.
     async fn expire_links(&self, account: AccountId) {
         let expire = "update mail_links set expires_at = now() - interval '1 second' where account_id = $1";
         self.execute(expire, account.as_uuid()).await;

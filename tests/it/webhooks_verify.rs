@@ -25,7 +25,6 @@ mod kitfleet_webhook;
 
 use self::kitfleet_webhook::{NotVerified, TOLERANCE, verify, verify_at};
 
-/// Input of a verifier.
 #[derive(Debug, Clone, Serialize)]
 struct VerifierInput {
     secret: String,

@@ -172,10 +172,8 @@ impl Browser {
     }
 }
 
-/// End of an operation.
 #[derive(Debug)]
 pub enum OperationEnd {
-    /// The operation is done, with this result.
     Done(StoredResult),
     /// The engine rejects the input. The state of the browser is unchanged.
     Invalid {

@@ -12,7 +12,6 @@ const BATCH: i64 = 100;
 /// Number of consecutive requests without an answer after which a sweep stops asking the processor.
 const MOST_SILENCES: u32 = 3;
 
-/// Counts of one sweep.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SweepCounts {
     /// Paid orders whose notification had not arrived.

@@ -293,9 +293,7 @@ pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize>
 /// Counts of one retention sweep.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct Purged {
-    /// Purged profiles.
     pub profiles: u64,
-    /// Purged snapshots.
     pub snapshots: u64,
     /// Removed stores that had no references, for any reason.
     pub stores: u64,

@@ -36,7 +36,6 @@ const ACCOUNT_HEADER: &str = "x-service-account";
 pub struct Caller {
     /// Account that the request acts on: the caller's own, or one whose team the caller is a member of.
     pub account_id: AccountId,
-    /// Credential of the caller.
     pub credential: Credential,
     /// Scopes of the credential.
     pub scopes: Scopes,

@@ -114,7 +114,6 @@ impl Problem {
         Self::new(&kinds::BAD_REQUEST, detail)
     }
 
-    /// One field is invalid.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Invalid::field(field, message).into()
     }

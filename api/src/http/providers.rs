@@ -38,13 +38,10 @@ const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
 pub struct ProviderConfig {
     /// Issuer, exactly as the provider spells it.
     pub issuer: String,
-    /// Client ID at the provider.
     pub client_id: String,
-    /// Client secret at the provider.
     pub client_secret: Option<String>,
     /// Requested scopes.
     pub scopes: Vec<String>,
-    /// Display name.
     pub display_name: String,
 }
 
@@ -67,7 +64,6 @@ impl Providers {
         self.0.values()
     }
 
-    /// The provider with this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.0.get(name)
     }
@@ -111,7 +107,6 @@ pub struct ProviderIdentity {
     pub subject: String,
     /// E-mail address, if the provider has verified one.
     pub email: Option<EmailAddress>,
-    /// Name, if the provider returns one.
     pub name: Option<String>,
 }
 

@@ -95,7 +95,6 @@ pub struct ApiConfig {
     pub body_timeout: Duration,
     /// Time a client has to read 64 KiB, or the rest, of its response.
     pub write_timeout: Duration,
-    /// Limits of connections.
     pub connections: ConnectionLimits,
     /// Folder for files of this process; without free space it cannot serve.
     pub data_dir: PathBuf,
@@ -107,7 +106,6 @@ pub struct ApiConfig {
     pub auth: AuthConfig,
     /// Lifetime of a team invitation.
     pub invite_ttl: Duration,
-    /// Rate limits.
     pub rate_limits: RateLimits,
     /// Redis that all replicas share for rate limits; without it each replica counts separately.
     pub redis: Option<redis::Client>,
@@ -115,11 +113,9 @@ pub struct ApiConfig {
     pub webhook_secret_grace: Duration,
     /// Storage of profiles.
     pub stores: StoresConfig,
-    /// Settings of models.
     pub models: kitfleet_models::Settings,
     /// Settings of agent sessions.
     pub agents: agents::Settings,
-    /// Settings of notifications.
     pub notifications: notifications::Settings,
     /// Settings of live views.
     pub live: LiveConfig,
@@ -300,9 +296,7 @@ pub struct Shared {
     pub models: Models,
     /// Turns for tests of model provider keys.
     pub byok_tests: AccountSemaphore,
-    /// Card provider.
     pub card: CardProvider,
-    /// Crypto processor.
     pub crypto: CryptoProcessor,
     /// Turns for requests to payment providers.
     pub payments: AccountSemaphore,
@@ -320,7 +314,6 @@ pub struct Shared {
     pub streams: Streams,
     /// Last uses of credentials.
     pub last_used: LastUsed,
-    /// Probe of the database.
     pub pulse: DatabaseProbe,
     /// Cached service status.
     pub board: Arc<StatusCache>,

@@ -16,20 +16,11 @@ pub enum Command {
         url: String,
     },
     /// Tap an element.
-    Tap {
-        /// The element.
-        target: ElementQuery,
-    },
+    Tap { target: ElementQuery },
     /// Tap an element twice.
-    DoubleTap {
-        /// The element.
-        target: ElementQuery,
-    },
+    DoubleTap { target: ElementQuery },
     /// Keep a finger on an element.
-    LongPress {
-        /// The element.
-        target: ElementQuery,
-    },
+    LongPress { target: ElementQuery },
     /// Set a checkbox or a similar control. One that already has the requested state is left alone.
     Check {
         /// The control.
@@ -39,7 +30,6 @@ pub enum Command {
     },
     /// Type text into an element.
     Type {
-        /// The element.
         target: ElementQuery,
         /// The text.
         value: String,
@@ -72,7 +62,6 @@ pub enum Command {
     },
     /// Drag an element.
     Drag {
-        /// The element.
         target: ElementQuery,
         /// Where the drag ends.
         to: DragEnd,
@@ -87,10 +76,7 @@ pub enum Command {
         target: Option<ElementQuery>,
     },
     /// Move a mouse to an element.
-    Hover {
-        /// The element.
-        target: ElementQuery,
-    },
+    Hover { target: ElementQuery },
     /// Scroll the page or an element.
     Scroll {
         /// Distance to the right in CSS pixels.
@@ -101,10 +87,7 @@ pub enum Command {
         target: Option<ElementQuery>,
     },
     /// Wait for a condition.
-    Wait {
-        /// The condition.
-        condition: WaitCondition,
-    },
+    Wait { condition: WaitCondition },
     /// Capture the page.
     Capture {
         /// Format of the capture.
@@ -123,11 +106,7 @@ pub enum Command {
         text: Option<String>,
     },
     /// Make another page the active one.
-    SwitchPage {
-        /// The page.
-        page: PageQuery,
-    },
-    /// Close a page.
+    SwitchPage { page: PageQuery },
     ClosePage {
         /// The page; `None` is the active one.
         page: Option<PageQuery>,
@@ -184,7 +163,6 @@ pub enum PageQuery {
     Words(String),
     /// The only page that is not active.
     Other,
-    /// Id of the page.
     Id(PageId),
 }
 
@@ -231,10 +209,8 @@ impl fmt::Display for Degrees {
     }
 }
 
-/// Condition to wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitCondition {
-    /// A visible element.
     Visible(ElementQuery),
     /// No matching element, or an invisible one.
     Hidden(ElementQuery),
@@ -256,7 +232,6 @@ pub enum WaitCondition {
 pub struct ExtractItem {
     /// Key of the value in the response.
     pub name: String,
-    /// The element.
     pub target: ElementQuery,
     /// Attribute to read; the text when absent.
     pub attribute: Option<String>,

@@ -25,12 +25,7 @@ pub enum Create {
     /// The request was answered.
     Answered(Answered),
     /// The agent session was created, and its driver session may still be opening.
-    Opening {
-        /// The agent session.
-        id: AgentSessionId,
-        /// Driver session.
-        driver: SessionId,
-    },
+    Opening { id: AgentSessionId, driver: SessionId },
 }
 
 /// Returns the state of an idempotency key of the account; `None` if it was never used.

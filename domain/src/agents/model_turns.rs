@@ -30,7 +30,6 @@ pub struct ModelUsage {
     pub cache_write: i64,
     /// Input tokens read from the cache.
     pub cache_read: i64,
-    /// Cost in cents.
     pub cost_cents: f64,
 }
 

@@ -27,16 +27,12 @@ pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
 )
 .starting_with(|| TurnKind::NAMES.map(|kind| [kind]).into());
 
-/// A queued turn.
 #[derive(Debug)]
 pub struct QueuedTurn {
-    /// Id of the turn.
     pub id: TurnId,
     /// Account that owns the agent session.
     pub account: AccountId,
-    /// Agent session.
     pub session: AgentSessionId,
-    /// Driver session.
     pub driver: SessionId,
     /// Message and approvals.
     pub request: Request,
@@ -212,7 +208,6 @@ pub async fn step(
 /// Result of a turn.
 #[derive(Debug)]
 pub struct TurnEnding {
-    /// Kind of the turn.
     pub kind: TurnKind,
     /// Texts for the transcript.
     pub said: TurnTexts,

@@ -92,9 +92,6 @@ fn share(per_hour: NonZeroU32) -> Duration {
 
 /// Counts a change of the account's configuration unless the account has reached its limit. `conn` must be in the
 /// transaction of the change and must not hold locks yet.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn count(
     conn: &mut PgConnection,
     account: AccountId,
@@ -105,9 +102,6 @@ pub async fn count(
 
 /// Counts a change together with the later change that reverses it, which is never refused. When the limit is 1, both
 /// count as one change.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn count_with_undoing(
     conn: &mut PgConnection,
     account: AccountId,
@@ -150,9 +144,6 @@ async fn count_shares(
 }
 
 /// Reverts [`count`] in the same transaction, for a change that turned out to change nothing.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn uncount(conn: &mut PgConnection, account: AccountId, per_hour: NonZeroU32) -> sqlx::Result<()> {
     sqlx::query!(
         "update audited_changes set full_at = full_at - make_interval(secs => $2) where account_id = $1",

@@ -34,7 +34,6 @@ pub struct Row {
     pub actor_type: String,
     /// Account of the actor; `None` when the actor is not an account.
     pub actor_account_id: Option<AccountId>,
-    /// API key of the actor.
     pub actor_key_id: Option<ApiKeyId>,
     /// Name of the action.
     pub action: String,
@@ -63,9 +62,6 @@ pub struct Filter {
 ///
 /// There is a statement for each filter, so that each walks one index from a point on, whatever the size of the log.
 /// One statement with an optional condition would leave the choice of index to the planner.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64) -> sqlx::Result<Vec<Row>> {
     let before = filter.after.unwrap_or(Uuid::max());
     let stored = match filter.action {
@@ -113,9 +109,6 @@ pub struct Snapshot {
 }
 
 /// Takes a snapshot of the newest rows of the account's log, at most `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -> sqlx::Result<Snapshot> {
     let newest = sqlx::query!(
         r#"select now() as "taken_at!",
@@ -133,9 +126,6 @@ pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -
 }
 
 /// Returns these rows of the log, newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn rows(conn: &mut PgConnection, log: Log, ids: &[Uuid]) -> sqlx::Result<Vec<Row>> {
     let stored = sqlx::query_as!(
         Stored,

@@ -23,9 +23,6 @@ const KEY_HOURS: i32 = 24;
 const KEY_DAYS: i32 = 30;
 
 /// Records an event's id. Returns false when the event was recorded before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "insert into card_events (id, type, created_at) values ($1, $2, $3) on conflict do nothing",
@@ -39,9 +36,6 @@ pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<
 }
 
 /// Locks a customer's row until the transaction ends. Returns the customer's account, if it is known.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"insert into card_customers (id) values ($1)
@@ -53,9 +47,6 @@ pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Res
 }
 
 /// Assigns a customer to an account, unless it has one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, at: Timestamp) -> sqlx::Result<()> {
     sqlx::query!(
         "update card_customers set account_id = $2, bound_at = $3 where id = $1 and account_id is null",
@@ -69,9 +60,6 @@ pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, a
 }
 
 /// Returns the account of a subscription, if the subscription is known.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"select account_id as "account_id: AccountId" from card_subscriptions where id = $1"#,
@@ -82,9 +70,6 @@ pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Re
 }
 
 /// Returns the customer that an account pays as: that of its newest subscription, or otherwise the one assigned last.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "select c.id from card_customers c
@@ -112,9 +97,6 @@ pub enum EventOrder {
 
 /// Stores the state of a subscription, unless a later event has stored one or the subscription has ended. Values that
 /// were not known are stored even then (contract: billing 17).
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_subscription(
     conn: &mut PgConnection,
     account: AccountId,
@@ -170,9 +152,6 @@ pub async fn note_subscription(
 
 /// Stores whether a subscription gives its tier, unless a later event decided it or the subscription has ended. Returns
 /// true when it was stored. Later events that do not decide it have no effect here (contract: billing 17).
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_decision(
     conn: &mut PgConnection,
     subscription: &str,
@@ -200,14 +179,10 @@ pub async fn note_decision(
 pub struct TierSubscription {
     /// Id at the provider.
     pub id: String,
-    /// Tier of the subscription.
     pub tier: Tier,
 }
 
 /// Returns the tier that this subscription gives, or `None` when it is not known to give one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<Tier>> {
     let given = sqlx::query_scalar!(
         r#"select tier as "tier!: Tier" from card_subscriptions where id = $1 and gives and not ended and tier is not null"#,
@@ -217,9 +192,6 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
 }
 
 /// Returns the newest of the account's subscriptions that give their tier.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
         TierSubscription,
@@ -236,16 +208,12 @@ pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 pub struct OwnedSubscription {
     /// Status in the provider's terms.
     pub status: String,
-    /// End of the current period.
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
 }
 
 /// Returns the account's subscription: the newest active one, or otherwise the newest that has ended.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
         OwnedSubscription,
@@ -272,9 +240,6 @@ pub struct CardNotice<'a> {
 }
 
 /// Records a mail. Without an account, the mail waits for [`found`]. Returns false when it was recorded before.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn note_notice(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -304,9 +269,6 @@ pub struct PendingNotice {
 }
 
 /// Assigns the waiting mails of a customer to its account and returns them. Each mail is returned once.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
         PendingNotice,
@@ -333,9 +295,6 @@ pub struct SentKey {
 /// Returns the idempotency key that the provider receives for an account's key, the same for each repetition
 /// (contract: billing 6). All keys belong to one account at the provider. A key that another account has used or could
 /// use therefore gets the account's id as a prefix.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, payer: &str) -> sqlx::Result<SentKey> {
     if !key.starts_with(AccountId::PREFIX)
         && let Some(sent) = claim_key(&mut *conn, account, key, payer).await?
@@ -373,9 +332,6 @@ async fn claim_key(
 }
 
 /// Deletes up to `limit` keys that the provider has forgotten. Returns the number of deleted keys.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge_keys(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from card_checkout_keys where sent_key = any(array(

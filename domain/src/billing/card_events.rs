@@ -44,7 +44,6 @@ pub enum CardEventContent {
     Subscription(Subscription),
     /// A subscription ended permanently.
     Deleted(Subscription),
-    /// An invoice was paid.
     Paid(Invoice),
     /// An attempt to collect an invoice failed.
     Failed(Invoice),
@@ -76,11 +75,9 @@ pub struct Subscription {
     pub account: Option<AccountId>,
     /// Customer that pays.
     pub customer: Option<String>,
-    /// Tier of the subscription.
     pub tier: Option<Tier>,
     /// Status in the provider's terms.
     pub status: String,
-    /// End of the current period.
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
@@ -97,7 +94,6 @@ pub struct Invoice {
     pub account: Option<AccountId>,
     /// Customer that pays.
     pub customer: Option<String>,
-    /// Subscription of the invoice.
     pub subscription: Option<String>,
     /// Amount paid, in the currency's smallest unit.
     pub amount_paid: i64,

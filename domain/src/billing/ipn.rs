@@ -25,16 +25,13 @@ pub struct PaymentNotice {
     pub payment_id: String,
     /// Status in the processor's terms.
     pub payment_status: String,
-    /// Price in the notice.
     #[serde(default)]
     pub price_amount: Option<Amount>,
-    /// Currency of the price.
     #[serde(default)]
     pub price_currency: Option<String>,
     /// Amount that arrived.
     #[serde(default)]
     pub actually_paid: Option<Amount>,
-    /// Currency of the payment.
     #[serde(default)]
     pub pay_currency: Option<String>,
 }

@@ -92,15 +92,12 @@ pub struct OrderRequest {
 /// Order of a customer.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Order id.
     pub id: OrderId,
-    /// Account of the order.
     pub account: AccountId,
     /// Tier that is bought for a period.
     pub product: Tier,
     /// Price in hundredths of its currency.
     pub price_cents: i32,
-    /// Currency of the price.
     pub price_currency: String,
     /// Currency of the payment.
     pub pay_currency: String,
@@ -194,7 +191,6 @@ macro_rules! orders {
 pub enum OrderByKey {
     /// The order exists, and its response is repeated unchanged.
     Answered {
-        /// Order id.
         id: OrderId,
         /// Body of the response.
         body: String,
@@ -207,9 +203,6 @@ pub enum OrderByKey {
 
 /// Looks up the account's idempotency key; `None` when it was never used. If another request has waited for the
 /// processor for longer than `patience`, the caller takes over its order, which can be paid within `window` from now.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn of_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -252,9 +245,6 @@ pub enum OrderOutcome {
 }
 
 /// Inserts an order that can be paid within `window`. The caller must hold the lock on the account's row.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -302,16 +292,11 @@ pub struct Payment {
     pub payment_id: String,
     /// Address the payment goes to.
     pub pay_address: String,
-    /// Amount to pay.
     pub pay_amount: Amount,
-    /// Currency of the payment.
     pub pay_currency: String,
 }
 
 /// Stores the payment of an order and the response to its buyer. Returns false when another request already stored one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, answer: &str) -> sqlx::Result<bool> {
     let kept = sqlx::query!(
         "update crypto_orders set payment_id = $2, pay_address = $3, pay_amount = $4, pay_currency = $5, answer = $6
@@ -327,9 +312,6 @@ pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, ans
 }
 
 /// Deletes an order that the processor rejected, so that its key can be used again.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_orders where id = $1 and answer is null and status = 'pending'", id as _)
         .execute(conn)
@@ -338,18 +320,12 @@ pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
 }
 
 /// Returns the account's order.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order = orders!(conn, "where account_id = $1 and id = $2 and answer is not null", account as _, id as _);
     Ok(order.fetch_optional(conn).await?.map(Order::from))
 }
 
 /// Lists the account's orders after the given one, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -380,9 +356,6 @@ pub struct Filter {
 }
 
 /// Lists orders of all accounts, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<Order>> {
     let rows = orders!(
         conn,
@@ -398,9 +371,6 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
 }
 
 /// Returns an order whose response was stored, and locks its row until the transaction ends.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order =
         orders!(conn, "where id = $1 and answer is not null for no key update", id as _).fetch_optional(conn).await?;
@@ -408,9 +378,6 @@ pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<O
 }
 
 /// Returns true when the payment window of an order has passed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
     let overdue =
         sqlx::query_scalar!(r#"select expires_at <= now() as "overdue!" from crypto_orders where id = $1"#, id as _,);
@@ -419,9 +386,6 @@ pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bo
 
 /// Ends an order as paid by this payment, for a `period` that begins after the time the account has already paid for
 /// the same tier. The caller must hold the locks on the order and on the account's row.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders o
@@ -440,9 +404,6 @@ pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, pe
 }
 
 /// Ends an order as failed. The caller must hold the lock on the order.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders set status = 'failed', reason = $2, ended_at = now() where id = $1",
@@ -456,9 +417,6 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
 
 /// Flags an order for staff because of this payment. Flags because of its other payments remain. The caller must hold
 /// the lock on the order.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into crypto_order_flags (order_id, payment_id, why) values ($1, $2, $3)
@@ -477,9 +435,6 @@ pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str
 
 /// Removes the flag that this payment raised. The order then shows the newest of its other flags, if there is one. The
 /// caller must hold the lock on the order.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_order_flags where order_id = $1 and payment_id = $2", id as _, payment)
         .execute(&mut *conn)
@@ -500,16 +455,12 @@ pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx
 /// Paid order and its tier.
 #[derive(Debug)]
 pub struct PaidOrder {
-    /// Order id.
     pub id: OrderId,
     /// Tier that was bought.
     pub product: Tier,
 }
 
 /// Returns the account's order that was paid last, of those whose period is not over.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
@@ -523,9 +474,6 @@ pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx
 }
 
 /// Marks the order whose period has been over for longest as lapsed. Returns the order and its account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderId, AccountId)>> {
     let lapsed = sqlx::query!(
         "update crypto_orders set lapsed_at = now()
@@ -539,16 +487,12 @@ pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderI
 /// Order that has been pending for long.
 #[derive(Debug)]
 pub struct StaleOrder {
-    /// Order id.
     pub id: OrderId,
     /// Id of the payment at the processor.
     pub payment_id: String,
 }
 
 /// Lists pending orders after the given one that are older than `age`, the oldest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn stale(
     conn: &mut PgConnection,
     age: Duration,
@@ -570,9 +514,6 @@ pub async fn stale(
 
 /// Deletes up to `limit` orders without a response: the request that asked the processor did not finish. Returns the
 /// number of deleted orders.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge_unanswered(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from crypto_orders where id = any(array(

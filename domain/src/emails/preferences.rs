@@ -17,9 +17,7 @@ pub enum EventType {
     SignupWelcome,
     /// First session that became ready.
     SessionSuccessFirst,
-    /// First session that failed.
     SessionFailedFirst,
-    /// Change of the tier.
     TierChanged,
     /// Receipt for a payment.
     BillingReceipt,
@@ -69,9 +67,6 @@ pub struct Preference {
 }
 
 /// Returns the account's preference for each type.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
     let rows = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
         .fetch_all(conn)
@@ -84,9 +79,6 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 
 /// Turns a type of mail on or off, and writes `account.email_preferences_changed`. Returns false and writes nothing
 /// when the account already has this preference.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn set_preference(
     conn: &mut PgConnection,
     account: AccountId,

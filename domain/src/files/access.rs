@@ -26,10 +26,7 @@ pub enum FileAccess {
     /// List the downloads.
     Downloads,
     /// Read the content of a download.
-    Content {
-        /// The download.
-        download: DownloadId,
-    },
+    Content { download: DownloadId },
     /// Deliver a file that stays with the session.
     Attach,
     /// Deliver files for an operation.
@@ -45,9 +42,6 @@ pub struct AccessTickets(Vault);
 
 impl AccessTickets {
     /// Fetches the key that the deployment's processes share. A `configured` key is used instead.
-    ///
-    /// # Errors
-    /// Returns an error if a query fails.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }

@@ -31,7 +31,6 @@ pub struct NewLink {
 /// A link without its secret.
 #[derive(Debug)]
 pub struct Link {
-    /// Id of the link.
     pub id: LiveLinkId,
     /// Session that the link shows.
     pub session_id: SessionId,

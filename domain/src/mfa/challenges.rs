@@ -38,7 +38,6 @@ pub(crate) async fn open(
 /// A challenge that can be met.
 #[derive(Debug)]
 pub struct Challenge {
-    /// Its id.
     pub id: MfaChallengeId,
     /// Who signs in.
     pub account: AccountId,

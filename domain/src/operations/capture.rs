@@ -49,7 +49,6 @@ pub struct Capture {
 
 /// Optional members of a capture.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs, reason = "these are the members of the request, which Capture and PdfLayout describe")]
 pub struct CaptureOptions {
     pub full_page: Option<bool>,
     pub reveal: Option<bool>,
@@ -219,7 +218,6 @@ impl Default for PdfLayout {
 /// Paper of a PDF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Paper {
     #[default]
     A4,
@@ -290,7 +288,6 @@ impl OperationOutput for CaptureResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"kind": "screenshot", "encoding": "base64", "content": "iVBORw0KGgo…",
     "content_type": "image/png", "bytes": 48213, "duration_ms": 71, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Captured {
     #[schema(value_type = String)]
     pub kind: CaptureKind,

@@ -75,7 +75,6 @@ impl Parameters for DeleteCookies {
 }
 
 /// Cookie of a request.
-#[allow(missing_docs, reason = "the members are those of `BrowserCookie`")]
 pub struct CookieParams {
     pub name: String,
     pub value: String,
@@ -232,7 +231,6 @@ pub enum SameSite {
     "name": "theme", "value": "dark", "domain": "example.com", "path": "/", "expires": "2027-11-20T18:05:00.000Z",
     "http_only": false, "secure": true, "same_site": "lax",
 }))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct BrowserCookie {
     pub name: String,
     #[serde(default)]

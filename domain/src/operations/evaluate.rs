@@ -96,7 +96,6 @@ impl Evaluate {
 #[schema(example = json!({
     "value": {"title": "Shoes", "items": 3}, "exception": null, "duration_ms": 4, "url": "https://example.com/",
 }))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Evaluated {
     /// JSON of the returned value, as `JSON.stringify` makes it. `undefined`, functions and symbols are null, and an element is
     /// `{}`. A value of more than 8 MiB is not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`,

@@ -52,7 +52,6 @@ impl OperationOutput for SearchResult {
 /// Outcome of a search
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"submitted": true, "query_truncated": false, "results_visible": true, "duration_ms": 1240}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct SearchResult {
     #[schema(value_type = Option<bool>, required = true)]
     pub submitted: bool,
@@ -134,7 +133,6 @@ impl OperationOutput for LoginResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"submitted": true, "credentials_truncated": false, "logged_in": true,
     "post_login_url": "https://example.com/home", "duration_ms": 2310}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct LoginResult {
     #[schema(value_type = Option<bool>, required = true)]
     pub submitted: bool,

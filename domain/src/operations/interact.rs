@@ -169,7 +169,6 @@ pub enum Action {
 /// Direction of a finger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
     Up,
     Down,
@@ -180,7 +179,6 @@ pub enum Direction {
 /// Pointing device of a drag.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum PointerKind {
     #[default]
     Touch,
@@ -216,7 +214,6 @@ const SELECT_OPTIONS: std::ops::RangeInclusive<usize> = 1..=100;
 /// Point in CSS pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(title = "Point", example = json!({"x": 10, "y": 10}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Point {
     #[schema(minimum = 0)]
     pub x: f64,
@@ -227,7 +224,6 @@ pub struct Point {
 /// Reason why an action was not performed
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the contract describes the values")]
 pub enum Obstacle {
     NotFound,
     NotVisible,
@@ -289,7 +285,6 @@ impl Action {
 /// Outcome of an interaction
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 #[allow(clippy::struct_excessive_bools, reason = "the members are independent of each other")]
 pub struct Interacted {
     /// False only if the action timed out with `on_timeout: return`, or if a dialog ended it

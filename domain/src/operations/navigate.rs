@@ -104,7 +104,6 @@ impl Navigate {
 /// Outcome of a navigation
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"url": "https://example.com", "status": 200, "final_url": "https://example.com/", "duration_ms": 184}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Navigated {
     /// Address as requested
     pub url: String,

@@ -23,7 +23,6 @@ pub struct Snapshot {
     "snapshot": "heading \"Log in\" [ref=e1] [level=1]\ntextbox \"E-mail\" [ref=e2] [required]\nbutton \"Sign in\" [ref=e3]",
     "nodes": 3, "truncated": false, "url": "https://example.com/login", "duration_ms": 14,
 }))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct PageSnapshot {
     /// One line for each meaningful element and each text, indented by two spaces for each enclosing element. Names, texts and
     /// values are JSON strings. At most 40,000 characters

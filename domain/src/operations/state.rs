@@ -38,7 +38,6 @@ impl OperationOutput for SessionState {
     "cookies": [{"name": "theme", "value": "dark", "domain": "example.com", "path": "/"}],
     "local_storage": {"cart": "3"}, "captured_at": "2026-11-20T18:05:00.123Z", "page_state": {"state": "loaded"},
 }))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct SessionState {
     /// Address of the page, limited to its first 32,768 characters
     pub url: String,
@@ -109,7 +108,6 @@ pub enum PageStanding {
 
 /// Error of a page
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct PageError {
     /// Layer that failed.
     #[schema(schema_with = in_place::<PageErrorKind>)]

@@ -233,7 +233,6 @@ pub enum ConditionKind {
 /// Outcome of a wait
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"matched": true, "kind": "selector", "duration_ms": 412, "url": "https://example.com/"}))]
-#[allow(missing_docs, reason = "a field without a description needs none in the contract")]
 pub struct Waited {
     /// False only if the wait timed out with `on_timeout: return`, or if a dialog ended it
     pub matched: bool,

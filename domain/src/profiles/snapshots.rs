@@ -12,9 +12,7 @@ use crate::timestamp::Timestamp;
 /// Snapshot as customers see it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Snapshot id.
     pub id: SnapshotId,
-    /// Profile of the snapshot.
     pub profile_id: ProfileId,
     /// Label chosen by the account owner.
     pub label: Option<String>,
@@ -89,9 +87,6 @@ pub async fn create(
 }
 
 /// Lists the profile's snapshots after the given one, the newest first, at most `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     profile: ProfileId,
@@ -111,9 +106,6 @@ pub async fn list(
 }
 
 /// Returns the profile of one of the account's snapshots, with the snapshot's content.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,

@@ -14,9 +14,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits while a worker saves the state of the last session of the account's profile, because a client that destroyed
 /// the session expects its state. Returns false when that takes longer than `patience`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn wait_until_kept(
     db: &PgPool,
     account: AccountId,
@@ -45,9 +42,6 @@ pub enum Source {
 
 impl Source {
     /// Returns the source's profile and content, unless it belongs to another account or is in the recycle bin.
-    ///
-    /// # Errors
-    /// Returns an error if a query fails.
     pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,

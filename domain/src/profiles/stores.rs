@@ -13,9 +13,6 @@ use crate::ids::{AccountId, ProfileId, StoreId};
 use crate::limits::Limits;
 
 /// Inserts the row of a store that will be written. Without a reference, the store is removed after an hour.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> sqlx::Result<()> {
     sqlx::query!("insert into profile_stores (id, profile_id) values ($1, $2)", id as _, profile as _)
         .execute(conn)
@@ -24,9 +21,6 @@ pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> 
 }
 
 /// Records that all bytes of a store were written. Returns false when writing took so long that the store was removed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sqlx::Result<bool> {
     let finished = sqlx::query!(
         "update profile_stores set size_bytes = $2, removable_at = now() + interval '1 hour' where id = $1",
@@ -39,9 +33,6 @@ pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sq
 }
 
 /// Keeps a store for a reference added in this transaction. Returns false when the store was removed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let kept =
         sqlx::query!("update profile_stores set removable_at = null where id = $1", id as _).execute(conn).await?;
@@ -49,9 +40,6 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
 }
 
 /// Returns the sealed bytes of all stores that the account's profiles and snapshots refer to.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
@@ -65,9 +53,6 @@ pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resu
 
 /// Returns the sealed bytes of a store that no snapshot refers to. They become free when its profile no longer refers
 /// to it.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
     let bytes = sqlx::query_scalar!(
         "select size_bytes from profile_stores
@@ -79,9 +64,6 @@ pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sql
 
 /// Prevents a store from being removed until the transaction ends, and turns off the timeout of idle transactions:
 /// reading the bytes can take as long as the client takes to receive them. Returns false when the store was removed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let held = sqlx::query_scalar!(
         "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
@@ -91,9 +73,6 @@ pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
 }
 
 /// Inserts a chunk of a store's bytes.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into profile_store_chunks (store_id, place, bytes) values ($1, $2, $3)",
@@ -115,9 +94,6 @@ pub fn chunks(conn: &mut PgConnection, id: StoreId) -> impl Stream<Item = sqlx::
 
 /// Returns the store that has been removable for longest and locks its row until the transaction ends. Skips stores
 /// that another transaction is removing or reading.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where removable_at <= now()
@@ -128,9 +104,6 @@ pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<Stor
 }
 
 /// Returns this store if it is removable now, and locks its row.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where id = $1 and removable_at <= now() for update skip locked",
@@ -150,9 +123,6 @@ pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
 }
 
 /// Postpones the removal of a store by 5 min after a failure, so that other stores come first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now() + interval '5 minutes' where id = $1 and removable_at is not null",
@@ -182,9 +152,6 @@ pub enum Replaced {
 }
 
 /// Makes a store the content of a profile, for the session that leased the profile as this `generation`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -235,16 +202,11 @@ pub async fn replace(
 /// Key of a profile, sealed with a key of the deployment.
 #[derive(Debug)]
 pub struct SealedKey {
-    /// Profile of the key.
     pub profile: ProfileId,
-    /// Sealed key.
     pub sealed: Vec<u8>,
 }
 
 /// Lists the keys of profiles after the given one, including the recycle bin, at most `limit`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn sealed_keys(
     conn: &mut PgConnection,
     after: Option<ProfileId>,
@@ -262,9 +224,6 @@ pub async fn sealed_keys(
 }
 
 /// Stores the same key, sealed with another key.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn reseal_key(conn: &mut PgConnection, profile: ProfileId, sealed: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("update profiles set sealed_key = $2 where id = $1", profile as _, sealed).execute(conn).await?;
     Ok(())

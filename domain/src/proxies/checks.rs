@@ -48,9 +48,6 @@ impl Checked {
 }
 
 /// Assigns a check of a proxy to `worker`. Returns false while another check of the account is in progress.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -89,9 +86,6 @@ pub async fn begin(
 
 /// Begins a check that was assigned to this worker. Returns `None` when it has already begun or has expired. A check
 /// runs once.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -> sqlx::Result<Option<InUse>> {
     let taken = sqlx::query!(
         r#"with waiting as (
@@ -114,9 +108,6 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
 }
 
 /// Stores the result of a check. Returns the channel on which a request waits for it, or `None` when no request does.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "update proxy_checks set outcome = $2, done_at = now() where id = $1 and done_at is null returning reply_channel",
@@ -139,9 +130,6 @@ pub enum CheckStatus {
 }
 
 /// Returns the state of a check that was assigned to a worker.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
@@ -159,9 +147,6 @@ pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result
 }
 
 /// Deletes a check after the request received the result or stopped waiting.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn forget(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where id = $1", id as _).execute(conn).await?;
     Ok(())

@@ -87,9 +87,6 @@ impl LockedProxy {
 }
 
 /// Returns the account's proxy with this id and locks it against changes until the transaction ends.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<LockedProxy>> {
     sqlx::query_as!(
         LockedProxy,
@@ -103,9 +100,6 @@ pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
 }
 
 /// Stores the proxy of a session that this transaction created on `worker`.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn hand_over(
     conn: &mut PgConnection,
     session: SessionId,

@@ -72,7 +72,6 @@ impl<'de> Deserialize<'de> for Change {
 pub struct Endpoint {
     /// Host name or IP address.
     pub host: Host,
-    /// Port of the endpoint.
     pub port: u16,
 }
 
@@ -83,13 +82,10 @@ pub struct ProxyInput {
     pub label: String,
     /// Protocol of the proxy.
     pub scheme: Scheme,
-    /// Host of the proxy.
     pub host: Option<String>,
-    /// Port of the proxy.
     pub port: Option<u64>,
     /// User name sent to the proxy.
     pub username: Option<String>,
-    /// Password for the proxy.
     pub password: Change,
     /// Configuration of a tunnel, with its credentials.
     pub config: Change,

@@ -17,7 +17,6 @@ pub enum Step {
         /// Address of the page.
         url: String,
     },
-    /// Tap an element.
     Tap(Element),
     /// Tap an element twice.
     DoubleTap(Element),
@@ -41,7 +40,6 @@ pub enum Step {
     },
     /// Drag an element.
     Drag {
-        /// The element.
         #[serde(flatten)]
         element: Element,
         /// Where the drag ends.
@@ -67,7 +65,6 @@ pub enum Step {
     },
     /// Make another page the active one.
     ActivatePage(Page),
-    /// Close a page.
     ClosePage(Page),
     /// Set the position that pages see.
     SetLocation {
@@ -91,10 +88,8 @@ pub enum Step {
     },
     /// Choose an option.
     Select {
-        /// The select element.
         #[serde(flatten)]
         element: Element,
-        /// The option.
         option: String,
     },
     /// Scroll the page or an element.
@@ -108,7 +103,6 @@ pub enum Step {
     },
     /// Wait for a condition.
     Wait {
-        /// The condition.
         condition: Condition,
     },
     /// Capture the page.
@@ -211,9 +205,7 @@ pub enum Condition {
         /// Duration in milliseconds.
         ms: u64,
     },
-    /// A download.
     Download,
-    /// A new page.
     Page,
 }
 

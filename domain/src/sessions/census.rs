@@ -4,7 +4,6 @@ use sqlx::PgConnection;
 
 use super::SessionStatus;
 
-/// Statuses of live sessions.
 pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Ready, SessionStatus::Busy];
 
 /// Returns the number of live sessions by status. The query reads only live sessions.

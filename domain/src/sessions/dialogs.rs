@@ -15,7 +15,6 @@ pub enum DialogChange {
     Keep,
     /// The dialog was answered, or has expired.
     Closed,
-    /// This dialog is open.
     Opened(OpenDialog),
 }
 

@@ -13,7 +13,6 @@ use crate::ids::{IntentId, SessionId, WorkerId};
 pub struct InputClaim<'a> {
     /// Worker that runs the browser.
     pub worker: WorkerId,
-    /// Session to claim.
     pub session: SessionId,
     /// Name of the viewer's client, if it has one.
     pub client: Option<&'a str>,

@@ -14,11 +14,9 @@ use crate::workers::LEASE;
 /// A session in a list.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionSummary {
-    /// Id of the session.
     pub id: SessionId,
     /// Account that owns it.
     pub account_id: AccountId,
-    /// Status of the session.
     pub status: SessionStatus,
     /// Kind of the operation under way, such as `navigate`.
     pub operation: Option<String>,
@@ -144,7 +142,6 @@ impl WaitsFor {
 /// A session with the details that explain its status.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionDetail {
-    /// Id of the session.
     pub id: SessionId,
     /// Account that owns it.
     pub account_id: AccountId,
@@ -152,7 +149,6 @@ pub struct SessionDetail {
     pub account_email: String,
     /// Key that created it; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
-    /// Status of the session.
     pub status: SessionStatus,
     /// Event that it waits for; `None` when it waits for the account owner's next request, or for nothing.
     pub waits_for: Option<WaitsFor>,
@@ -187,7 +183,6 @@ pub struct SessionDetail {
 /// The operation that has claimed a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct OperationInfo {
-    /// Id of the operation.
     pub id: IntentId,
     /// Kind, such as `navigate`.
     pub kind: String,
@@ -204,7 +199,6 @@ pub struct OperationInfo {
 /// The worker of a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerInfo {
-    /// Id of the worker.
     pub id: WorkerId,
     /// Name of the worker, for as long as its row is kept.
     pub name: Option<String>,
@@ -221,9 +215,7 @@ pub struct WorkerInfo {
 /// Lease of a session on its profile.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProfileLease {
-    /// Id of the profile.
     pub id: ProfileId,
-    /// Name of the profile.
     pub name: Option<String>,
     /// True while the session holds the state of the profile, which it saves when it ends.
     pub is_held: bool,
@@ -234,7 +226,6 @@ pub struct ProfileLease {
 /// The agent session of a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentInfo {
-    /// Id of the agent session.
     pub id: AgentSessionId,
     /// `manual`, `ai` or `pair`.
     pub mode: String,

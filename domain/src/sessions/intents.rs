@@ -213,7 +213,6 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
 /// An intent taken by its worker.
 #[derive(Debug)]
 pub struct TakenIntent {
-    /// Id of the intent.
     pub intent: IntentId,
     /// Time it was taken; `None` if the database refused to take it.
     pub at: Option<Timestamp>,
@@ -224,9 +223,7 @@ pub struct TakenIntent {
 /// An intent that the worker may now execute.
 #[derive(Debug)]
 pub struct StartedIntent {
-    /// Session of the intent.
     pub session: SessionId,
-    /// The request.
     pub request: Request,
     /// Secrets, sealed for the worker.
     pub sealed: Option<Vec<u8>>,
@@ -375,7 +372,6 @@ pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::R
 /// Outcome and result of an intent.
 #[derive(Debug, Clone)]
 pub struct IntentEnding {
-    /// The outcome.
     pub outcome: Outcome,
     /// Result of a successful operation. Opening a browser has none.
     pub result: Option<StoredResult>,

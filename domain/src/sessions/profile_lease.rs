@@ -21,7 +21,6 @@ pub struct HeldProfile {
     pub session: SessionId,
     /// Account that owns the profile.
     pub account: AccountId,
-    /// The profile.
     pub profile: ProfileId,
     /// Number of sessions that have leased the profile, including this one.
     pub generation: i64,

@@ -180,7 +180,6 @@ pub async fn fail_idle(
 /// Results wiped by one call.
 #[derive(Debug)]
 pub struct WipedResults {
-    /// Number of results.
     pub count: i64,
     /// Time the last of these operations ended.
     pub last_done_at: Timestamp,

@@ -84,16 +84,12 @@ impl State {
 /// Component with its measured state.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// Component that was measured.
     pub component: Component,
     /// State; `None` when it is unknown.
     pub state: Option<State>,
 }
 
 /// Measures every component. The database is operational, because it answers the queries.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     let states = [
         (Component::Api, api(&mut *conn).await?),
@@ -239,9 +235,6 @@ async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
 }
 
 /// Stores the counts of an API process since its last report: requests answered, and those answered with a 500.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, failed: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into status_reports (process, answered, failed) values ($1, $2, $3)

@@ -61,9 +61,6 @@ impl From<&Row> for DayOfComponent {
 }
 
 /// Adds current measurements to today's counts.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Result<()> {
     let known = measured.iter().filter_map(|measured| Some((measured.component.name(), measured.state?.name())));
     let (components, states): (Vec<_>, Vec<_>) = known.map(|(name, state)| (name.to_owned(), state.to_owned())).unzip();
@@ -84,9 +81,6 @@ pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Res
 }
 
 /// Returns the last [`DAYS`], the newest first, including days without samples.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
     let today =
         sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(&mut *conn).await?;

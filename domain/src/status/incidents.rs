@@ -82,9 +82,7 @@ impl Status {
 /// Incident, open or resolved.
 #[derive(Debug, Clone)]
 pub struct Incident {
-    /// Incident id.
     pub id: IncidentId,
-    /// Title of the incident.
     pub title: String,
     /// Severity of the incident.
     pub impact: Impact,
@@ -180,9 +178,6 @@ pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
 }
 
 /// Posts an incident and queues its mail to subscribers.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
     let id = IncidentId::generate();
     sqlx::query!(
@@ -279,9 +274,6 @@ async fn insert_update(
 }
 
 /// Lists unresolved incidents, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     let open =
         sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
@@ -302,9 +294,6 @@ pub struct Filter {
 }
 
 /// Lists incidents, including resolved ones, the newest first, each with its newest updates.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
     let ids = sqlx::query_scalar!(
         r#"select id as "id: IncidentId" from incidents
@@ -318,10 +307,6 @@ pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<I
     read(conn, &ids).await
 }
 
-/// Returns the incident with this id.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: IncidentId) -> sqlx::Result<Option<Incident>> {
     Ok(read(conn, &[id]).await?.pop())
 }
@@ -372,7 +357,6 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
 /// Content of a mail about an incident.
 #[derive(Debug)]
 pub struct IncidentMail {
-    /// Title of the incident.
     pub title: String,
     /// Severity of the incident.
     pub impact: Impact,
@@ -387,9 +371,6 @@ pub struct IncidentMail {
 }
 
 /// Returns the content of the mail about an update.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,

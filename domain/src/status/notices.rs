@@ -72,9 +72,6 @@ pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) 
 
 /// Queues the mails to the next `limit` subscribers of a due notice. Returns false when no notice is due or another
 /// process works on it.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     // The oldest open notice of each incident. An update notice is due at the earliest one interval after the previous
     // update notice was completed.

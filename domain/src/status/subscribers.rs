@@ -23,9 +23,6 @@ const CONFIRMATION_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Stores a request to subscribe this address, which must be confirmed within `ttl`. The caller must queue the mail.
 /// Takes the same steps whether or not the address is known.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn subscribe(conn: &mut PgConnection, address: &EmailAddress, ttl: Duration) -> sqlx::Result<SubscriberId> {
     sqlx::query_scalar!(
         r#"insert into status_subscribers (id, email, email_key, confirm_until)
@@ -52,9 +49,6 @@ pub struct Question {
 
 /// Creates the confirmation link for this mail. Returns `None` when the address has already confirmed, another mail was
 /// sent within 10 min, or the row no longer exists.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sqlx::Result<Option<Question>> {
     let token = Token::generate();
     let email = sqlx::query_scalar!(
@@ -74,9 +68,6 @@ pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sq
 
 /// Confirms a subscription with the token of a link, which works once. Returns the subscriber, or `None` when the token
 /// is invalid. Of several concurrent callers, one succeeds.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SubscriberId>> {
     sqlx::query_scalar!(
         r#"update status_subscribers set confirmed_at = clock_timestamp(), token_hash = null, asked_by = null, asked_at = null
@@ -89,9 +80,6 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Optio
 }
 
 /// Returns the e-mail address of a subscriber, or `None` when they have not confirmed or have unsubscribed.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn address_of(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!("select email from status_subscribers where id = $1 and confirmed_at is not null", id as _)
         .fetch_optional(conn)
@@ -99,9 +87,6 @@ pub async fn address_of(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Resu
 }
 
 /// Deletes a subscription and its queued mails. A second call changes nothing.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn unsubscribe(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<()> {
     sqlx::query!("delete from status_subscribers where id = $1", id as _).execute(conn).await?;
     Ok(())
@@ -128,8 +113,6 @@ pub struct Unsubscriber {
 }
 
 impl Unsubscriber {
-    /// # Errors
-    /// Returns an error if a query fails.
     pub async fn fetch(conn: &mut PgConnection) -> sqlx::Result<Self> {
         Ok(Self { key: database::server_secret(conn, "unsubscribe").await? })
     }

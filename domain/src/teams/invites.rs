@@ -21,7 +21,6 @@ use crate::validation::Invalid;
 /// Invitation to a team.
 #[derive(Debug, Clone)]
 pub struct Invite {
-    /// Invite id.
     pub id: InviteId,
     /// Account that owns the team.
     pub owner_account_id: AccountId,
@@ -121,9 +120,6 @@ pub async fn create(
 }
 
 /// Lists the owner's pending invites, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Invite>> {
     sqlx::query_as!(
         Invite,
@@ -147,9 +143,6 @@ pub struct Link {
 
 /// Creates the link of an invite. Returns `None` when the invite can no longer be accepted or the owner's account is
 /// not active.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option<Link>> {
     let token = Token::generate();
     let invitee_email = sqlx::query_scalar!(
@@ -256,9 +249,6 @@ pub async fn accept(
 
 /// Deletes up to `limit` invites that were accepted longer ago than `age`. The membership contains the same
 /// information. Returns the number of deleted invites.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -274,9 +264,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 
 /// Deletes up to `limit` pending invites that expired more than a day ago (contract: retention 7). During that day, a
 /// caller with the token receives the reason for the refusal. Returns the number of deleted invites.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (

@@ -16,11 +16,9 @@ use crate::timestamp::Timestamp;
 /// Membership in a team.
 #[derive(Debug, Clone)]
 pub struct Membership {
-    /// Membership id.
     pub id: MembershipId,
     /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Account of the member.
     pub member_account_id: AccountId,
     /// E-mail address of the member.
     pub member_email: String,
@@ -35,9 +33,6 @@ pub struct Membership {
 }
 
 /// Lists the members of the owner's team, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Membership>> {
     sqlx::query_as!(
         Membership,
@@ -58,18 +53,13 @@ pub struct TeamOwner {
     pub owner_account_id: AccountId,
     /// E-mail address of the owner.
     pub owner_email: String,
-    /// Name of the owner.
     pub owner_name: String,
     /// Role of the member.
     pub role: Role,
-    /// Id of the membership.
     pub membership_id: MembershipId,
 }
 
 /// Lists the owners of the teams that the account is a member of, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<Vec<TeamOwner>> {
     sqlx::query_as!(
         TeamOwner,
@@ -85,9 +75,6 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
 
 /// Removes a member from the owner's team, revokes all active keys that the member created on the owner's account, and
 /// writes `team.member_removed`. Returns false when the owner has no such membership.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId, actor: &Actor) -> sqlx::Result<bool> {
     let member = sqlx::query_scalar!(
         "delete from team_members where id = $1 and owner_account_id = $2 returning member_account_id",
@@ -103,9 +90,6 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
 
 /// Deletes the invites and all memberships of an account that is being deleted, in its own team and in others. For the
 /// other teams, revokes its keys and writes the log as for a removal.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
     // In one order, so that two members of each other's teams can be deleted at the same time.

@@ -13,15 +13,11 @@ use crate::timestamp::Timestamp;
 /// Delivery as operators see it, without the request and response bodies, which belong to the customer.
 #[derive(Debug, Serialize)]
 pub struct DeliveryRow {
-    /// Delivery id.
     pub id: DeliveryId,
-    /// Account of the delivery.
     pub account_id: AccountId,
     /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Type of the event.
     pub event_type: String,
-    /// Status of the delivery.
     pub status: DeliveryStatus,
     /// Number of completed attempts.
     pub attempts: i32,
@@ -49,9 +45,6 @@ pub struct Filter {
 }
 
 /// Lists deliveries of all accounts, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
     sqlx::query_as!(
         DeliveryRow,
@@ -159,9 +152,6 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
 }
 
 /// Lists the dead letters of an endpoint, the oldest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
     sqlx::query_scalar!(
         r#"select id as "id: DeliveryId" from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id"#,
@@ -172,9 +162,6 @@ pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::
 }
 
 /// Returns those of these deliveries that changed since then.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn moved_since(
     conn: &mut PgConnection,
     ids: &[DeliveryId],
@@ -210,9 +197,6 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
 }
 
 /// Groups these deliveries by account.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn by_account(
     conn: &mut PgConnection,
     ids: &[DeliveryId],

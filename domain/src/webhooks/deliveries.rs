@@ -66,15 +66,12 @@ impl DeliveryStatus {
 /// Delivery as customers see it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Delivery id.
     pub id: DeliveryId,
     /// Target endpoint.
     pub endpoint_id: WebhookId,
     /// Event that is delivered.
     pub event_id: Uuid,
-    /// Type of the event.
     pub event_type: String,
-    /// Status of the delivery.
     pub status: DeliveryStatus,
     /// Number of completed attempts.
     pub attempts: i32,
@@ -98,9 +95,6 @@ pub struct Delivery {
 
 /// Lists deliveries of an endpoint after the given one, the newest first, at most `limit`. Both with and without a
 /// status, one index contains exactly these rows, whatever plan the database selects.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -132,11 +126,9 @@ pub async fn list(
 /// Delivery created on request of a customer.
 #[derive(Debug, Clone)]
 pub struct RequestedDelivery {
-    /// Delivery id.
     pub delivery: DeliveryId,
     /// Event that is delivered.
     pub event: Uuid,
-    /// Type of the event.
     pub event_type: String,
 }
 
@@ -265,7 +257,6 @@ pub async fn replay(
 /// Attempt that a worker has claimed.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Delivery id.
     pub id: DeliveryId,
     /// Account of the delivery.
     pub account_id: AccountId,
@@ -279,7 +270,6 @@ pub struct Attempt {
     pub sealed_prev_secret: Option<Vec<u8>>,
     /// Event that is delivered.
     pub event_id: Uuid,
-    /// Type of the event.
     pub event_type: String,
     /// Time of the event.
     pub event_created_at: Timestamp,
@@ -323,9 +313,6 @@ pub struct ClaimLimits {
 
 /// Claims due attempts for the duration `lease`. The search goes through accounts and their endpoints in order. A
 /// caller that continues after the last endpoint with a delivery reaches each of them in turn.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
     let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = limits;
     let (after_account, after_endpoint) =
@@ -392,9 +379,6 @@ pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duratio
 }
 
 /// Returns claims that were not begun. Their deliveries are due again at once, and the workers are notified.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp)]) -> sqlx::Result<()> {
     let (ids, claimed_until): (Vec<_>, Vec<_>) = claims.iter().map(|(id, until)| (id.as_uuid(), *until)).unzip();
     sqlx::query_scalar!(
@@ -416,7 +400,6 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
 /// Filters and limits of attempts for slow accounts.
 #[derive(Debug)]
 pub struct SlowClaimLimits {
-    /// Slow accounts.
     pub accounts: Vec<Uuid>,
     /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
@@ -426,9 +409,6 @@ pub struct SlowClaimLimits {
 
 /// Returns due deliveries to endpoints of slow accounts, without claiming them. For each account, endpoints whose last
 /// attempt succeeded come first, and then the oldest deliveries.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
     let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = limits;
     sqlx::query_scalar!(
@@ -472,9 +452,6 @@ pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> s
 
 /// Marks deliveries as due whose next attempt or whose expired claim has reached its time. Returns true when any
 /// delivery is due.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"with woken as (
@@ -522,11 +499,9 @@ impl Outcome {
 /// Details of a completed attempt.
 #[derive(Debug)]
 pub struct AttemptResult {
-    /// Delivery id.
     pub id: DeliveryId,
     /// Expiry of the claim under which the attempt was made.
     pub claimed_until: Timestamp,
-    /// Result of the attempt.
     pub outcome: Outcome,
     /// HTTP status of the response.
     pub response_status: Option<i32>,
@@ -567,9 +542,6 @@ pub struct AttemptCounts {
 /// Records the results of attempts of one endpoint, in the order in which they ended. A result whose claim has expired
 /// changes nothing. The endpoint's row is locked first, so that concurrent calls count its consecutive failures one
 /// after another. Failures that the service caused do not count.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn finish(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -652,9 +624,6 @@ pub async fn finish(
 
 /// Deletes up to `limit` completed deliveries that are older than `age` (contract: retention 4). Returns the number of
 /// deleted deliveries.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_deliveries where id = any(array(
@@ -670,9 +639,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 }
 
 /// Resets attempts of lost workers to paused endpoints to `pending`, so that the deliveries wait with the others.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let put_back = sqlx::query!(
         "update webhook_deliveries d set status = 'pending', updated_at = now()
@@ -687,9 +653,6 @@ pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
 
 /// Fails deliveries that wait for a disabled endpoint, or whose attempt to it was lost. Returns the number of these
 /// deliveries.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
     // Lock endpoints before their deliveries, as everywhere.
     sqlx::query_scalar!(

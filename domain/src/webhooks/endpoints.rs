@@ -16,7 +16,6 @@ use crate::vault::Vault;
 /// Endpoint as customers see it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Endpoint id.
     pub id: WebhookId,
     /// Target URL of deliveries.
     pub url: String,
@@ -130,9 +129,6 @@ async fn record(
 }
 
 /// Returns the account's endpoint with this id, including a deleted one.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> sqlx::Result<Option<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -150,9 +146,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) ->
 }
 
 /// Lists the account's endpoints except deleted ones, the newest first.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -175,11 +168,9 @@ pub struct EndpointDescription<'a>(pub Option<&'a str>);
 /// Changes of an endpoint.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
-    /// New URL.
     pub url: Option<WebhookUrl>,
     /// New event types, for future events.
     pub events: Option<Subscriptions>,
-    /// New description.
     pub description: Option<EndpointDescription<'a>>,
     /// False to pause the endpoint, true to resume it.
     pub active: Option<bool>,
@@ -260,9 +251,6 @@ async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId
 
 /// Deletes an endpoint and writes `webhook_endpoint.deleted`. Its pending deliveries fail, and lists no longer contain
 /// it. A second call changes nothing. Returns false when the endpoint does not exist.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, actor: &Actor) -> sqlx::Result<bool> {
     // This waits for transactions that write an event for the endpoint. Later transactions see it as deleted.
     let held = sqlx::query!(
@@ -296,9 +284,6 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
 
 /// Deletes the endpoints of an account that is being deleted. Their pending deliveries fail, including those of this
 /// transaction, and their secrets are erased. As for other objects of a deleted account, there is no audit entry.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("select id from webhook_endpoints where account_id = $1 order by id for update", account as _)
         .fetch_all(&mut *conn)
@@ -325,9 +310,6 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 
 /// Deletes up to `limit` rows of endpoints that were deleted longer ago than `age` and have no deliveries. Returns the
 /// number of deleted rows.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_endpoints where id in (
@@ -346,7 +328,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// New secret of an endpoint.
 #[derive(Debug)]
 pub struct Rotated {
-    /// New secret.
     pub secret: SigningSecret,
     /// First characters of the previous secret.
     pub prev_secret_prefix: String,

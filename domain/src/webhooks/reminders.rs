@@ -15,18 +15,13 @@ const NEARLY_OVER: Duration = Duration::from_hours(24);
 /// Secret that should be replaced.
 #[derive(Debug)]
 pub struct OldSecret {
-    /// Endpoint of the secret.
     pub endpoint: WebhookId,
     /// Account of the endpoint.
     pub account: AccountId,
-    /// Age of the secret in seconds.
     pub age_seconds: i64,
 }
 
 /// Claims secrets that have reached an age.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldSecret>> {
     sqlx::query_as!(
         OldSecret,
@@ -47,9 +42,6 @@ pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64
 }
 
 /// Returns the age of the oldest current secret in seconds; 0 when there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(secret_made_at)), 0)::float8 as "seconds!"
@@ -71,9 +63,6 @@ pub struct EndingGrace {
 }
 
 /// Claims grace periods that end soon.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn take_ending_graces(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EndingGrace>> {
     sqlx::query_as!(
         EndingGrace,

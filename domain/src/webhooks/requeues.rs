@@ -21,7 +21,6 @@ pub const AT_ONCE: i64 = 200;
 /// Bulk requeue of dead letters.
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {
-    /// Requeue id.
     pub id: RequeueId,
     /// Account of the deliveries.
     pub account_id: AccountId,
@@ -42,7 +41,6 @@ pub struct Requeue {
 /// Dead letters to requeue.
 #[derive(Debug, Clone, Copy)]
 pub enum DeadLetterFilter {
-    /// Dead letters of an endpoint.
     Endpoint(WebhookId),
     /// Dead letters of an account, except those of its disabled endpoints.
     Account(AccountId),
@@ -91,9 +89,6 @@ pub async fn begin(
 }
 
 /// Returns the progress of a requeue.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option<Requeue>> {
     sqlx::query_as!(
         Requeue,
@@ -105,9 +100,6 @@ pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option
 }
 
 /// Returns true when a requeue is in progress that [`go_on`] would continue.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let open = sqlx::query_scalar!(r#"select exists(select from delivery_requeues where done_at is null) as "open!""#);
     open.fetch_one(conn).await
@@ -115,9 +107,6 @@ pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
 
 /// Requeues the next `limit` dead letters of the oldest requeue that no other process works on. Returns false when
 /// there is none.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     let open = sqlx::query!(
         r#"select id, account_id, endpoint_id, since, after as "after: DeliveryId", created_at
@@ -168,9 +157,6 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
 }
 
 /// Deletes up to `limit` requeues that were completed longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from delivery_requeues where id = any(array(

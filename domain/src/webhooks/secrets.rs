@@ -16,9 +16,6 @@ use crate::vault::{UnsealError, Vault};
 pub(super) const PURPOSE: &str = "webhooks";
 
 /// Returns the vault that seals the secrets.
-///
-/// # Errors
-/// Returns an error if a query fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, PURPOSE, configured).await
 }

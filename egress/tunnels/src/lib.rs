@@ -35,7 +35,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 pub struct Credentials {
     /// User name.
     pub username: String,
-    /// Password.
     pub password: Zeroizing<String>,
 }
 
@@ -50,7 +49,6 @@ impl fmt::Debug for Credentials {
 pub struct Endpoint {
     /// Name or address.
     pub host: Host,
-    /// Port.
     pub port: u16,
 }
 

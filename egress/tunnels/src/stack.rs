@@ -566,7 +566,6 @@ impl UdpSocket {
         Poll::Pending
     }
 
-    /// Remote address.
     pub fn remote(&self) -> SocketAddr {
         self.remote
     }

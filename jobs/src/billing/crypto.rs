@@ -58,9 +58,6 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
 
 /// Ends a locked order as paid and moves its account to the order's tier. If the account is deleted, the order is flagged for
 /// staff.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
@@ -77,9 +74,6 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
 }
 
 /// Ends a locked order as failed.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sqlx::Result<()> {
     orders::fail(&mut *conn, order.id, reason).await?;
     tell(conn, order.id).await
@@ -124,9 +118,6 @@ async fn give_up_locked(
 
 /// Ends a pending order as failed because no final notice arrived. `said` is the processor's answer to a query about it.
 /// Returns `false` if the order is not pending.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&PaymentNotice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
@@ -137,9 +128,6 @@ pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Payment
 }
 
 /// Revokes the tier of one order whose period has ended. Returns `false` if there is none.
-///
-/// # Errors
-/// Returns an error when a database query fails.
 pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };

@@ -13,7 +13,6 @@ use super::json::Json;
 use crate::webkit::text::Text;
 use crate::webkit::values::{BigInt, Error, ErrorKind, MAX_BYTES, MAX_DEPTH, MAX_PARTS, Members, Value, ViewKind};
 
-/// Writes a value.
 pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
     match value {
         Value::Null => json.null_value(),
@@ -227,7 +226,6 @@ const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts, 8 MiB 
 const SPELLED: (usize, usize) = (3 * MAX_PARTS, 2 * MAX_BYTES);
 const NO_VALUE: Refused = Refused::Rule("must be a value in the form of a document");
 
-/// Reads one value.
 pub fn read<R: Read>(json: &mut Json<R>) -> Result<Value, Refused> {
     Reader { json, parts: 0, bytes: 0 }.value(0)
 }

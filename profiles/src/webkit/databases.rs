@@ -216,9 +216,6 @@ impl Database {
     }
 
     /// Passes each record to `show`, or its store and the reason why it cannot be decoded.
-    ///
-    /// # Errors
-    /// Returns an error when the database cannot be read or `show` fails.
     pub fn records<E>(
         &self,
         mut show: impl FnMut(Result<Record, (i64, NoValue)>) -> Result<(), E>,
@@ -262,9 +259,6 @@ impl Database {
 }
 
 /// Passes each item of a site's local storage to `show`, or `None` for an invalid one.
-///
-/// # Errors
-/// Returns an error when the database cannot be read or `show` fails.
 pub fn local_storage<E>(
     path: &Path,
     mut show: impl FnMut(Option<(&str, Text)>) -> Result<(), E>,

@@ -302,7 +302,6 @@ impl App {
         self.parts.len()
     }
 
-    /// Log of a process.
     pub fn log(&self, process: usize) -> String {
         match self.parts[process].1 {
             Part::Here(_) => Service::log(),
@@ -342,7 +341,6 @@ impl App {
         self.child(process).try_wait().expect("a child").is_some()
     }
 
-    /// Peak memory of a process.
     pub fn peak_memory_kib(&self, process: usize) -> i64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid(process))).expect("the process runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
@@ -612,7 +610,6 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
 }
 
-/// A free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

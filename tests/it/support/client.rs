@@ -101,7 +101,6 @@ impl Client {
         self.operate(session, "navigate", json!({"url": url})).await.expect(200)
     }
 
-    /// Status of a session.
     pub async fn status(&self, session: &str) -> String {
         let answer = self.get(&format!("/v1/sessions/{session}")).await;
         answer.body["status"].as_str().unwrap_or_default().to_owned()

@@ -173,7 +173,6 @@ impl Viewer {
         self.until(kind, |viewer| viewer.said.iter().skip(from).find(|said| said["type"] == kind).cloned()).await
     }
 
-    /// Reads for this time.
     pub async fn read_for(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         while let Ok(true) = timeout_at(deadline, self.read()).await {}

@@ -147,7 +147,6 @@ pub fn direct_operations(session: &str) -> Vec<Route> {
     ]
 }
 
-/// All routes of one session.
 pub fn session_routes(session: &str) -> Vec<Route> {
     let itself = format!("/v1/sessions/{session}");
     let mut routes = operations(session);

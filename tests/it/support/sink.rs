@@ -102,7 +102,6 @@ impl Sink {
         Self { address, folder, log, _server: server }
     }
 
-    /// URL of a path.
     pub fn url(&self, path: &str) -> String {
         self.url_under("localhost", path)
     }

@@ -68,7 +68,6 @@ fn pages_with_challenges() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Pages without a challenge.
 fn pages_without_challenges() -> Vec<(&'static str, String)> {
     let anchor = frame(&format!("{ANCHOR}&size=invisible"));
     let hidden = |inside: &str| format!("<div style='visibility:hidden;position:absolute;top:-10000px'>{inside}</div>");

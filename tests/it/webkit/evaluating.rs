@@ -12,14 +12,12 @@ impl Scene {
         self.operate("evaluate", json!({"script": script})).await
     }
 
-    /// Returns the value of a script.
     async fn value_of(&self, script: &str) -> Value {
         let evaluated = self.evaluate(script).await.expect(200).body;
         assert_eq!(evaluated["exception"], Value::Null, "{script}: {evaluated}");
         evaluated["value"].clone()
     }
 
-    /// Returns the exception of a script.
     async fn exception_of(&self, script: &str) -> Value {
         let evaluated = self.evaluate(script).await.expect(200).body;
         assert_eq!(evaluated["value"], Value::Null, "{script}: {evaluated}");

@@ -20,7 +20,6 @@ fn png(bytes: &[u8]) -> (u32, u32, [[u8; 3]; 3]) {
     (width, height, [at(0, 0), at(width / 2, height / 2), at(width - 1, height - 1)])
 }
 
-/// Size of a JPEG.
 fn jpeg_size(bytes: &[u8]) -> (u32, u32) {
     let mut decoder = zune_jpeg::JpegDecoder::new(zune_jpeg::zune_core::bytestream::ZCursor::new(bytes));
     decoder.decode_headers().expect("a JPEG");

@@ -279,7 +279,6 @@ async fn imported_profile_has_the_stored_values_of_pages() {
     scene.app.stop().await;
 }
 
-/// A profile without cookies can be launched repeatedly.
 #[tokio::test]
 async fn profile_without_cookies_can_be_launched_repeatedly() {
     let scene = Scene::start().await;

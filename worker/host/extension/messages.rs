@@ -41,7 +41,6 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Reads the state.
 pub fn with_state<T>(read: impl FnOnce(&State) -> T) -> T {
     STATE.with_borrow(read)
 }

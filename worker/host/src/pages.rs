@@ -88,7 +88,6 @@ pub struct Page {
 }
 
 impl Pages {
-    /// The active page.
     pub fn active(&self) -> Rc<Page> {
         self.active.borrow().clone().expect("a browser opens its first page at its start, and always keeps one")
     }
@@ -98,12 +97,10 @@ impl Pages {
         self.open.borrow().clone()
     }
 
-    /// The page with an ID.
     pub fn find(&self, id: u32) -> Result<Rc<Page>, HostError> {
         self.open.borrow().iter().find(|page| page.id == id).cloned().ok_or(HostError::NoSuchPage)
     }
 
-    /// The page of a view.
     pub fn of_view(&self, view: &WebView) -> Option<Rc<Page>> {
         self.open.borrow().iter().find(|page| page.view == *view).cloned()
     }
@@ -404,7 +401,6 @@ pub fn activate(page: &Rc<Page>) {
     }
 }
 
-/// Lists all pages.
 pub fn list(browser: &Browser) -> Vec<PageEntry> {
     browser.pages.open.borrow().iter().map(|page| page.entry()).collect()
 }

@@ -191,7 +191,6 @@ fn match_of_dialog(dialog: &OpenDialog) -> Match {
     }
 }
 
-/// Describes a dialog.
 pub(super) fn describe_dialog(dialog: &OpenDialog) -> String {
     format!("{} dialog {}", dialog.kind.name(), quoted(&dialog.message))
 }

@@ -441,7 +441,11 @@ impl RunningTurn<'_> {
     }
 
     /// Runs an operation on the driver session, if its status allows one now. The inner error is a text for the customer.
-    pub(super) async fn dispatch(&self, intent: IntentId, operation: &Operation) -> sqlx::Result<Result<DispatchOutcome, String>> {
+    pub(super) async fn dispatch(
+        &self,
+        intent: IntentId,
+        operation: &Operation,
+    ) -> sqlx::Result<Result<DispatchOutcome, String>> {
         let RunningTurn { context, waiting, .. } = self;
         let driving =
             Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };

@@ -8,7 +8,6 @@ use kitfleet_host_protocol::{self as protocol, HostCommand};
 use super::OperationEnd;
 use super::webkit::Webkit;
 
-/// Sizes of a device.
 #[derive(Clone, Copy)]
 pub struct DeviceSizes {
     pub viewport: Size,
@@ -32,7 +31,6 @@ impl DeviceSizes {
 }
 
 impl Webkit {
-    /// Changes the emulation and returns it.
     pub(super) async fn emulate(&mut self, change: &Emulate) -> Result<EmulationState, OperationEnd> {
         let emulation = change.applied_to(&self.emulation);
         // No request passes while the host changes the rest.

@@ -362,7 +362,6 @@ impl HandedUploads {
 }
 
 impl UploadGuard {
-    /// ID of the upload.
     pub(super) fn id(&self) -> UploadId {
         self.id
     }

@@ -107,7 +107,6 @@ enum InputKind {
 pub enum ExistingText {
     /// The new text is appended.
     Keep,
-    /// The new text replaces it.
     Replace,
 }
 

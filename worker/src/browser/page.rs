@@ -86,7 +86,6 @@ pub const CHECKED: Script = Script::of("checked", include_str!("scripts/checked.
 pub const UPLOAD: Script = Script::of("upload", include_str!("scripts/upload.js"));
 /// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
-/// Scrolls.
 pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
 /// Checks whether an element is visible.
 pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));

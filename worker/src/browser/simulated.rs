@@ -363,7 +363,6 @@ impl Simulated {
         }
     }
 
-    /// Returns the active page.
     fn active(&self) -> &SimulatedPage {
         self.pages.iter().find(|page| page.number == self.active).unwrap_or(&self.pages[0])
     }

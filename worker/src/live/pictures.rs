@@ -36,7 +36,6 @@ pub struct LatestFrame {
 /// Current page information and dialogs, as messages.
 #[derive(Clone, Default)]
 pub struct PageTexts {
-    /// For all viewers.
     pub page: Option<ToViewer>,
     /// For viewers who may act.
     pub menu: Option<ToViewer>,

@@ -24,7 +24,6 @@ pub struct GrammarError {
     verb: Option<&'static Verb>,
 }
 
-/// Kind of error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrammarErrorKind {
     /// The text is not understood.

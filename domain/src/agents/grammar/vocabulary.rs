@@ -491,7 +491,6 @@ pub static NOUNS: [Noun; 25] = [
     Noun { role: None, names: &["element", "text"], plurals: &["elements", "texts"] },
 ];
 
-/// A key with a name.
 #[derive(Debug)]
 pub struct KeyName {
     /// Name of the key in the browser.
@@ -502,7 +501,6 @@ pub struct KeyName {
     pub(super) alone: bool,
 }
 
-/// All keys with names.
 pub static KEYS: [KeyName; 15] = [
     KeyName { key: "Enter", names: &["enter", "return"], alone: true },
     KeyName { key: "Tab", names: &["tab"], alone: true },
@@ -694,7 +692,6 @@ pub(super) fn has(word: &str) -> bool {
 pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
     [((0, 1), "down"), ((0, -1), "up"), ((1, 0), "right"), ((-1, 0), "left")];
 
-/// Directions of a swipe.
 pub(super) static SWIPES: [(&str, Direction); 4] =
     [("up", Direction::Up), ("down", Direction::Down), ("left", Direction::Left), ("right", Direction::Right)];
 

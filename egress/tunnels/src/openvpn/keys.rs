@@ -31,7 +31,6 @@ impl Source {
     }
 }
 
-/// Exports keys from TLS.
 pub(super) fn exported(tls: &ClientConnection) -> Result<DataKeys, rustls::Error> {
     let mut keys = Zeroizing::new([0; 256]);
     tls.export_keying_material(&mut keys[..], EXPORTED, None)?;

@@ -87,7 +87,6 @@ pub enum HostCommand {
     /// Set the rule for submissions of pages. Replies with whether an earlier submission was held back that has not been
     /// reported.
     HoldSubmissions {
-        /// New rule.
         rule: SubmissionRule,
         /// True to hold back requests of scripts too, from the next input until [`HostCommand::HeldSubmission`] or
         /// another rule. Only requests to the site of the page are held, and none with the method `GET` or `HEAD`.
@@ -101,10 +100,7 @@ pub enum HostCommand {
     ReleaseSubmission,
     /// Set headers of all later requests of pages, which replace those set before. At most [`MOST_HEADERS`], and
     /// [`MOST_HEADER_BYTES`] in all. Replies `null`.
-    SetHeaders {
-        /// Headers to set.
-        headers: Vec<ExtraHeader>,
-    },
+    SetHeaders { headers: Vec<ExtraHeader> },
     /// Reply with the [`ConsoleLines`] of pages since the last call.
     TakeConsole,
     /// Run the body of an async function in an isolated world. It shares the page's DOM but none of its script objects,
@@ -165,7 +161,6 @@ pub enum HostCommand {
         region: Region,
         /// True to scroll through the whole document first, so that lazy content loads.
         reveal: bool,
-        /// Format of the picture.
         format: PictureFormat,
         /// True for one pixel for each CSS pixel, false for physical pixels.
         css_pixels: bool,
@@ -200,7 +195,6 @@ pub enum HostCommand {
         cookie: Option<String>,
         /// Domain. Without a leading dot, cookies with one match as well.
         domain: Option<String>,
-        /// Path.
         path: Option<String>,
     },
     /// Change the emulation, of the current page too. Replies `null` when it is in force.
@@ -348,7 +342,6 @@ impl HostCommand {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubmissionRule {
-    /// Allow all submissions.
     #[default]
     AllowAll,
     /// Hold back all submissions.
@@ -379,9 +372,7 @@ pub enum Held {
 /// Header that is set on requests of pages.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraHeader {
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
     /// Origins whose requests receive the header, such as `https://example.com`. `None` for all.
     pub origins: Option<Vec<String>>,
@@ -406,7 +397,6 @@ pub struct ConsoleLines {
 /// Line of a page's console: a call of `console`, an uncaught error, or a failed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleLine {
-    /// Level of the line.
     pub level: ConsoleLevel,
     /// Part of the browser that wrote the line.
     pub source: ConsoleSource,
@@ -478,7 +468,6 @@ pub struct Device {
     pub proxy: String,
     /// Handling of dialogs.
     pub dialogs: DialogPolicy,
-    /// Limits of downloads.
     pub downloads: DownloadLimits,
     /// Maximum length of an address in characters. Longer ones are truncated, because a page can give itself an address
     /// of any length.
@@ -500,7 +489,6 @@ pub enum DialogPolicy {
     Hold,
 }
 
-/// Limits of downloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadLimits {
     /// Maximum size of a file, in bytes.
@@ -589,13 +577,10 @@ pub enum ResourceType {
     Image,
     /// Audio or video.
     Media,
-    /// Font.
     Font,
     /// Style sheet.
     Stylesheet,
-    /// Script.
     Script,
-    /// WebSocket.
     Websocket,
     /// Request of a script, by `XMLHttpRequest` or `fetch`.
     Xhr,
@@ -671,7 +656,6 @@ pub enum ChooserState {
     Rejected,
 }
 
-/// A download.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadEntry {
     /// ID, never used again in a browser. The first download is 1.
@@ -706,7 +690,6 @@ pub enum DownloadStatus {
     Failed,
 }
 
-/// Error of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DownloadError {
@@ -720,10 +703,8 @@ pub enum DownloadError {
     Disk,
 }
 
-/// One step of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchStep {
-    /// Phase of the touch.
     pub phase: TouchPhase,
     /// CSS pixels from the viewport's left edge.
     pub x: f64,
@@ -733,7 +714,6 @@ pub struct TouchStep {
     pub after_ms: u64,
 }
 
-/// One step of a mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MouseStep {
     /// What the mouse does.
@@ -760,7 +740,6 @@ pub enum MouseKind {
     Release,
 }
 
-/// Point of a drag.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DragPoint {
     /// CSS pixels from the viewport's left edge.
@@ -771,7 +750,6 @@ pub struct DragPoint {
     pub after_ms: u64,
 }
 
-/// Outcome of a drag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragOutcome {
@@ -781,7 +759,6 @@ pub enum DragOutcome {
     Unfinished,
 }
 
-/// Outcome of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TouchOutcome {
@@ -791,7 +768,6 @@ pub enum TouchOutcome {
     Missed,
 }
 
-/// Phase of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TouchPhase {
@@ -813,7 +789,6 @@ pub enum ViewerAction {
     Touch {
         /// Number of the finger.
         finger: u8,
-        /// Phase of the touch.
         phase: TouchPhase,
         /// CSS pixels from the viewport's left edge.
         x: f64,
@@ -915,7 +890,6 @@ pub struct MenuItem {
 /// Dialog of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
-    /// Kind of the dialog.
     pub kind: DialogKind,
     /// Message, truncated.
     pub message: String,
@@ -926,7 +900,6 @@ pub struct Dialog {
 /// Dialog that was shown and answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownDialog {
-    /// Kind of the dialog.
     pub kind: DialogKind,
     /// Message, truncated.
     pub message: String,
@@ -936,7 +909,6 @@ pub struct ShownDialog {
     pub accepted: bool,
 }
 
-/// Kind of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogKind {
@@ -963,7 +935,6 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Region {
-    /// The viewport.
     Viewport,
     /// The whole document.
     Document,
@@ -971,11 +942,9 @@ pub enum Region {
     Clip([f64; 4]),
 }
 
-/// Format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PictureFormat {
-    /// PNG.
     Png,
     /// JPEG with a quality of 1 to 100.
     Jpeg(u8),
@@ -983,7 +952,6 @@ pub enum PictureFormat {
     Webp(u8),
 }
 
-/// Layout of a PDF.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PdfLayout {
     /// Name of the paper in PWG 5101.1, such as `iso_a4`.
@@ -996,12 +964,9 @@ pub struct PdfLayout {
     pub background: bool,
 }
 
-/// A cookie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
     /// Host, with a leading dot when the cookie is valid for subdomains.
     pub domain: String,

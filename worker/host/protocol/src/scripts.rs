@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 pub struct ScriptRun {
     /// Address of the page after the script, truncated to the device's limit.
     pub uri: String,
-    /// End of the script.
     pub end: ScriptEnd,
 }
 
@@ -30,7 +29,6 @@ pub enum ScriptEnd {
     Replaced,
 }
 
-/// Exception of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptException {
     /// Name of the error, truncated.
