@@ -87,11 +87,11 @@ impl Contract {
 /// Size of the pretty-printed document in the repository, which is reviewed. With separate errors for each operation it was
 /// 10,160 bytes an operation.
 #[test]
-fn an_operation_takes_four_and_a_half_kilobytes() {
+fn an_operation_takes_less_than_five_kilobytes() {
     let Contract { document, operations } = Contract::ours();
     let printed = serde_json::to_string_pretty(&document).expect("JSON");
     let each = printed.len() / operations.len();
-    assert!(each <= 4_600, "{each} bytes an operation: a part that occurs in many places has no name");
+    assert!(each <= 4_800, "{each} bytes an operation: a part that occurs in many places has no name");
 }
 
 #[test]
@@ -256,6 +256,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "disable",
         "drain",
         "enroll",
+        "evaluate",
         "exchange",
         "expire",
         "export",
@@ -373,7 +374,21 @@ fn unions_say_what_tells_their_variants_apart() {
     assert!(telling("Action").1.contains(&"tap"));
     assert_eq!(
         telling("Condition"),
-        ("kind", vec!["selector", "selector_hidden", "url_matches", "time", "page", "download"])
+        (
+            "kind",
+            vec![
+                "selector",
+                "selector_hidden",
+                "url_matches",
+                "text",
+                "function",
+                "response",
+                "load_state",
+                "time",
+                "page",
+                "download"
+            ]
+        )
     );
     assert_eq!(telling("DeviceExchange"), ("status", vec!["pending", "bound", "expired"]));
     assert_eq!(telling("WebhookEvent").0, "type");

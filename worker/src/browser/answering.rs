@@ -52,7 +52,9 @@ impl Webkit {
         }
         self.delivered = true;
         let dialogs = self.dialogs.clone();
-        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: "return true".to_owned() });
+        // WebKit defers the loads of a page that shows a dialog, and resumes them by a timer.
+        let script = if self.holds_submissions { "await new Promise((done) => setTimeout(done, 50))" } else { "" };
+        let continues = self.host.call::<Value>(HostCommand::Evaluate { script: script.to_owned() });
         // An error means that the page was replaced, or shows another dialog.
         tokio::select! {
             _ = timeout(CONTINUES_WITHIN, continues) => {}

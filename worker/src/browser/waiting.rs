@@ -36,7 +36,7 @@ impl Webkit {
         loop {
             let arguments = "[]".to_owned();
             let command = HostCommand::RunScript { script: script.clone(), arguments, limit_bytes, as_condition: true };
-            let ScriptRun { end, .. } = self.ask_host(command).await?;
+            let ScriptRun { end, .. } = self.host.call(command).await?;
             self.exception = match end {
                 ScriptEnd::Value(value) if value.get() == "true" => return Ok(()),
                 ScriptEnd::SyntaxError(error) => {

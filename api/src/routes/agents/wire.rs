@@ -195,7 +195,7 @@ fn mode_or_null() -> RefOr<Schema> {
 }
 
 fn dialogs() -> RefOr<Schema> {
-    or_null(one_of(&["dismiss", "accept", "hold"], None))
+    or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], None)))
 }
 
 fn control() -> RefOr<Schema> {

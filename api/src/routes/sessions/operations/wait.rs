@@ -156,7 +156,7 @@ fn condition_schema() -> RefOr<Schema> {
 }
 
 fn load_state() -> RefOr<Schema> {
-    named("LoadState", one_of(&["load", "domcontentloaded", "networkidle"], None))
+    named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], None))
 }
 
 impl WaitBody {
