@@ -205,19 +205,22 @@ async fn approval_covers_one_form() {
     // A form that targets a new window is submitted once as well.
     scene.show("<form method=post action=/hit target=_blank><button>Send</button></form>").await;
     let asked = agent.say("tap Send").await;
-    agent.approve(&asked, 0).await;
+    let done = agent.approve(&asked, 0).await;
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 2).await;
     // A form that targets another site, which has another web process.
     let elsewhere = scene.site.url_under("localhost", "/hit");
     scene.show(&format!("<form method=post action='{elsewhere}'><button>Send</button></form>")).await;
     let asked = agent.say("tap Send").await;
-    agent.approve(&asked, 0).await;
+    let done = agent.approve(&asked, 0).await;
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 3).await;
     // A redirected form keeps its method.
     let sent_on = scene.site.url("/redirect?to=/hit");
     scene.show(&format!("<form method=post action='{sent_on}'><button>Send</button></form>")).await;
     let asked = agent.say("tap Send").await;
-    agent.approve(&asked, 0).await;
+    let done = agent.approve(&asked, 0).await;
+    assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 5).await;
     scene.assert_ready().await;
     agent.scene.app.stop().await;

@@ -273,8 +273,12 @@ pub fn begin_input(browser: &Rc<Browser>) {
 }
 
 /// Ends the hold of requests of scripts. Each cancelled request has been reported afterwards, because a page handles the
-/// end of the hold before it answers.
+/// end of the hold before it answers. While a dialog blocks the page, the hold stays: the page would only learn of its end after
+/// the answer, and cancel a request whose report is then no longer expected.
 async fn end_request_hold(browser: &Rc<Browser>) {
+    if browser.dialogs.is_blocking() {
+        return;
+    }
     let requests = &browser.submissions.requests;
     if requests.get() == RequestHold::Open {
         browser.extension.hold(false);
